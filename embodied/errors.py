@@ -1,0 +1,175 @@
+"""Errors meant for the user, and the decorator through which command lines report them.
+
+Every message names the offending value, what was expected and what exists, in one line. Anything else that escapes
+(a `TypeError`, a failed `assert`) is a defect of the program and keeps its traceback.
+"""
+
+import contextlib
+import difflib
+import errno
+import functools
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import NoReturn, ParamSpec, TextIO, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+LISTED = 12  # names shown before a listing is shortened
+
+
+class EmbodiedError(Exception):
+    """Root of all errors a user can cause and mend. Command lines print it as one line and exit with code 2."""
+
+
+class UnknownNameError(EmbodiedError, LookupError):
+    """A name that no registry holds."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        """Compose the message.
+
+        Args:
+            kind: What was looked up, in the singular: "task", "engine", "robot".
+            name: The name that was given.
+            known: Every name that would have been accepted.
+        """
+        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
+        guesses = closest(str(name), self.known)
+        guess = f"; did you mean {' or '.join(map(repr, guesses))}?" if guesses else ";"
+        exists = f"known: {listing(self.known)}" if self.known else f"no {kind} is registered"
+        super().__init__(f"unknown {kind} {name!r}{guess} {exists}")
+
+    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, object, tuple[str, ...]]]:
+        return type(self), (self.kind, self.name, self.known)
+
+
+class CheckpointError(EmbodiedError):
+    """A checkpoint that cannot be written, or that is missing, damaged or of another version."""
+
+
+class RunError(EmbodiedError):
+    """A run folder that cannot be created, or is not the run it should be."""
+
+
+class EngineError(EmbodiedError):
+    """A physics engine that is not installed, or cannot do what was asked of it."""
+
+
+class ActionError(EmbodiedError, ValueError):
+    """An action of the wrong shape, type or device, or one that is not finite."""
+
+
+class ModelError(EmbodiedError):
+    """A robot or scene model that lacks a part, or does not compile."""
+
+
+class SimulationError(EmbodiedError):
+    """Physics that diverged or overflowed a buffer."""
+
+
+def closest(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
+    """Names that `name` may be a misspelling of, best first.
+
+    A name with a family ("manipulation/pick-place") is also compared by its last part alone, so that leaving the
+    family out is as forgivable as a wrong letter.
+    """
+
+    def likeness(candidate: str) -> float:
+        forms = (candidate.lower(), candidate.lower().rpartition("/")[2])
+        return max(difflib.SequenceMatcher(None, name.lower(), form).ratio() for form in forms)
+
+    scores = {candidate: likeness(candidate) for candidate in known}
+    ranked = sorted((c for c in scores if scores[c] >= 0.7), key=lambda c: (-scores[c], c))
+    # A second guess is only worth its place where it is nearly as good as the first.
+    return [c for c in ranked if scores[c] >= scores[ranked[0]] - 0.05][:limit]
+
+
+def listing(names: Iterable[object], limit: int = LISTED) -> str:
+    """Join names with commas, and count instead of showing what exceeds `limit`."""
+    texts = [str(name) for name in names]
+    hidden = len(texts) - limit
+    return ", ".join(texts) if hidden <= 0 else f"{', '.join(texts[:limit])} and {hidden} more"
+
+
+def reason(error: BaseException) -> str:
+    """Say why an operation failed, without the file names and numbers an `OSError` repeats."""
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
+def guard(main: Callable[P, R]) -> Callable[P, R]:
+    """Decorate the `main` of an entry module: errors a user can mend become one line on stderr and an exit code."""
+
+    @functools.wraps(main)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        lost: list[BaseException] = []
+        default_hook = threading.excepthook
+
+        def hook(thread: threading.ExceptHookArgs) -> None:
+            # TensorBoard writes from a thread, which would print a traceback beside our line.
+            if thread.exc_value is not None and _disk_full(thread.exc_value):
+                lost.append(thread.exc_value)
+            else:
+                default_hook(thread)
+
+        threading.excepthook = hook
+        try:
+            result = main(*args, **kwargs)
+            sys.stdout.flush()  # A reader that went away shows only when the last of the output is written.
+            if lost:
+                raise lost[0]
+            return result
+        except EmbodiedError as error:
+            _exit(EXIT_ERROR, f"error: {error}")
+        except KeyboardInterrupt:
+            _exit(EXIT_INTERRUPTED, "interrupted")
+        except BrokenPipeError:
+            # A pipe to a worker process can break too; only a reader of our own output leaves quietly.
+            if not (_reader_gone(sys.stdout) or _reader_gone(sys.stderr)):
+                raise
+            _exit(EXIT_BROKEN_PIPE)
+        except OSError as error:
+            if not _disk_full(error):
+                raise
+            where = f" while writing '{error.filename}'" if error.filename else ""
+            _exit(EXIT_ERROR, f"error: {reason(error)}{where}; free some space, then run the same command again")
+        finally:
+            threading.excepthook = default_hook
+
+    return guarded
+
+
+def _disk_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _exit(code: int, line: str = "") -> NoReturn:
+    """Leave the process with `code`, after printing `line` where anybody still reads it."""
+    if line:
+        with contextlib.suppress(OSError):
+            print(" ".join(line.splitlines()), file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # The interpreter flushes both streams on its way out, and would complain about this one again.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    raise SystemExit(code)
+
+
+def _reader_gone(stream: TextIO) -> bool:
+    """Whether `stream` is a pipe whose reading end is closed."""
+    if not hasattr(select, "poll"):
+        return False
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (OSError, ValueError, AttributeError):  # Replaced by an object without a descriptor, closed, or None.
+        return False
