@@ -1,0 +1,45 @@
+"""embodied: batched robotics simulation on GPU and CPU, torch policies, and the way to a real robot.
+
+    import embodied
+    env = embodied.make("swarm/hover", num_envs=1024)
+    observation = env.reset()
+
+This package is mechanism: it knows no particular robot, task or algorithm. Content joins through the registry.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# These must be set before JAX is imported anywhere in the process.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares the GPU's memory with JAX
+os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # TF32 silently breaks contact physics
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "embodied" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+# Torch's idle threads would spin on the cores that physics needs; on two cores that halves the speed.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from embodied.env import Env, Step
+    from embodied.make import make
+    from embodied.registry import REGISTRY
+
+__all__ = ["REGISTRY", "Env", "Step", "__version__", "make"]
+
+_LAZY = {
+    "Env": "embodied.env",
+    "Step": "embodied.env",
+    "make": "embodied.make",
+    "REGISTRY": "embodied.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names on first use, so that `import embodied` and `--help` stay quick."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'embodied' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

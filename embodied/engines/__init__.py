@@ -1,0 +1,39 @@
+"""Physics engines by name. Each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from embodied.engines.base import FusedEngine, HostEngine
+from embodied.errors import EngineError, UnknownNameError
+from embodied.task import Task
+
+ENGINES: Mapping[str, str] = {
+    "mujoco": "embodied.engines.mujoco:MujocoEngine",
+    "mjx": "embodied.engines.mjx:MjxEngine",
+    "rigid": "embodied.engines.rigid:RigidEngine",
+}
+"""Engine name -> `module:class`."""
+
+
+def make_engine(name: str, task: Task[Any], num_envs: int, **options: Any) -> FusedEngine[Any] | HostEngine:
+    """Build the engine `name` for `num_envs` environments of `task`.
+
+    Raises:
+        UnknownNameError: no engine of that name; lists those that exist.
+        EngineError: the engine is not installed, cannot run the task's model, or has no such option.
+    """
+    if name not in ENGINES:
+        raise UnknownNameError("engine", name, ENGINES)
+    module, attribute = ENGINES[name].split(":")
+    try:
+        engine = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise EngineError(f"engine {name} is not installed: {error}") from None
+    accepted = [option for option in inspect.signature(engine).parameters if option not in ("task", "num_envs")]
+    if unknown := sorted(set(options) - set(accepted)):
+        raise EngineError(f"engine {name} has no option {', '.join(unknown)}; it has {', '.join(accepted) or 'none'}")
+    return engine(task, num_envs, **options)

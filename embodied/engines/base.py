@@ -1,0 +1,95 @@
+"""The protocol of physics engines, in its two kinds.
+
+A *fused* engine is pure JAX for one environment: the stepper compiles task and physics into one program. A
+*host* engine owns the state of N environments outside JAX and moves them in place; the stepper calls the
+task's compiled functions before and after it. Both promise the same:
+
+- the model's named sensors mean the same: position and velocity sensors are current, force and acceleration
+  sensors describe the last physics step;
+- an episode's own model fields (`Start.model`) act from its reset on, constants derived from them included;
+- one environment's divergence never reaches another;
+- more contacts than the engine has room for are reported by `overflow`, never swallowed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.world import Control, Start, World
+
+P = TypeVar("P")
+
+
+class FusedEngine(Protocol[P]):
+    """Physics of ONE environment as pure functions over a pytree `P`."""
+
+    name: ClassVar[str]
+    batch_axis: int
+    """Where the stepper puts the axis of environments in `P`: 0, or -1 where that runs faster."""
+
+    def start(self, start: Start[Any]) -> P:
+        """The state at an episode's start, sensors current."""
+        ...
+
+    def step(self, physics: P, control: Control, substeps: int) -> P:
+        """Advance by `substeps` physics steps under one held control; sensors are current afterwards."""
+        ...
+
+    def world(self, physics: P) -> World:
+        """What the task may know of the state."""
+        ...
+
+    def overflow(self, physics: P) -> Array:
+        """() bool, whether a buffer of this environment was too small at any step so far."""
+        ...
+
+
+class HostEngine(Protocol):
+    """Physics of `num_envs` environments behind numpy arrays with a leading axis of environments."""
+
+    name: ClassVar[str]
+    num_envs: int
+
+    def reset(self, ids: np.ndarray, start: Start[Any]) -> None:
+        """Start new episodes in the environments `ids` (k,) from a batch of k starts."""
+        ...
+
+    def step(self, control: Control, substeps: int) -> None:
+        """Advance every environment by `substeps` physics steps under one held control."""
+        ...
+
+    def world(self) -> World:
+        """What the tasks may know, every array with a leading axis of environments, float32."""
+        ...
+
+    def overflow(self) -> bool:
+        """Whether any environment's buffers were too small since the last call."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything a bit-exact resume needs, as named arrays with a leading axis of environments."""
+        ...
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The part of `state` that a step changes; taken before every step, so it must be cheap."""
+        ...
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Take back what `state` gave."""
+        ...
+
+
+def substeps_model(model: mujoco.MjModel, physics_dt: float) -> mujoco.MjModel:
+    """A copy of `model` at the task's physics step, with MuJoCo's silent auto-reset switched off.
+
+    Auto-reset would hide a divergence from the NaN triage: the environment would be back at its reference
+    pose with nobody told.
+    """
+    copy = model.__copy__()
+    copy.opt.timestep = physics_dt
+    copy.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+    return copy

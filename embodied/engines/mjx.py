@@ -1,0 +1,212 @@
+"""`mjx`: MuJoCo in JAX, `impl="warp"` on NVIDIA GPUs and `impl="jax"` anywhere else.
+
+Between control steps only the integration state is kept, and the working `mjx.Data` is rebuilt from a
+template: the warp implementation shares some buffers between environments, which could not be reset one by
+one, and a slim state makes checkpoints small.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.engines.base import substeps_model
+from embodied.errors import EngineError
+from embodied.randomize import DerivedConstants
+from embodied.task import Task
+from embodied.world import Control, SensorLayout, Start, World
+
+
+class Impl(StrEnum):
+    """Implementations of MJX."""
+
+    AUTO = "auto"
+    WARP = "warp"
+    JAX = "jax"
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MjxState:
+    """What one environment's physics needs to go on."""
+
+    time: Array
+    """() s since the episode began."""
+    qpos: Array
+    qvel: Array
+    act: Array
+    """(na,) activations of stateful actuators."""
+    warmstart: Array
+    """(nv,) the last acceleration, from which the constraint solver starts."""
+    sensordata: Array
+    """(nsensordata,) as `World` describes."""
+    fields: Mapping[str, Array]
+    """This episode's own model fields."""
+    overflow: Array
+    """() bool, whether contacts or constraints were ever more than the buffers hold."""
+
+
+class MjxEngine:
+    """One environment of a task's model as pure functions of `MjxState`; vmapped by the stepper."""
+
+    name: ClassVar[str] = "mjx"
+
+    def __init__(self, task: Task[Any], num_envs: int, impl: Impl = Impl.AUTO) -> None:
+        """Put the model on JAX's default device.
+
+        Raises:
+            EngineError: MJX is not installed, or does not support something in the model.
+        """
+        self.batch_axis = 0
+        # MJX warns at import that optional warp is missing, which says nothing to who did not ask for it.
+        logging.getLogger("absl").setLevel(logging.ERROR)
+        try:
+            from mujoco import mjx
+        except ImportError as error:
+            raise EngineError(f"engine mjx is not installed ({error}); pip install 'mujoco-mjx[warp]==3.17.*'") from None
+        self._mjx = mjx
+        self.impl = pick_impl(impl)
+        self.model = substeps_model(task.model, task.timing.physics_dt)
+        options: dict[str, Any] = {}
+        if self.impl is Impl.WARP:
+            from mujoco.mjx.warp import types as warp_types
+
+            # XLA moves its buffers between calls; staged copies let the captured CUDA graph be kept.
+            options["graph_mode"] = warp_types.GraphMode.WARP_STAGED
+            options_data = buffer_sizes(self.model, num_envs)
+        else:
+            options_data = {}
+        try:
+            self._device_model = mjx.put_model(self.model, impl=self.impl.value, **options)
+            self._template = mjx.make_data(self.model, impl=self.impl.value, **options_data)
+        except NotImplementedError as error:
+            raise EngineError(f"engine mjx ({self.impl}) does not support this model: {error}") from None
+        self._limits = options_data
+        self._layout = SensorLayout.from_model(self.model)
+        self._derive = DerivedConstants.from_model(self.model)
+        needs = np.repeat(self.model.sensor_needstage, self.model.sensor_dim)
+        self._of_last_step = needs == int(mujoco.mjtStage.mjSTAGE_ACC)
+
+    def start(self, start: Start[Any]) -> MjxState:
+        """The state at an episode's start; see `FusedEngine.start`."""
+        fields = self._derive(dict(start.model))
+        data = self._template.replace(qpos=start.qpos, qvel=start.qvel)
+        data = self._mjx.forward(self._episode_model(fields), data)
+        return MjxState(
+            time=jnp.zeros(()),
+            qpos=data.qpos,
+            qvel=data.qvel,
+            act=data.act,
+            warmstart=data.qacc_warmstart,
+            sensordata=data.sensordata,
+            fields=fields,
+            overflow=self._overflow(data),
+        )
+
+    def step(self, physics: MjxState, control: Control, substeps: int) -> MjxState:
+        """Advance under one held control; see `FusedEngine.step`."""
+        model = self._episode_model(physics.fields)
+        data = self._controlled(physics, control)
+        if substeps == 1:
+            data = self._mjx.step(model, data)
+        else:
+            # A loop of the captured step, not an unrolled program: compile time stays that of one step.
+            data = jax.lax.fori_loop(0, substeps, lambda _, d: self._mjx.step(model, d), data)
+        current = self._mjx.forward(model, data)
+        return MjxState(
+            time=data.time,
+            qpos=data.qpos,
+            qvel=data.qvel,
+            act=data.act,
+            warmstart=data.qacc_warmstart,
+            sensordata=jnp.where(self._of_last_step, data.sensordata, current.sensordata),
+            fields=physics.fields,
+            overflow=physics.overflow | self._overflow(data),
+        )
+
+    def world(self, physics: MjxState) -> World:
+        """What the task may know; see `FusedEngine.world`."""
+        return World(physics.time, physics.qpos, physics.qvel, physics.sensordata, self._layout)
+
+    def overflow(self, physics: MjxState) -> Array:
+        """Whether a buffer was too small; see `FusedEngine.overflow`."""
+        return physics.overflow
+
+    def _episode_model(self, fields: Mapping[str, Array]) -> Any:
+        """The device model with this episode's fields."""
+        return self._device_model.tree_replace(dict(fields)) if fields else self._device_model
+
+    def _controlled(self, physics: MjxState, control: Control) -> Any:
+        """The working data at `physics` under `control`."""
+        given = {
+            "ctrl": control.ctrl,
+            "xfrc_applied": control.wrench,
+            "mocap_pos": control.mocap_pos,
+            "mocap_quat": control.mocap_quat,
+        }
+        return self._template.replace(
+            time=physics.time,
+            qpos=physics.qpos,
+            qvel=physics.qvel,
+            act=physics.act,
+            qacc_warmstart=physics.warmstart,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+
+    def _overflow(self, data: Any) -> Array:
+        """() bool, whether the last step wanted more contacts or constraints than there is room for."""
+        if self.impl is not Impl.WARP:  # MJX-JAX allocates every possible contact
+            return jnp.zeros((), bool)
+        inner = data._impl
+        too_many_contacts = jnp.max(inner.nacon) > self._limits["naconmax"]
+        return too_many_contacts | (jnp.max(inner.nefc) > self._limits["njmax"])
+
+
+def pick_impl(impl: Impl) -> Impl:
+    """`warp` where JAX sees an NVIDIA GPU, else `jax`, unless one is asked for."""
+    if impl is not Impl.AUTO:
+        return Impl(impl)
+    device = jax.devices()[0]
+    return Impl.WARP if device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower() else Impl.JAX
+
+
+def buffer_sizes(model: mujoco.MjModel, num_envs: int) -> dict[str, int]:
+    """Room for contacts (all worlds together) and constraints (per world) in the warp implementation.
+
+    The most contacts any state could have, by counting the geom pairs that the collision filter admits, four
+    contacts each, bounded to 64 per environment; a task that needs more says so with the custom numeric
+    `max_contacts` in its model. Constraints: four pyramid edges a contact, plus limits, friction and
+    equalities.
+    """
+    wanted = model.numeric("max_contacts").data[0] if "max_contacts" in names(model) else 64
+    contacts = int(min(4 * admitted_pairs(model), wanted)) or 1
+    limited = int(np.count_nonzero(model.jnt_limited)) + int(np.count_nonzero(model.tendon_limited))
+    friction = int(np.count_nonzero(model.dof_frictionloss > 0))
+    return {"naconmax": contacts * num_envs, "njmax": 4 * contacts + limited + friction + 6 * model.neq + 1}
+
+
+def names(model: mujoco.MjModel) -> set[str]:
+    """The names of the model's custom numerics."""
+    return {model.numeric(i).name for i in range(model.nnumeric)}
+
+
+def admitted_pairs(model: mujoco.MjModel) -> int:
+    """How many pairs of geoms the collision filter lets meet (contype/conaffinity, parents, explicit pairs)."""
+    count = model.npair
+    for a in range(model.ngeom):
+        for b in range(a + 1, model.ngeom):
+            first, second = model.geom_bodyid[a], model.geom_bodyid[b]
+            if model.body_weldid[first] == model.body_weldid[second]:
+                continue
+            meets = model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a]
+            count += bool(meets)
+    return count

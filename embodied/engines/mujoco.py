@@ -1,0 +1,126 @@
+"""`mujoco`: C MuJoCo on a thread pool (`mujoco.batch.Batch`), bit-identical at any number of threads.
+
+The default without a GPU, and the reference that the other engines are tested against.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch, SimulationError
+
+from embodied.engines.base import substeps_model
+from embodied.errors import EngineError
+from embodied.task import Task
+from embodied.world import Control, SensorLayout, Start, World
+
+OVERFLOW_WARNINGS = (mujoco.mjtWarning.mjWARN_CONTACTFULL, mujoco.mjtWarning.mjWARN_CNSTRFULL)
+SENSORS_CURRENT = int(mujoco.mjtStage.mjSTAGE_VEL)  # what must follow a step for `HostEngine`'s promise on sensors
+
+
+class MujocoEngine:
+    """`num_envs` simulations of a task's model on `threads` threads (0: one per core)."""
+
+    name: ClassVar[str] = "mujoco"
+
+    def __init__(self, task: Task[Any], num_envs: int, threads: int = 0) -> None:
+        """Allocate the simulations; they hold the model's default state until the first `reset`."""
+        self.num_envs = num_envs
+        self.model = substeps_model(task.model, task.timing.physics_dt)
+        self.batch = Batch(self.model, num_envs, threads)
+        self._layout = SensorLayout.from_model(self.model)
+        self._fields: dict[str, np.ndarray] = {}
+        self._warnings = self._overflow_counts()
+        self._outputs = self.batch.bind("sensordata")
+        self._sensordata = np.zeros(self._outputs.shape, np.float32)
+
+    def reset(self, ids: np.ndarray, start: Start[Any]) -> None:
+        """Start new episodes in the environments `ids`; see `HostEngine.reset`."""
+        if not len(ids):
+            return
+        batch = self.batch
+        self._write_fields(ids, start)
+        batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        batch.qpos[ids] = start.qpos
+        batch.qvel[ids] = start.qvel
+        batch.forward(ids)
+        self._sensordata[ids] = self._outputs[ids]
+
+    def _write_fields(self, ids: np.ndarray, start: Start[Any]) -> None:
+        """Give the environments `ids` their episode's model fields and recompute what derives from them."""
+        for name, values in start.model.items():
+            if name not in self._fields:
+                self._fields[name] = self._expand(name)
+            self._fields[name][ids] = values
+        if any(name in mujoco.MjModel._setconst_inputs for name in start.model):
+            self.batch.set_const(ids)
+
+    def _expand(self, name: str) -> np.ndarray:
+        """The live per-environment array of one model field."""
+        try:
+            return self.batch.expand(name)
+        except (ValueError, AttributeError) as error:
+            raise EngineError(f"engine mujoco cannot vary the model field {name!r} per environment: {error}") from None
+
+    def step(self, control: Control, substeps: int) -> None:
+        """Advance every environment; see `HostEngine.step`."""
+        batch = self.batch
+        if control.ctrl is not None:
+            batch.ctrl[...] = control.ctrl
+        if control.wrench is not None:
+            batch.xfrc_applied[...] = control.wrench
+        if control.mocap_pos is not None:
+            batch.mocap_pos[...] = control.mocap_pos
+        if control.mocap_quat is not None:
+            batch.mocap_quat[...] = control.mocap_quat
+        try:
+            batch.step(nstep=substeps, stage=SENSORS_CURRENT)
+        except SimulationError as error:
+            # Those simulations kept their state; a NaN makes the triage count and restart them.
+            batch.qpos[error.ids] = np.nan
+        self._sensordata[...] = self._outputs
+
+    def world(self) -> World:
+        """The batch's joints and sensors as float32; see `HostEngine.world`."""
+        batch = self.batch
+        return World(
+            time=batch.time.astype(np.float32),
+            qpos=batch.qpos.astype(np.float32),
+            qvel=batch.qvel.astype(np.float32),
+            sensordata=self._sensordata.copy(),
+            layout=self._layout,
+        )
+
+    def overflow(self) -> bool:
+        """Whether MuJoCo warned of a full contact or constraint buffer since the last call."""
+        counts = self._overflow_counts()
+        rose = bool((counts > self._warnings).any())
+        self._warnings = counts
+        return rose
+
+    def _overflow_counts(self) -> np.ndarray:
+        """How often each environment's buffers have been full, (num_envs, kinds)."""
+        return self.batch.warning[:, [int(kind) for kind in OVERFLOW_WARNINGS], 1].copy()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The integration state, the sensors and the per-environment model fields."""
+        return self.snapshot() | {f"model.{name}": values.copy() for name, values in self._fields.items()}
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The integration state and the sensors."""
+        return {"state": self.batch.state.copy(), "sensordata": self._sensordata.copy()}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        """Take back what `state` gave."""
+        for key, values in state.items():
+            if key.startswith("model."):
+                name = key.removeprefix("model.")
+                if name not in self._fields:
+                    self._fields[name] = self._expand(name)
+                self._fields[name][...] = values
+        if self._fields:
+            self.batch.set_const()
+        self.batch.state[...] = state["state"]
+        self._sensordata[...] = state["sensordata"]

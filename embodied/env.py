@@ -1,0 +1,283 @@
+"""`Env`: N copies of a task on an engine, torch in and out, restarting by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from jax import Array
+from torch import Tensor
+
+from embodied import triage
+from embodied.engines.base import FusedEngine
+from embodied.errors import ActionError
+from embodied.registry import TaskEntry
+from embodied.steppers import FusedStepper, HostStepper, Result, Stepper
+from embodied.task import Task
+from embodied.trees import flatten, unflatten
+
+HEALTH_INTERVAL = 128  # control steps between checks for divergence and overflow, each of which waits for the device
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One control step of N environments. Tensors share memory with JAX: read them, or copy before writing."""
+
+    _result: Result
+    _device: torch.device
+
+    @functools.cached_property
+    def obs(self) -> dict[str, Tensor]:
+        """Group -> (N, size). Where an episode ended, the first observation of the next one."""
+        return self._tensors(self._result.observation)
+
+    @functools.cached_property
+    def final_obs(self) -> dict[str, Tensor]:
+        """Group -> (N, size). The observation the step led to: `obs` before any restart."""
+        return self._tensors(self._result.final_observation)
+
+    @functools.cached_property
+    def reward(self) -> Tensor:
+        """(N,) weighted sum of the task's reward terms."""
+        return self._tensor(self._result.reward)
+
+    @functools.cached_property
+    def terminated(self) -> Tensor:
+        """(N,) bool, the episode failed: its value ends here."""
+        return self._tensor(self._result.terminated)
+
+    @functools.cached_property
+    def truncated(self) -> Tensor:
+        """(N,) bool, the time limit ended the episode: bootstrap from `final_obs`."""
+        return self._tensor(self._result.truncated)
+
+    @property
+    def done(self) -> Tensor:
+        """(N,) bool, the episode ended either way."""
+        return self.terminated | self.truncated
+
+    @functools.cached_property
+    def success(self) -> Tensor:
+        """(N,) bool, the task is solved at this instant."""
+        return self._tensor(self._result.success)
+
+    @functools.cached_property
+    def info(self) -> dict[str, Tensor]:
+        """(N,) each: `return`, `length`, `success_any`, `diverged`, and the episode's mean of each metric.
+
+        They cover the episode so far; where `done`, the whole episode.
+        """
+        ended = self._result.ended
+        length = self._tensor(ended.steps)
+        means = {name: self._tensor(total) / length.clamp(min=1) for name, total in ended.metrics.items()}
+        return {
+            "return": self._tensor(ended.total),
+            "length": length,
+            "success_any": self._tensor(ended.success_any),
+            "diverged": self._tensor(self._result.diverged),
+            **means,
+        }
+
+    def _tensors(self, arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+        return {name: self._tensor(array) for name, array in arrays.items()}
+
+    def _tensor(self, array: Array) -> Tensor:
+        return tensor_from_array(array, self._device)
+
+
+class Env:
+    """`num_envs` environments of one task. Build it with `embodied.make`."""
+
+    def __init__(
+        self,
+        task: Task[Any],
+        engine: Any,
+        num_envs: int,
+        *,
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        entry: TaskEntry | None = None,
+    ) -> None:
+        """Join a task and an engine built for it; nothing compiles before the first `reset`."""
+        self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
+        fused = hasattr(engine, "batch_axis")
+        self.stepper: Stepper = FusedStepper(task, engine, num_envs) if fused else HostStepper(task, engine, num_envs)
+        self.device = torch.device(device or _default_device(fused))
+        self._steps = 0
+        self._started = False
+        self._since = 0  # environment steps since the last health check
+        self._totals = triage.Tally()
+        self.dump_folder = Path()
+
+    @property
+    def engine_name(self) -> str:
+        """Name of the physics engine."""
+        return self.engine.name
+
+    @property
+    def action_size(self) -> int:
+        """Length of one environment's action."""
+        return self.task.action_size
+
+    @property
+    def control_dt(self) -> float:
+        """s per step."""
+        return self.task.timing.control_dt
+
+    @property
+    def max_episode_steps(self) -> int:
+        """Steps until the time limit."""
+        return self.task.timing.max_steps
+
+    @functools.cached_property
+    def observation_terms(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Group -> term -> shape, in the order in which they are concatenated."""
+        shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+
+        def record(key: Array) -> None:
+            # Noted while tracing: JAX would hand the terms back in alphabetical order.
+            start = self.task.reset(key)
+            terms = self.task.observe(_shape_of_world(self.task), start.memory, key)
+            shapes.update({group: {name: term.shape for name, term in named.items()} for group, named in terms.items()})
+
+        jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))
+        return shapes
+
+    @functools.cached_property
+    def observation_sizes(self) -> dict[str, int]:
+        """Group -> length of its flat observation."""
+        return {
+            group: sum(int(np.prod(shape)) for shape in terms.values()) for group, terms in self.observation_terms.items()
+        }
+
+    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+        """Start every environment afresh. Returns group -> (N, size).
+
+        The same seed gives the same starts; without one, the seed the environment was made with.
+        """
+        self._steps, self._since, self._started = 0, 0, True
+        self._totals = triage.Tally()
+        arrays = self.stepper.reset(self.seed if seed is None else seed)
+        return {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
+
+    def step(self, action: Tensor) -> Step:
+        """Advance every environment by one control step under `action` (N, action_size), clipped to [-1, 1].
+
+        Raises:
+            ActionError: wrong shape or type, or not finite.
+            SimulationError: too many environments diverged, or an engine's buffer overflowed.
+        """
+        if not self._started:
+            raise ActionError("step() before reset(): call env.reset() once first")
+        self._check_action(action)
+        result = self.stepper.step(array_from_tensor(action))
+        self._steps += 1
+        self._since += self.num_envs
+        if self._steps % HEALTH_INTERVAL == 0:
+            self._gather()
+        return Step(result, self.device)
+
+    def statistics(self) -> dict[str, float]:
+        """Means over the episodes that ended since the last call, which clears them.
+
+        Keys: `episodes`; and where any ended `return`, `length`, `success` (at the last step), `success_any`,
+        `failure`, `reward/<term>` (per episode, weighted), the task's own metrics, and `diverged` (a count).
+        """
+        self._gather()
+        tally, self._totals = self._totals, triage.Tally()
+        return tally.means()
+
+    def world(self) -> Any:
+        """The joints and sensors of every environment now (a batched `World`)."""
+        return self.stepper.world()
+
+    def state(self) -> dict[str, Any]:
+        """Everything a resume needs, as a nested dictionary of arrays; bit-exact on the CPU engines."""
+        leaves = jax.tree_util.tree_leaves_with_path(self.stepper.tree())
+        arrays = {triage.path_name(path): np.asarray(leaf) for path, leaf in leaves}
+        return {"stepper": arrays, "steps": self._steps}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state` gave, on the same task, engine and number of environments."""
+        if not self._started:
+            self.reset()
+        tree = self.stepper.tree()
+        like = {triage.path_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        saved = unflatten(flatten(state["stepper"]), like)
+        leaves = [saved[name] for name in like]
+        restored = jax.tree.map(
+            lambda old, new: new if isinstance(old, np.ndarray) else jax.numpy.asarray(new),
+            tree,
+            jax.tree.unflatten(jax.tree.structure(tree), leaves),
+        )
+        self.stepper.load_tree(restored)
+        self._steps = int(state["steps"])
+
+    def close(self) -> None:
+        """Nothing needs closing; here so that environments of all kinds can be treated alike."""
+
+    def _gather(self) -> None:
+        """Take the stepper's totals and raise if the physics is not sound."""
+        totals = jax.device_get(self.stepper.take_totals())
+        steps, self._since = self._since, 0
+        self._totals = self._totals.plus(totals)
+        triage.check(self, totals, steps)
+
+    def _check_action(self, action: Tensor) -> None:
+        shape = (self.num_envs, self.action_size)
+        if not isinstance(action, Tensor):
+            raise ActionError(f"action is a {type(action).__name__}; expected a torch tensor {shape}")
+        if tuple(action.shape) != shape:
+            raise ActionError(f"action has shape {tuple(action.shape)}; expected (num_envs, action_size) = {shape}")
+        if not action.is_floating_point():
+            raise ActionError(f"action has dtype {action.dtype}; expected a floating-point tensor in [-1, 1]")
+        # On a GPU the check would wait for the device; there a NaN shows as a diverged environment.
+        if action.device.type == "cpu" and not bool(torch.isfinite(action).all()):
+            row = int(torch.nonzero(~torch.isfinite(action))[0, 0])
+            raise ActionError(f"action of environment {row} is not finite: {action[row].tolist()}; expected [-1, 1]")
+
+
+def tensor_from_array(array: Array, device: torch.device) -> Tensor:
+    """A torch tensor over a JAX array's memory, moved only where the devices differ."""
+    if isinstance(array, np.ndarray):
+        return torch.from_numpy(array).to(device)
+    if array.dtype == bool:
+        # DLPack carries booleans since version 1; older exchanges need the bytes.
+        return torch.from_dlpack(array.view(np.uint8)).bool().to(device)
+    return torch.from_dlpack(array).to(device)
+
+
+def array_from_tensor(tensor: Tensor) -> Array:
+    """A JAX array over a torch tensor's memory, as float32 on JAX's default device."""
+    tensor = tensor.detach().to(torch.float32).contiguous()
+    on_gpu = jax.default_backend() == "gpu"
+    if on_gpu != (tensor.device.type == "cuda"):
+        return jax.numpy.asarray(tensor.cpu().numpy())
+    return jax.dlpack.from_dlpack(tensor)
+
+
+def _default_device(fused: bool) -> str:
+    """Where observations live unless asked otherwise: with JAX for fused engines, on the CPU for host engines."""
+    return "cuda" if fused and jax.default_backend() == "gpu" and torch.cuda.is_available() else "cpu"
+
+
+def _shape_of_world(task: Task[Any]) -> Any:
+    """A world of zeros of the task's model, for shapes."""
+    from embodied.world import SensorLayout, World
+
+    model = task.model
+    zeros = lambda size: jax.numpy.zeros((size,), jax.numpy.float32)  # noqa: E731
+    layout = SensorLayout.from_model(model)
+    return World(jax.numpy.zeros(()), zeros(model.nq), zeros(model.nv), zeros(model.nsensordata), layout)
+
+
+def stamp() -> str:
+    """The time for file names, e.g. `20261121-103000`."""
+    return time.strftime("%Y%m%d-%H%M%S")

@@ -1,0 +1,99 @@
+"""`make`: an environment by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+import torch
+
+from embodied.content import join_content
+from embodied.engines import ENGINES, make_engine
+from embodied.env import Env
+from embodied.errors import EmbodiedError, EngineError, UnknownNameError
+from embodied.registry import TaskEntry
+
+
+def make(
+    name: str,
+    num_envs: int = 1,
+    engine: str | None = None,
+    seed: int = 0,
+    *,
+    device: torch.device | str | None = None,
+    config: Any = None,
+    engine_options: dict[str, Any] | None = None,
+    **overrides: Any,
+) -> Env:
+    """Build `num_envs` environments of the task `name`.
+
+    Args:
+        name: Task, `family/name`; `python -m embodied.list` prints them.
+        num_envs: How many environments step together.
+        engine: Physics engine; by default the best that runs the task on this machine.
+        seed: Seed of every random draw.
+        device: Where torch tensors live; by default with the engine.
+        config: The task's config; `overrides` replace single fields of it.
+        engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
+        **overrides: Fields of the task's config.
+
+    Raises:
+        EmbodiedError: an unknown task, engine or field, an engine that does not run the task, no environments, or a
+            device that is not there; says what was given and what exists.
+    """
+    entry = join_content()[name]
+    if num_envs < 1:
+        raise EmbodiedError(f"num_envs={num_envs}; expected at least 1")
+    check_device(device)
+    task = entry.load()(override(config or entry.load().config_type(), overrides))
+    engine = engine or default_engine(entry)
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    if engine not in entry.engines:
+        raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
+    built = make_engine(engine, task, num_envs, **(engine_options or {}))
+    return Env(task, built, num_envs, seed=seed, device=device, entry=entry)
+
+
+def override(config: Any, overrides: dict[str, Any]) -> Any:
+    """`config` with some fields replaced.
+
+    Raises:
+        EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields.
+    """
+    known = [field.name for field in dataclasses.fields(config)]
+    for field in overrides:
+        if field not in known:
+            guess = difflib.get_close_matches(field, known, n=1)
+            hint = f"; did you mean {guess[0]!r}?" if guess else ""
+            raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
+    try:
+        return dataclasses.replace(config, **overrides)
+    except (TypeError, ValueError) as error:
+        raise EmbodiedError(f"{type(config).__qualname__}: {error}") from None
+
+
+def default_engine(entry: TaskEntry) -> str:
+    """The first of the task's engines that fits the machine: without an NVIDIA GPU, MJX comes last."""
+    if torch.cuda.is_available() and "mjx" in entry.engines and "rigid" not in entry.engines:
+        return "mjx"
+    return next((engine for engine in entry.engines if engine != "mjx"), entry.engines[0])
+
+
+def check_device(device: torch.device | str | None) -> None:
+    """Check that a requested device exists.
+
+    Raises:
+        EmbodiedError: it does not; says what does.
+    """
+    if device is None:
+        return
+    try:
+        wanted = torch.device(device)
+    except RuntimeError:
+        raise EmbodiedError(f"unknown device {str(device)!r}; expected 'cpu', 'cuda' or 'cuda:N'") from None
+    if wanted.type == "cuda" and not torch.cuda.is_available():
+        raise EmbodiedError(f"device {str(device)!r} was asked for, but torch sees no GPU here; this machine has: cpu")
+    if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():
+        raise EmbodiedError(f"device {str(device)!r} was asked for, but there are {torch.cuda.device_count()} GPUs")

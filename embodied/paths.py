@@ -1,0 +1,23 @@
+"""Where assets lie: in the checkout's `assets/`, else in the installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from embodied.errors import ModelError
+
+_CANDIDATES = (Path(__file__).resolve().parent.parent / "assets", Path(__file__).resolve().parent / "assets")
+
+
+def asset(name: str) -> Path:
+    """The path of an asset, e.g. `asset("robots/go1/go1.xml")`.
+
+    Raises:
+        ModelError: no such asset; lists what its folder holds.
+    """
+    for root in _CANDIDATES:
+        if (root / name).exists():
+            return root / name
+    folders = [(root / name).parent for root in _CANDIDATES if (root / name).parent.is_dir()]
+    known = sorted(path.name for folder in folders for path in folder.iterdir())
+    raise ModelError(f"no asset {name!r}; its folder holds {known or 'nothing, or does not exist'}")

@@ -1,0 +1,146 @@
+"""`Task`: the contract every task meets. Pure, jit-able functions of one environment."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import mujoco
+from jax import Array
+
+from embodied.world import Control, Outcome, Start, World
+
+M = TypeVar("M")
+
+Observation = Mapping[str, Mapping[str, Array]]
+"""Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """The three clocks of a task."""
+
+    physics_dt: float
+    """s per physics step."""
+    substeps: int
+    """physics steps per control step."""
+    episode_seconds: float
+    """s until the time limit truncates an episode."""
+
+    def __post_init__(self) -> None:
+        """Reject clocks that cannot run."""
+        if self.physics_dt <= 0 or self.substeps < 1 or self.episode_seconds < self.control_dt:
+            raise ValueError(
+                f"physics_dt={self.physics_dt} s must be positive, substeps={self.substeps} at least 1 and "
+                f"episode_seconds={self.episode_seconds} at least one control step"
+            )
+
+    @property
+    def control_dt(self) -> float:
+        """s per control step."""
+        return self.physics_dt * self.substeps
+
+    @property
+    def max_steps(self) -> int:
+        """Control steps per episode."""
+        return max(1, round(self.episode_seconds / self.control_dt))
+
+
+class Task(abc.ABC, Generic[M]):
+    """What a robot senses, what it may do and what counts as success.
+
+    Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `Memory`.
+    Every method but `model` is traced by JAX for one environment and must be pure.
+    """
+
+    config_type: ClassVar[type]
+    """The frozen dataclass of this task's options; each field becomes a command-line flag."""
+    instruction: ClassVar[tuple[str, ...]] = ()
+    """The task in words, then paraphrases, for language-conditioned policies."""
+
+    def __init__(self, config: Any = None) -> None:
+        """Take `config`, or the defaults of `config_type`."""
+        self.config = self.config_type() if config is None else config
+
+    @property
+    @abc.abstractmethod
+    def timing(self) -> Timing:
+        """Physics step, control step and time limit."""
+
+    @property
+    @abc.abstractmethod
+    def action_size(self) -> int:
+        """Length of the action vector, each entry in [-1, 1]."""
+
+    @property
+    @abc.abstractmethod
+    def reward_weights(self) -> Mapping[str, float]:
+        """Reward term -> weight. Its names are exactly those that `rewards` returns."""
+
+    @abc.abstractmethod
+    def build_model(self) -> mujoco.MjModel:
+        """Compose and compile the model; called once."""
+
+    @functools.cached_property
+    def model(self) -> mujoco.MjModel:
+        """The compiled model, shared by all environments; treat it as read-only."""
+        return self.build_model()
+
+    @abc.abstractmethod
+    def reset(self, key: Array) -> Start[M]:
+        """Draw a fresh start. `key` is this episode's own random key."""
+
+    def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
+        """Turn an action (action_size,) in [-1, 1] into a command, once per control step."""
+        del world, key
+        return action, memory
+
+    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+        """Turn the command into controls, once per PHYSICS step: rotor lag, drag, motor curves, delays.
+
+        A task that does not override it sends the command as `ctrl`, held for the whole control step, and
+        the engine runs all substeps in one call.
+        """
+        del world
+        return Control(ctrl=command), memory
+
+    @property
+    def actuates_every_step(self) -> bool:
+        """Whether `actuate` is overridden and must run at every physics step."""
+        return type(self).actuate is not Task.actuate
+
+    def update(self, world: World, memory: M, action: Array, key: Array) -> M:
+        """Bring the memory up to date after the physics of a control step: air time, commands, counters.
+
+        Runs before `rewards`, `outcome` and `observe`, which see the memory it returns.
+        """
+        del world, action, key
+        return memory
+
+    @abc.abstractmethod
+    def observe(self, world: World, memory: M, key: Array) -> Observation:
+        """Named groups of named terms; noise is applied here. The group `policy` always exists."""
+
+    @abc.abstractmethod
+    def rewards(self, world: World, memory: M, action: Array) -> Mapping[str, Array]:
+        """Named, unweighted reward terms, each ()."""
+
+    @abc.abstractmethod
+    def outcome(self, world: World, memory: M) -> Outcome:
+        """Success and failure at this instant."""
+
+    def metrics(self, world: World, memory: M) -> Mapping[str, Array]:
+        """Named quantities, each (), averaged over an episode and reported beside the return."""
+        del world, memory
+        return {}
+
+    def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
+        """A scripted action (action_size,) where the task has one.
+
+        Raises:
+            NotImplementedError: this task has no expert.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no scripted expert")

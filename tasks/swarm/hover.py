@@ -1,0 +1,249 @@
+"""`swarm/hover`: one Crazyflie recovers from a thrown start and holds a point in the air."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.rotations import quat_rotate_inverse, up_vector
+from embodied.sampling import ball, tilted
+from embodied.scenes import compile_spec, compose
+from embodied.task import Observation, Task, Timing
+from embodied.world import Control, Outcome, Start, World
+from tasks.swarm import quadrotor
+from tasks.swarm.quadrotor import QUADROTORS, Preset
+
+HEIGHT = 2.0  # m, target above the floor: room to fall while recovering from 90 degrees of tilt
+REACH = 3.0  # m from the target, beyond which the drone is lost
+CLOSE = 0.10  # m, success: this near ...
+SLOW = 0.10  # m/s, ... this slow ...
+STEADY = 2.0  # s, ... for this long at the episode's end
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per control step of 10 ms."""
+
+    position: float = 1.0
+    """Closeness to the target, in [0, 1]."""
+    steady: float = 0.5
+    """Slowness while near the target, in [0, 1]."""
+    upright: float = 0.1
+    """Uprightness, in [-1, 1]."""
+    spin: float = -0.02
+    """Angular speed, rad/s."""
+    action_rate: float = -0.05
+    """Squared change of the action."""
+    lost: float = -10.0
+    """Once, when the drone crashes or leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HoverConfig:
+    """Options of `swarm/hover`."""
+
+    preset: Preset = Preset.P250
+    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    start_distance: float = 1.0
+    """m, the start lies at most this far from the target."""
+    start_tilt: float = 90.0
+    """degrees, largest tilt at the start."""
+    start_speed: float = 1.0
+    """m/s, largest speed at the start."""
+    start_spin: float = 2.0
+    """rad/s, largest angular speed about each axis at the start."""
+    thrust_spread: float = 0.05
+    """Each episode's thrust is scaled by U(1 - x, 1 + x): battery, air density, worn propellers."""
+    mass_spread: float = 0.05
+    """Each episode's mass and inertia are scaled by U(1 - x, 1 + x): decks and battery."""
+    noise: bool = True
+    """Whether observations carry the sensor noise of the learning-to-fly recipe."""
+    weights: Weights = Weights()
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        for name in ("thrust_spread", "mass_spread"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
+        if not 0 <= self.start_distance < HEIGHT:
+            raise ValueError(f"start_distance={self.start_distance} m; expected [0, {HEIGHT})")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What one hovering drone's episode carries along."""
+
+    rotor_speed: Array
+    """(4,) rpm."""
+    action: Array
+    """(4,) the last action."""
+    action_change: Array
+    """(4,) the last action minus the one before."""
+    steady_steps: Array
+    """() int32 control steps since the drone was last away from the target or fast."""
+    strength: Array
+    """() factor on thrust in this episode."""
+
+
+# Standard deviations of the observation noise: m, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
+NOISE = {"position": 0.001, "up": 0.001, "velocity": 0.002, "gyro": 0.002}
+
+
+class Hover(Task[Memory]):
+    """One quadrotor, four rotor commands, a point to hold.
+
+    Task: fly to the target 2 m above the floor and stay. Randomised: position in a ball of 1 m, tilt up to 90
+    degrees about any axis, heading, velocity, spin, thrust and mass. Success: within 10 cm of the target and
+    slower than 0.1 m/s for the last 2 s of an 8 s episode. Failure: on the floor, or 3 m away.
+
+    Action: per rotor, -1 idles, 0 hovers, +1 gives full thrust (piecewise linear in thrust). The policy sees the
+    world from the body's frame, so it is the same for every heading, and heading is not controlled.
+    """
+
+    config_type = HoverConfig
+    config: HoverConfig
+    instruction = (
+        "Hover at the target point.",
+        "Fly to the marked point and hold still there.",
+        "Recover and keep your position in the air.",
+    )
+    timing = Timing(physics_dt=0.002, substeps=5, episode_seconds=8.0)
+    action_size = 4
+
+    def __init__(self, config: HoverConfig | None = None) -> None:
+        """Look up the drone's constants."""
+        super().__init__(config)
+        self.drone = QUADROTORS[self.config.preset]
+        self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Term -> weight; see `Weights`."""
+        return dataclasses.asdict(self.config.weights)
+
+    def build_model(self) -> mujoco.MjModel:
+        """The Crazyflie over a floor, with the preset's mass and inertia."""
+        spec = compose("scenes/floor.xml", "robots/crazyflie/crazyflie.xml")
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        # Flight ends at the floor, so nothing is ever in contact.
+        spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+        body = spec.body("cf")
+        body.mass, body.inertia = self.drone.mass, self.drone.inertia
+        return compile_spec(spec)
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """A drone thrown into the air somewhere near the target."""
+        config, drone = self.config, self.drone
+        # One draw cut into pieces: a dozen separate ones would take XLA ten seconds longer to compile.
+        place, motion, tilt, spin, rotors, spread = jnp.split(jax.random.uniform(key, (19,)), [3, 6, 9, 12, 16])
+        away = config.start_distance * ball(place)
+        linvel = config.start_speed * ball(motion)
+        angvel = config.start_spin * (2 * spin - 1)
+        quat = tilted(tilt, np.deg2rad(config.start_tilt))
+        thrust = drone.mass * quadrotor.GRAVITY / 4 * (0.5 + 0.7 * rotors)
+        strength = 1 + config.thrust_spread * (2 * spread[0] - 1)
+        density = 1 + config.mass_spread * (2 * spread[1] - 1)
+        memory = Memory(
+            rotor_speed=quadrotor.speed_for_thrust(drone, thrust),
+            action=jnp.zeros(4),
+            action_change=jnp.zeros(4),
+            steady_steps=jnp.zeros((), jnp.int32),
+            strength=strength,
+        )
+        model = {
+            "body_mass": jnp.asarray(self.model.body_mass, jnp.float32) * density,
+            "body_inertia": jnp.asarray(self.model.body_inertia, jnp.float32) * density,
+        }
+        qpos, qvel = jnp.concatenate([self.target + away, quat]), jnp.concatenate([linvel, angvel])
+        return Start(qpos, qvel, memory, model if config.mass_spread else {})
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Rotor speeds (4,) in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
+        del world, key
+        hover = self.drone.hover_fraction
+        fraction = hover + jnp.where(action > 0, action * (1 - hover), action * hover)
+        command = quadrotor.speed_for_thrust(self.drone, fraction * self.drone.max_thrust)
+        return command, dataclasses.replace(memory, action=action, action_change=action - memory.action)
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Rotor lag, thrust and torque curves and drag, at 500 Hz."""
+        speed = quadrotor.rotor_lag(self.drone, memory.rotor_speed, command, self.timing.physics_dt)
+        thrust, torque_b = quadrotor.rotor_wrench(self.drone, speed, memory.strength)
+        quat = world["orientation"]
+        force_b = quadrotor.body_drag(self.drone, quat, world["linvel_w"]) + jnp.stack([0.0 * thrust, 0.0 * thrust, thrust])
+        wrench = quadrotor.world_wrench(quat, force_b, torque_b)
+        rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
+        return Control(wrench=rows), dataclasses.replace(memory, rotor_speed=speed)
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """Count how long the drone has been steady."""
+        del action, key
+        near = self._distance(world) < CLOSE
+        slow = jnp.linalg.norm(world["linvel_w"]) < SLOW
+        return dataclasses.replace(memory, steady_steps=jnp.where(near & slow, memory.steady_steps + 1, 0))
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """What the drone can estimate of itself; the critic also sees the rotors and the thrust factor.
+
+        `policy`: position (3) m and velocity (3) m/s to the target and up (3) in the body frame, gyro (3) rad/s,
+        last action (4). `critic`: the same without noise, rotor speeds (4) relative to full, strength (1),
+        steadiness (1).
+        """
+        quat = world["orientation"]
+        clean = {
+            "position": quat_rotate_inverse(quat, self.target - world["position"]),
+            "up": quat_rotate_inverse(quat, jnp.array([0.0, 0.0, 1.0])),
+            "velocity": quat_rotate_inverse(quat, world["linvel_w"]),
+            "gyro": world["gyro"],
+        }
+        noisy = clean
+        if self.config.noise:
+            drawn = jnp.split(jax.random.normal(key, (3 * len(clean),)), len(clean))
+            noisy = {name: value + NOISE[name] * z for (name, value), z in zip(clean.items(), drawn, strict=True)}
+        full = quadrotor.speed_for_thrust(self.drone, jnp.asarray(self.drone.max_thrust))
+        hidden = {
+            "rotors": memory.rotor_speed / full,
+            "strength": memory.strength - 1.0,
+            "steady": jnp.minimum(memory.steady_steps * self.timing.control_dt / STEADY, 1.0),
+        }
+        return {"policy": {**noisy, "action": memory.action}, "critic": {**clean, "action": memory.action, **hidden}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        distance, speed = self._distance(world), jnp.linalg.norm(world["linvel_w"])
+        near = jnp.exp(-4.0 * distance)
+        return {
+            "position": 0.5 * (1 - jnp.tanh(distance)) + 0.5 * near,
+            "steady": near * jnp.exp(-2.0 * speed),
+            "upright": up_vector(world["orientation"])[2],
+            "spin": jnp.linalg.norm(world["gyro"]),
+            "action_rate": jnp.sum(memory.action_change**2),
+            "lost": self._lost(world).astype(jnp.float32),
+        }
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success once steady for 2 s (so, at the end, for the last 2 s); failure on the floor or far away."""
+        steady = memory.steady_steps * self.timing.control_dt >= STEADY
+        return Outcome(success=steady, failure=self._lost(world))
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Mean distance to the target in m and mean speed in m/s."""
+        del memory
+        return {"position_error": self._distance(world), "speed": jnp.linalg.norm(world["linvel_w"])}
+
+    def _distance(self, world: World) -> Array:
+        """() m to the target."""
+        return jnp.linalg.norm(world["position"] - self.target)
+
+    def _lost(self, world: World) -> Array:
+        """() bool, whether the drone hit the floor or left."""
+        return (world["position"][2] < 0.05) | (self._distance(world) > REACH)
