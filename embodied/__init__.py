@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from embodied.env import Env, Step
-    from embodied.make import make
+    from embodied.factory import make
     from embodied.registry import REGISTRY
 
 __all__ = ["REGISTRY", "Env", "Step", "__version__", "make"]
@@ -31,7 +31,7 @@ __all__ = ["REGISTRY", "Env", "Step", "__version__", "make"]
 _LAZY = {
     "Env": "embodied.env",
     "Step": "embodied.env",
-    "make": "embodied.make",
+    "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
 }
 

@@ -210,8 +210,8 @@ class Chain:
             pose = _carried(carrier, link)
             return pose, pose
 
-        first, rest = (jax.tree.map(lambda leaf: leaf[part], links) for part in (0, slice(1, None)))
-        _, poses = jax.lax.scan(append, first, rest)
+        first = jax.tree.map(lambda leaf: leaf[0], links)
+        _, poses = jax.lax.scan(append, first, jax.tree.map(lambda leaf: leaf[1:], links))
         return jax.tree.map(lambda start, others: jnp.concatenate([start[None], others]), first, poses)
 
     def _tip(self, joints: Pose) -> Pose:
@@ -307,8 +307,7 @@ def inverse_kinematics_step(
     held = ((q <= chain.lower) & (step < 0.0)) | ((q >= chain.upper) & (step > 0.0))
     free = jnp.where(held, 0.0, 1.0)
     step = free * damped_least_squares(jacobian * free[None, :], error, damping)
-    step = step * jnp.minimum(1.0, max_step / jnp.maximum(jnp.max(jnp.abs(step)), jnp.finfo(step.dtype).tiny))
-    return chain.clip(q + step)
+    return chain.clip(q + step * (max_step / jnp.maximum(jnp.max(jnp.abs(step)), max_step)))
 
 
 def _expect_positive(name: str, value: ArrayLike) -> None:

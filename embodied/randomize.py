@@ -85,6 +85,20 @@ def scale_bodies(name: str, low: float, high: float, rows: Sequence[int]) -> Ter
     return Term(name, f"body_mass and body_inertia x U({low:g}, {high:g})", apply)
 
 
+def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
+    """Scale gain and bias of some position servos together: stiffness and damping of a stronger or weaker motor."""
+
+    def apply(key: Array, fields: Fields) -> dict[str, Array]:
+        index = jnp.asarray(rows)
+        factor = jax.random.uniform(key, (len(rows), 1), minval=low, maxval=high)
+        return {
+            "actuator_gainprm": fields["actuator_gainprm"].at[index].multiply(factor),
+            "actuator_biasprm": fields["actuator_biasprm"].at[index].multiply(factor),
+        }
+
+    return Term(name, f"actuator_gainprm and actuator_biasprm x U({low:g}, {high:g})", apply)
+
+
 def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array) -> dict[str, Array]:
     """Draw every term once; returns only the fields that some term touches."""
     base = _Defaults(model)

@@ -31,7 +31,7 @@ class TaskEntry:
     summary: str
     """One line for `embodied.list`."""
     engines: tuple[str, ...]
-    """Engines that run it; the first that fits the machine is the default (see `embodied.make`)."""
+    """Engines that run it; the first that fits the machine is the default (see `embodied.factory`)."""
     training: str | None = None
     """Training defaults: a `policies.train_config.TrainConfig`."""
 

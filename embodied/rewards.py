@@ -57,9 +57,7 @@ def _fall_off(sigmoid: Sigmoid, distance: Array, value: float) -> Array:
         case Sigmoid.GAUSSIAN:
             return jnp.exp(math.log(value) * jnp.square(distance))
         case Sigmoid.HYPERBOLIC:
-            # Written with the decaying exponential alone, because cosh overflows far away.
-            decay = jnp.exp(-math.acosh(1.0 / value) * distance)
-            return 2.0 * decay / (1.0 + jnp.square(decay))
+            return _sech(math.acosh(1.0 / value) * distance)
         case Sigmoid.LONG_TAIL:
             return 1.0 / (1.0 + (1.0 / value - 1.0) * jnp.square(distance))
         case Sigmoid.RECIPROCAL:
@@ -67,7 +65,7 @@ def _fall_off(sigmoid: Sigmoid, distance: Array, value: float) -> Array:
         case Sigmoid.LAPLACE:
             return jnp.exp(math.log(value) * distance)
         case Sigmoid.TANH_SQUARED:
-            return 1.0 - jnp.square(jnp.tanh(math.atanh(math.sqrt(1.0 - value)) * distance))
+            return jnp.square(_sech(math.atanh(math.sqrt(1.0 - value)) * distance))
         case Sigmoid.COSINE:
             angle = math.acos(2.0 * value - 1.0) * distance
             return 0.5 * (1.0 + jnp.cos(jnp.minimum(angle, jnp.pi)))
@@ -75,6 +73,12 @@ def _fall_off(sigmoid: Sigmoid, distance: Array, value: float) -> Array:
             return jnp.maximum(1.0 - (1.0 - value) * distance, 0.0)
         case Sigmoid.QUADRATIC:
             return jnp.maximum(1.0 - (1.0 - value) * jnp.square(distance), 0.0)
+
+
+def _sech(x: Array) -> Array:
+    """1 / cosh(x) for x >= 0, by the decaying exponential alone, because cosh overflows far away."""
+    decay = jnp.exp(-x)
+    return 2.0 * decay / (1.0 + jnp.square(decay))
 
 
 def tolerance(

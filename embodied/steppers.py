@@ -98,6 +98,10 @@ class Stepper(Protocol):
         """What tasks may know of every environment now, batched."""
         ...
 
+    def episode(self) -> Episode[Any]:
+        """The running episodes, every array with a leading axis (N,): for viewers and scripted experts."""
+        ...
+
     def tree(self) -> Any:
         """All state as a pytree of arrays, for checkpoints."""
         ...
@@ -239,6 +243,10 @@ class FusedStepper:
         """What tasks may know now; see `Stepper.world`."""
         assert self._state is not None
         return jax.vmap(self.engine.world, in_axes=self.axis)(self._state.physics)
+
+    def episode(self) -> Episode[Any]:
+        """The running episodes; see `Stepper.episode`."""
+        return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, self.axis, 0), self.tree().episode)
 
     def tree(self) -> FusedState:
         """All state; see `Stepper.tree`."""
@@ -410,6 +418,11 @@ class HostStepper:
         """What tasks may know now; see `Stepper.world`."""
         assert self._world is not None
         return self._world
+
+    def episode(self) -> Episode[Any]:
+        """The running episodes; see `Stepper.episode`."""
+        assert self._state is not None
+        return self._state.episode
 
     def tree(self) -> dict[str, Any]:
         """All state; see `Stepper.tree`."""

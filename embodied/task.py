@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import mujoco
 from jax import Array
 
+from embodied.scenes import compile_spec
 from embodied.world import Control, Outcome, Start, World
 
 M = TypeVar("M")
@@ -53,9 +54,12 @@ class Task(abc.ABC, Generic[M]):
     """What a robot senses, what it may do and what counts as success.
 
     Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `Memory`.
-    Every method but `model` is traced by JAX for one environment and must be pure.
+    Every method but `build_spec` is traced by JAX for one environment and must be pure.
     """
 
+    actuates_every_step: ClassVar[bool] = False
+    """Whether `actuate` runs at every physics step; otherwise its controls are held for a control step, which
+    lets an engine run all substeps in one call."""
     config_type: ClassVar[type]
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()
@@ -81,13 +85,23 @@ class Task(abc.ABC, Generic[M]):
         """Reward term -> weight. Its names are exactly those that `rewards` returns."""
 
     @abc.abstractmethod
-    def build_model(self) -> mujoco.MjModel:
-        """Compose and compile the model; called once."""
+    def build_spec(self) -> mujoco.MjSpec:
+        """Compose the scene; called once for each of the two models."""
 
     @functools.cached_property
     def model(self) -> mujoco.MjModel:
-        """The compiled model, shared by all environments; treat it as read-only."""
-        return self.build_model()
+        """The compiled model that engines run, shared by all environments; treat it as read-only.
+
+        Shapes that are only for the eye are left out: placing them costs time in every physics step.
+        """
+        spec = self.build_spec()
+        spec.compiler.discardvisual = True
+        return compile_spec(spec)
+
+    @functools.cached_property
+    def visual_model(self) -> mujoco.MjModel:
+        """The same model with its looks, for rendering: joints and sensors are laid out as in `model`."""
+        return compile_spec(self.build_spec())
 
     @abc.abstractmethod
     def reset(self, key: Array) -> Start[M]:
@@ -99,18 +113,12 @@ class Task(abc.ABC, Generic[M]):
         return action, memory
 
     def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
-        """Turn the command into controls, once per PHYSICS step: rotor lag, drag, motor curves, delays.
+        """Turn the command into controls: rotor lag, drag, motor curves, delays, pushes.
 
-        A task that does not override it sends the command as `ctrl`, held for the whole control step, and
-        the engine runs all substeps in one call.
+        Runs once per PHYSICS step where `actuates_every_step`, else once per control step.
         """
         del world
         return Control(ctrl=command), memory
-
-    @property
-    def actuates_every_step(self) -> bool:
-        """Whether `actuate` is overridden and must run at every physics step."""
-        return type(self).actuate is not Task.actuate
 
     def update(self, world: World, memory: M, action: Array, key: Array) -> M:
         """Bring the memory up to date after the physics of a control step: air time, commands, counters.
@@ -134,6 +142,11 @@ class Task(abc.ABC, Generic[M]):
 
     def metrics(self, world: World, memory: M) -> Mapping[str, Array]:
         """Named quantities, each (), averaged over an episode and reported beside the return."""
+        del world, memory
+        return {}
+
+    def markers(self, world: World, memory: M) -> Mapping[str, Array]:
+        """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. Only looked at."""
         del world, memory
         return {}
 

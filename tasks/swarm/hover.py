@@ -13,7 +13,7 @@ from jax import Array
 
 from embodied.rotations import quat_rotate_inverse, up_vector
 from embodied.sampling import ball, tilted
-from embodied.scenes import compile_spec, compose
+from embodied.scenes import compose
 from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.swarm import quadrotor
@@ -110,6 +110,7 @@ class Hover(Task[Memory]):
 
     config_type = HoverConfig
     config: HoverConfig
+    actuates_every_step = True
     instruction = (
         "Hover at the target point.",
         "Fly to the marked point and hold still there.",
@@ -129,7 +130,7 @@ class Hover(Task[Memory]):
         """Term -> weight; see `Weights`."""
         return dataclasses.asdict(self.config.weights)
 
-    def build_model(self) -> mujoco.MjModel:
+    def build_spec(self) -> mujoco.MjSpec:
         """The Crazyflie over a floor, with the preset's mass and inertia."""
         spec = compose("scenes/floor.xml", "robots/crazyflie/crazyflie.xml")
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
@@ -137,7 +138,7 @@ class Hover(Task[Memory]):
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         body = spec.body("cf")
         body.mass, body.inertia = self.drone.mass, self.drone.inertia
-        return compile_spec(spec)
+        return spec
 
     def reset(self, key: Array) -> Start[Memory]:
         """A drone thrown into the air somewhere near the target."""
@@ -239,6 +240,11 @@ class Hover(Task[Memory]):
         """Mean distance to the target in m and mean speed in m/s."""
         del memory
         return {"position_error": self._distance(world), "speed": jnp.linalg.norm(world["linvel_w"])}
+
+    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """The point to hold."""
+        del world, memory
+        return {"target": jnp.asarray(self.target)}
 
     def _distance(self, world: World) -> Array:
         """() m to the target."""

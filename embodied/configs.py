@@ -1,0 +1,66 @@
+"""Configs (nested frozen dataclasses) to JSON values and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from embodied.errors import RunError, listing
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> Any:
+    """A config as JSON values: dictionaries, lists, strings, numbers, booleans, None."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_json(kind: type[T], value: Any, where: str = "config") -> T:
+    """The config of type `kind` that `to_json` described.
+
+    Raises:
+        RunError: a field is unknown, or a value is refused; a field that is missing keeps its default.
+    """
+    return _convert(kind, value, where)
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    """`value` as an instance of the annotation `kind`."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        choices = [choice for choice in arguments if choice is not type(None)]
+        return None if value is None else _convert(choices[0], value, where)
+    if origin is tuple:
+        kinds = [arguments[0]] * len(value) if len(arguments) == 2 and arguments[1] is Ellipsis else arguments
+        return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _dataclass(kind, value, where)
+    if isinstance(kind, type) and issubclass(kind, Enum | Path):
+        return kind(value)
+    return float(value) if kind is float and isinstance(value, int) else value
+
+
+def _dataclass(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise RunError(f"{where} is {value!r}; expected the fields of {kind.__name__}")
+    hints = typing.get_type_hints(kind)
+    known = [field.name for field in dataclasses.fields(kind)]
+    if unknown := sorted(set(value) - set(known)):
+        raise RunError(f"{where} has unknown fields {listing(unknown)}; {kind.__name__} has {listing(known)}")
+    try:
+        return kind(**{name: _convert(hints[name], item, f"{where}.{name}") for name, item in value.items()})
+    except (TypeError, ValueError) as error:
+        raise RunError(f"{where}: {error}") from None

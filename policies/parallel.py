@@ -1,0 +1,76 @@
+"""Chunks of a batch on several CPU cores at once.
+
+Torch splits every kernel among its threads and lets them meet after it. For small networks that costs more than it
+gains, above all where other programs share the cores: a thread that waits its turn holds up all the others. Here each
+core takes whole chunks instead. Chunks have a fixed size and results come in their order, so that the sums of them
+have the same bits for any number of workers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+CHUNK = 2048
+"""Rows per chunk on a CPU: the activations of two layers of 64 units fit into a core's second-level cache."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use only the calling thread; also a decorator.
+
+    Its idle threads would spin for a while after each kernel, on the cores that the workers or the physics need.
+    """
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(count)
+
+
+class Workers:
+    """Threads that run torch on one core each; on a GPU, which needs none, the calling thread."""
+
+    def __init__(self, device: torch.device | str = "cpu", count: int | None = None) -> None:
+        """Start them.
+
+        Args:
+            device: Where the batches are.
+            count: How many; by default as many threads as torch was given.
+        """
+        cpu = torch.device(device).type == "cpu"
+        self.count = (count or torch.get_num_threads()) if cpu else 1
+        self.chunk = CHUNK if cpu else None
+        self._pool = ThreadPoolExecutor(self.count, "policies", _start_worker) if self.count > 1 else None
+
+    def map(self, function: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        """Results of `function` on each item, in their order."""
+        if self._pool is None or len(items) == 1:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))
+
+    def split(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Divide a batch along its first axis into chunks."""
+        return rows.split(self.chunk) if self.chunk else (rows,)
+
+    def forward(self, network: nn.Module, rows: Tensor, out: Tensor) -> Tensor:
+        """Write `network(rows)` into `out`, without a graph."""
+
+        @torch.no_grad()
+        def write(pair: tuple[Tensor, Tensor]) -> None:
+            pair[1].copy_(network(pair[0]))
+
+        self.map(write, list(zip(self.split(rows), self.split(out), strict=True)))
+        return out
+
+
+def _start_worker() -> None:
+    torch.get_num_threads()  # the first query in a thread would otherwise undo the setting
+    torch.set_num_threads(1)

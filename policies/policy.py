@@ -1,0 +1,158 @@
+"""What a robot runs: an actor with the statistics that normalise its observations.
+
+A policy is stored as names and numbers, from which evaluation, the viewer, export and hardware rebuild it without
+any of the training code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from policies.networks import Activation, GaussianActor, NetworkConfig
+from policies.vec_env import POLICY
+
+KIND = "gaussian-mlp"
+
+ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
+"""Observation groups (N, size) to actions (N, A): what evaluation needs of a policy."""
+
+
+class NormalizedActor(nn.Module):
+    """A network from raw observations to the mean action; the part of a policy that is exported."""
+
+    observation_mean: Tensor
+    """(size,) subtracted from observations."""
+    observation_scale: Tensor
+    """(size,) factor on the difference."""
+
+    def __init__(self, actor: GaussianActor, observation_mean: Tensor, observation_scale: Tensor, clip: float) -> None:
+        super().__init__()
+        self.actor, self.clip = actor, clip
+        self.register_buffer("observation_mean", observation_mean)
+        self.register_buffer("observation_scale", observation_scale)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """(N, size) to (N, A), unbounded."""
+        return self.actor(((obs - self.observation_mean) * self.observation_scale).clamp(-self.clip, self.clip))
+
+
+class Policy:
+    """Chooses actions from raw observations: the most likely ones, or sampled ones after `stochastic`."""
+
+    def __init__(self, network: NormalizedActor, config: NetworkConfig, group: str = POLICY) -> None:
+        """Wrap a network, which is shared, not copied.
+
+        Args:
+            network: Actor and statistics.
+            config: What the actor was built from.
+            group: Observation group it reads.
+        """
+        self.network, self.config, self.group = network, config, group
+        self._generator: torch.Generator | None = None
+
+    @property
+    def observation_size(self) -> int:
+        """Length of the observation it reads."""
+        return self.network.observation_mean.numel()
+
+    @property
+    def action_size(self) -> int:
+        """Length of the action."""
+        return self.network.actor.log_std.numel()
+
+    @torch.no_grad()
+    def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
+        """Choose actions.
+
+        Args:
+            obs: The environment's observation groups, or just the group this policy reads: (N, size).
+
+        Returns:
+            (N, A) in [-1, 1].
+        """
+        if not isinstance(obs, Tensor):
+            obs = obs[self.group]
+        if obs.shape[-1] != self.observation_size:
+            raise ValueError(
+                f"an observation of length {obs.shape[-1]} was given to a policy that reads {self.observation_size} "
+                f"numbers (group '{self.group}')"
+            )
+        action = self.network(obs)
+        if self._generator is not None:
+            noise = torch.empty_like(action).normal_(generator=self._generator)
+            action = torch.addcmul(action, noise, self.network.actor.log_std.exp())
+        return action.clamp(-1.0, 1.0)
+
+    def stochastic(self, seed: int) -> Policy:
+        """Return the same policy with sampled actions."""
+        policy = Policy(self.network, self.config, self.group)
+        policy._generator = torch.Generator(self.network.observation_mean.device).manual_seed(seed)
+        return policy
+
+    def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Names and numbers that rebuild it: JSON values, and copies of its tensors."""
+        meta = {
+            "kind": KIND,
+            "group": self.group,
+            "observation_size": self.observation_size,
+            "action_size": self.action_size,
+            "hidden": list(self.config.hidden),
+            "activation": str(self.config.activation),
+            "clip": self.network.clip,
+        }
+        return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+
+    @classmethod
+    def from_tensors(cls, meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Policy:
+        """Rebuild what `to_tensors` described, on the tensors' device.
+
+        Raises:
+            ValueError: Another kind of policy, or tensors that do not belong to it.
+        """
+        if meta.get("kind") != KIND:
+            raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected {KIND!r}")
+        config = NetworkConfig(tuple(meta["hidden"]), Activation(meta["activation"]))
+        size = meta["observation_size"]
+        actor = GaussianActor(size, meta["action_size"], config)
+        network = NormalizedActor(actor, torch.zeros(size), torch.ones(size), meta["clip"])
+        _require_same_shapes(network.state_dict(), tensors)
+        network.load_state_dict(dict(tensors))
+        return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
+
+
+def zero_policy(action_size: int) -> ActionRule:
+    """Policy that always acts zero."""
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        return obs[POLICY].new_zeros(len(obs[POLICY]), action_size)
+
+    return act
+
+
+def random_policy(action_size: int, seed: int = 0) -> ActionRule:
+    """Policy whose actions are independent and uniform in [-1, 1], whatever it observes."""
+    generators: dict[torch.device, torch.Generator] = {}
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        like = obs[POLICY]
+        if like.device not in generators:
+            generators[like.device] = torch.Generator(like.device).manual_seed(seed)
+        return like.new_empty(len(like), action_size).uniform_(-1.0, 1.0, generator=generators[like.device])
+
+    return act
+
+
+def _require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    wrong = [f"{name} is missing" for name in expected if name not in found]
+    wrong += [f"{name} is unknown" for name in found if name not in expected]
+    wrong += [
+        f"{name} has shape {tuple(found[name].shape)}, expected {tuple(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in found and found[name].shape != tensor.shape
+    ]
+    if wrong:
+        raise ValueError(f"the policy's tensors do not fit its description: {'; '.join(wrong)}")

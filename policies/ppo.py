@@ -1,0 +1,296 @@
+"""Proximal policy optimisation: act, record, update."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from embodied.errors import EmbodiedError
+from policies import distributed, gaussian
+from policies.gae import gae
+from policies.networks import Critic, GaussianActor
+from policies.normalizer import Normalizer
+from policies.optimizer import FlatAdam
+from policies.parallel import Workers, one_thread
+from policies.policy import NormalizedActor, Policy
+from policies.ppo_config import PPOConfig
+from policies.storage import Batch, Rollout
+from policies.vec_env import POLICY, Step
+
+MEASURES: tuple[str, ...] = (
+    "policy_loss",
+    "value_loss",
+    "kl",
+    "clip_fraction",
+    "gradient_norm",
+    "std",
+    "entropy",
+    "explained_variance",
+    "learning_rate",
+)
+"""What `update` reports: means over the update, then four values after it."""
+
+
+class DivergedError(EmbodiedError):
+    """Losses or weights that left the finite numbers."""
+
+
+class Losses(NamedTuple):
+    """Sums over a chunk, divided by the size of its minibatch: chunks add up to the minibatch's means."""
+
+    total: Tensor
+    """What is differentiated."""
+    policy: Tensor
+    """Negated clipped surrogate objective."""
+    value: Tensor
+    """Squared error of the critic."""
+    kl: Tensor
+    """Divergence of the present policy from the rollout's, in nats."""
+    clipped: Tensor
+    """Fraction of transitions whose probability ratio left the trusted interval."""
+
+
+class PPO:
+    """Learns from rollouts of N environments: `act` and `record` for each step, then `update`."""
+
+    def __init__(
+        self,
+        observation_sizes: Mapping[str, int],
+        action_size: int,
+        num_envs: int,
+        config: PPOConfig,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        """Build networks, normalisers and buffers.
+
+        Args:
+            observation_sizes: Group to flat size; "policy" must be among them.
+            action_size: Length of an action.
+            num_envs: N.
+            config: Settings.
+            device: Where everything lies.
+            seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
+        """
+        sizes = dict(observation_sizes)
+        if POLICY not in sizes:
+            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
+        if config.minibatches > config.unroll * num_envs:
+            raise ValueError(
+                f"minibatches={config.minibatches} exceeds the {config.unroll * num_envs} transitions of a rollout "
+                f"(unroll={config.unroll} x {num_envs} environments)"
+            )
+        self.config, self.device, self.num_envs = config, torch.device(device), num_envs
+        self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
+        self._build_networks(sizes, action_size, seed)
+        used = {group: sizes[group] for group in (POLICY, self.critic_group)}
+        clip = config.observation_clip
+        self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in used.items()}
+        self.rollout = Rollout(
+            config.unroll,
+            num_envs,
+            used,
+            action_size,
+            actor_group=POLICY,
+            critic_group=self.critic_group,
+            device=self.device,
+        )
+        own_seed = seed * distributed.size() + distributed.rank()
+        self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
+        self.order_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
+        self._old_log_std = self.actor.log_std.detach().clone()
+        self._noise = torch.empty(num_envs, action_size, device=self.device)
+        self._time = 0
+        self._workers = Workers(self.device)
+        self._losses = torch.compile(self.losses) if config.compile else self.losses
+
+    def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
+        config, weights = self.config, torch.Generator().manual_seed(seed)
+        actor = GaussianActor(sizes[POLICY], action_size, config.actor, config.initial_std, weights)
+        critic = Critic(sizes[self.critic_group], config.critic, weights)
+        self.actor, self.critic = actor.to(self.device), critic.to(self.device)
+        self.optimizer = FlatAdam([*self.actor.parameters(), *self.critic.parameters()], config)
+        distributed.broadcast_(self.optimizer.flat.data)
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it shares this learner's weights and goes on learning with it."""
+        normalizer = self.normalizers[POLICY]
+        network = NormalizedActor(self.actor, normalizer.mean, normalizer.scale, self.config.observation_clip)
+        return Policy(network, self.config.actor)
+
+    @one_thread()
+    @torch.no_grad()
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Sample actions for the present observations and remember both.
+
+        Args:
+            obs: Group to (N, size) raw observations.
+
+        Returns:
+            (N, A) actions, unbounded: the environment clips them, the learner reasons about them as sampled.
+        """
+        if self._time == self.config.unroll:
+            raise RuntimeError(f"the rollout holds {self._time} steps already; call update()")
+        rollout, t = self.rollout, self._time
+        for group, buffer in rollout.obs.items():
+            self._observe(group, obs[group], buffer[t])
+        mean = self._workers.forward(self.actor, rollout.actor_obs[t], rollout.mean[t])
+        noise = self._noise.normal_(generator=self.noise_generator)
+        action = torch.addcmul(mean, noise, self._old_log_std.exp())
+        rollout.action[t].copy_(action)
+        return action
+
+    @one_thread()
+    @torch.no_grad()
+    def record(self, step: Step) -> None:
+        """Remember what the actions of the last `act` brought."""
+        rollout, t = self.rollout, self._time
+        torch.mul(step.reward, self.config.reward_scale, out=rollout.reward[t])
+        rollout.terminated[t].copy_(step.terminated)
+        rollout.truncated[t].copy_(step.truncated)
+        rollout.final_obs[t].copy_(step.final_obs[self.critic_group])
+        self._time += 1
+
+    @one_thread()
+    def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
+        """Improve the policy by the recorded rollout, which is then forgotten.
+
+        Args:
+            obs: The observations after its last step.
+            progress: How much of the training is done, 0 to 1; read by a linear schedule.
+
+        Returns:
+            Losses and other measures, averaged over the update.
+
+        Raises:
+            DivergedError: They are not finite.
+        """
+        if self._time < self.config.unroll:
+            raise RuntimeError(f"the rollout holds {self._time} of {self.config.unroll} steps")
+        self._estimate(obs)
+        self.optimizer.start(progress)
+        measures = [
+            self._minibatch(index)
+            for _ in range(self.config.epochs)
+            for index in self.rollout.minibatches(self.config.minibatches, self.order_generator)
+        ]
+        return self._finish(torch.stack(measures).mean(0))
+
+    def losses(self, batch: Batch, size: int) -> Losses:
+        """Loss of a chunk of a minibatch of `size` transitions."""
+        config, log_std = self.config, self.actor.log_std
+        mean, value = self.actor(batch.obs), self.critic(batch.critic_obs)
+        # L = -E min(ρ A, clip(ρ, 1-ε, 1+ε) A), with ρ = π(a|s) / π_old(a|s)
+        ratio = (gaussian.log_prob(batch.action, mean, log_std) - batch.log_prob).exp()
+        trusted = ratio.clamp(1 - config.clip, 1 + config.clip)
+        policy = -torch.minimum(ratio * batch.advantage, trusted * batch.advantage).sum() / size
+        error = (value - batch.returns).square()
+        if config.value_clip is not None:
+            near = batch.value + (value - batch.value).clamp(-config.value_clip, config.value_clip)
+            error = torch.maximum(error, (near - batch.returns).square())
+        critic = error.sum() / size
+        entropy = gaussian.entropy(log_std) * (len(batch.action) / size)
+        total = policy + config.value_coef * critic - config.entropy_coef * entropy
+        with torch.no_grad():
+            kl = gaussian.kl(batch.mean, self._old_log_std, mean, log_std).sum() / size
+            clipped = (ratio != trusted).sum() / size
+        return Losses(total, policy, critic, kl, clipped)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides how training goes on, as tensors; callable between rollouts only."""
+        if self._time:
+            raise RuntimeError(f"state() was called {self._time} steps into a rollout; call it after update()")
+        return {
+            "optimizer": self.optimizer.state(),
+            "normalizers": {group: normalizer.state() for group, normalizer in self.normalizers.items()},
+            "noise_generator": self.noise_generator.get_state(),
+            "order_generator": self.order_generator.get_state(),
+        }
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        """Continue, bit for bit, from what `state` returned."""
+        self.optimizer.load_state(tree["optimizer"])
+        for group, normalizer in self.normalizers.items():
+            normalizer.load_state(tree["normalizers"][group])
+        self.noise_generator.set_state(tree["noise_generator"].cpu())
+        self.order_generator.set_state(tree["order_generator"].cpu())
+        self._old_log_std.copy_(self.actor.log_std.detach())
+        self._time = 0
+
+    def _observe(self, group: str, obs: Tensor, out: Tensor) -> None:
+        """Count and normalise one group's observations."""
+        normalizer = self.normalizers[group]
+        if self.config.normalize_observations:
+            normalizer.observe(obs)
+            if normalizer.empty:  # The first rollout is normalised by its first observations.
+                normalizer.commit()
+        normalizer(obs, out=out)
+
+    @torch.no_grad()
+    def _estimate(self, obs: Mapping[str, Tensor]) -> None:
+        """Values, advantages and log probabilities of the whole rollout, once for all epochs."""
+        rollout, config, normalizer = self.rollout, self.config, self.normalizers[self.critic_group]
+        self._workers.forward(self.critic, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1))
+        # Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
+        final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
+        if len(rows[0]):
+            final_value[rows] = self.critic(normalizer(rollout.final_obs[rows]))
+        last_value = self.critic(normalizer(obs[self.critic_group]))
+        rollout.advantage, rollout.returns = gae(
+            rollout.reward,
+            rollout.value,
+            last_value,
+            final_value,
+            rollout.terminated,
+            rollout.truncated,
+            gamma=config.gamma,
+            lam=config.lam,
+        )
+        if config.normalize_advantage:
+            _standardize(rollout.advantage)
+        rollout.log_prob = gaussian.log_prob(rollout.action, rollout.mean, self._old_log_std)
+
+    def _minibatch(self, index: Tensor) -> Tensor:
+        """Take one gradient step; returns (4,) measures and the gradient's norm."""
+        parts = self._workers.map(lambda rows: self._gradient(rows, len(index)), self._workers.split(index))
+        total = distributed.mean_(torch.stack(parts).sum(0))
+        gradient, measures = total[:-4], total[-4:]
+        norm = self.optimizer.step(gradient, kl=measures[2])
+        return torch.cat([measures, norm[None]])
+
+    def _gradient(self, rows: Tensor, size: int) -> Tensor:
+        """Gradient of a chunk's loss, followed by its measures, as one vector."""
+        losses = self._losses(self.rollout.gather(rows), size)
+        gradient = torch.autograd.grad(losses.total, self.optimizer.parameters)
+        return torch.cat([*(g.reshape(-1) for g in gradient), torch.stack(losses[1:]).detach()])
+
+    @torch.no_grad()
+    def _finish(self, measures: Tensor) -> dict[str, float]:
+        """Forget the rollout, let its observations into the normalisers and fetch the measures."""
+        rollout, log_std = self.rollout, self.actor.log_std
+        explained = 1 - (rollout.returns - rollout.value).var() / rollout.returns.var().clamp(min=1e-12)
+        extra = (log_std.exp().mean(), gaussian.entropy(log_std), explained, self.optimizer.learning_rate)
+        fetched = torch.cat([measures, torch.stack(extra)]).tolist()
+        self._old_log_std.copy_(log_std)
+        self._time = 0
+        if self.config.normalize_observations:
+            for normalizer in self.normalizers.values():
+                normalizer.commit()
+        metrics: dict[str, float] = dict(zip(MEASURES, fetched, strict=True))
+        broken = [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]
+        if broken:
+            raise DivergedError(
+                f"training diverged: {', '.join(broken)}; a lower learning_rate or reward_scale may help"
+            )
+        return metrics
+
+
+def _standardize(advantage: Tensor) -> None:
+    """Shift and scale to mean 0 and deviation 1 over all ranks, in place."""
+    mean = distributed.mean_(advantage.mean())
+    advantage.sub_(mean)
+    advantage.div_(distributed.mean_(advantage.square().mean()).sqrt() + 1e-8)

@@ -1,0 +1,22 @@
+"""What a task's training defaults hold."""
+
+from dataclasses import dataclass, field
+
+from policies.ppo_config import PPOConfig
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train on one task by default."""
+
+    num_envs: int = 1024
+    """Environments that step together."""
+    steps: int = 10_000_000
+    """Environment steps in all."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    """Settings of the learner."""
+
+    def __post_init__(self) -> None:
+        """Reject counts with which nothing runs."""
+        if self.num_envs < 1 or self.steps < 1:
+            raise ValueError(f"num_envs={self.num_envs} and steps={self.steps} must be at least 1")

@@ -1,0 +1,116 @@
+"""The training loop: collect a rollout, update, report."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from policies import distributed
+from policies.ppo import PPO
+from policies.ppo_config import PPOConfig
+from policies.vec_env import VecEnv
+
+
+class Trainer:
+    """One environment and one learner, advanced an iteration at a time."""
+
+    steps: int
+    """Environment steps taken so far, on all ranks together."""
+
+    def __init__(self, env: VecEnv, config: PPOConfig, *, total_steps: int, seed: int = 0) -> None:
+        """Build the learner.
+
+        Args:
+            env: What to learn on.
+            config: Settings of the learner.
+            total_steps: Environment steps, on all ranks together, after which `done` holds.
+            seed: Seed of the learner; the environment has its own.
+        """
+        if total_steps < 1:
+            raise ValueError(f"total_steps={total_steps} must be at least 1")
+        self.env, self.total_steps, self.steps = env, total_steps, 0
+        self.ppo = PPO(env.observation_sizes, env.action_size, env.num_envs, config, device=env.device, seed=seed)
+        self._obs = dict(env.reset())
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps per iteration, on all ranks together."""
+        return self.ppo.config.unroll * self.env.num_envs * distributed.size()
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps are taken."""
+        return self.steps >= self.total_steps
+
+    def iterate(self) -> dict[str, float]:
+        """Collect one rollout and learn from it.
+
+        Returns:
+            The environment's statistics, the learner's measures, and the time both took.
+        """
+        start = time.perf_counter()
+        self._collect()
+        collected = time.perf_counter()
+        measures = self.ppo.update(self._obs, self.steps / self.total_steps)
+        end = time.perf_counter()
+        self.steps += self.steps_per_iteration
+        timing = {
+            "env_steps_per_second": self.steps_per_iteration / (end - start),
+            "collect_seconds": collected - start,
+            "update_seconds": end - collected,
+        }
+        return self.env.statistics() | measures | timing
+
+    def _collect(self) -> None:
+        for _ in range(self.ppo.config.unroll):
+            step = self.env.step(self.ppo.act(self._obs))
+            self.ppo.record(step)
+            self._obs = dict(step.obs)
+
+    def state(self) -> dict[str, Any]:
+        """Everything a bit-exact resume of this rank needs, as nested dictionaries of tensors and numbers."""
+        obs = {group: tensor.clone() for group, tensor in self._obs.items()}
+        return {"steps": self.steps, "obs": obs, "ppo": self.ppo.state(), "env": self.env.state()}
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.steps = int(tree["steps"])
+        self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
+        self.ppo.load_state(tree["ppo"])
+        self.env.load_state(tree["env"])
+
+
+def train(
+    env: VecEnv,
+    config: PPOConfig,
+    *,
+    total_steps: int,
+    seed: int = 0,
+    resume: Mapping[str, Any] | None = None,
+    on_iteration: Callable[[Trainer, dict[str, float]], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Trainer:
+    """Train until `total_steps` are taken or `should_stop`.
+
+    Args:
+        env: What to learn on.
+        config: Settings of the learner.
+        total_steps: Environment steps to take, on all ranks together, those before a resume included.
+        seed: Seed of the learner.
+        resume: What `Trainer.state` returned.
+        on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `ppo.policy` serve
+            progress lines, checkpoints and videos, and with the iteration's metrics.
+        should_stop: Asked after each iteration; a yes on any rank stops all of them.
+
+    Returns:
+        The trainer, with the learned policy at `ppo.policy`.
+    """
+    trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
+    if resume is not None:
+        trainer.load_state(resume)
+    while not trainer.done:
+        metrics = trainer.iterate()
+        if on_iteration is not None:
+            on_iteration(trainer, metrics)
+        if distributed.anyone(should_stop is not None and should_stop(), env.device):
+            break
+    return trainer

@@ -1,0 +1,85 @@
+"""Environments small enough to know the best return by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ToyStep:
+    obs: dict[str, Tensor]
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    success: Tensor
+    final_obs: dict[str, Tensor]
+
+
+class PointMass:
+    """A point in the plane, moved by up to 0.1 m a step, that is to reach the origin and fails beyond 2 m.
+
+    The reward is minus the distance. From a start 1 m away the best return is -(0.9 + 0.8 + ... + 0.1) = -4.5.
+    """
+
+    observation_sizes = {"policy": 2, "critic": 3}  # noqa: RUF012
+    action_size = 2
+    max_episode_steps = 20
+    device = torch.device("cpu")
+
+    def __init__(self, num_envs: int, seed: int = 0) -> None:
+        self.num_envs = num_envs
+        self.generator = torch.Generator().manual_seed(seed)
+        self.position = torch.zeros(num_envs, 2)
+        self.time = torch.zeros(num_envs, dtype=torch.int64)
+        self.total = torch.zeros(num_envs)
+        self.finished: list[Tensor] = []
+
+    def reset(self) -> dict[str, Tensor]:
+        self._restart(torch.ones(self.num_envs, dtype=torch.bool))
+        return self._observe()
+
+    def step(self, action: Tensor) -> ToyStep:
+        self.position = self.position + 0.1 * action.clamp(-1, 1)
+        self.time += 1
+        distance = self.position.norm(dim=-1)
+        terminated = distance > 2
+        truncated = (self.time >= self.max_episode_steps) & ~terminated
+        self.total -= distance
+        final_obs = self._observe()
+        done = terminated | truncated
+        self.finished.append(self.total[done])
+        self._restart(done)
+        return ToyStep(self._observe(), -distance, terminated, truncated, distance < 0.1, final_obs)
+
+    def statistics(self) -> dict[str, float]:
+        returns = torch.cat(self.finished) if self.finished else torch.zeros(0)
+        self.finished.clear()
+        return {"return": returns.mean().item()}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "position": self.position.clone(),
+            "time": self.time.clone(),
+            "total": self.total.clone(),
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        self.position, self.time, self.total = tree["position"].clone(), tree["time"].clone(), tree["total"].clone()
+        self.generator.set_state(tree["generator"])
+
+    def _observe(self) -> dict[str, Tensor]:
+        remaining = 1 - self.time[:, None] / self.max_episode_steps
+        return {"policy": self.position, "critic": torch.cat([self.position, remaining], -1)}
+
+    def _restart(self, where: Tensor) -> None:
+        angle = 6.283185307 * torch.rand(self.num_envs, generator=self.generator)
+        start = torch.stack([angle.cos(), angle.sin()], -1)
+        self.position = torch.where(where[:, None], start, self.position)
+        self.time = self.time.masked_fill(where, 0)
+        self.total = self.total.masked_fill(where, 0.0)
