@@ -16,6 +16,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares 
 os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # TF32 silently breaks contact physics
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "embodied" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+# XLA prints two pages of harmless CPU features for every program it takes from that cache; failures still raise.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Torch's idle threads would spin on the cores that physics needs; on two cores that halves the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

@@ -154,7 +154,8 @@ class Env:
     def observation_sizes(self) -> dict[str, int]:
         """Group -> length of its flat observation."""
         return {
-            group: sum(int(np.prod(shape)) for shape in terms.values()) for group, terms in self.observation_terms.items()
+            group: sum(int(np.prod(shape)) for shape in terms.values())
+            for group, terms in self.observation_terms.items()
         }
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
@@ -213,7 +214,7 @@ class Env:
         saved = unflatten(flatten(state["stepper"]), like)
         leaves = [saved[name] for name in like]
         restored = jax.tree.map(
-            lambda old, new: new if isinstance(old, np.ndarray) else jax.numpy.asarray(new),
+            lambda old, new: new if isinstance(old, np.ndarray) else jax.device_put(new, old.sharding),
             tree,
             jax.tree.unflatten(jax.tree.structure(tree), leaves),
         )
@@ -255,8 +256,11 @@ def tensor_from_array(array: Array, device: torch.device) -> Tensor:
 
 
 def array_from_tensor(tensor: Tensor) -> Array:
-    """A JAX array over a torch tensor's memory, as float32 on JAX's default device."""
-    tensor = tensor.detach().to(torch.float32).contiguous()
+    """A JAX array of a torch tensor's values, as float32 on JAX's default device.
+
+    It is a copy: JAX runs behind, and would read what the caller has since written to the tensor.
+    """
+    tensor = tensor.detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format)
     on_gpu = jax.default_backend() == "gpu"
     if on_gpu != (tensor.device.type == "cuda"):
         return jax.numpy.asarray(tensor.cpu().numpy())

