@@ -1,6 +1,8 @@
 """Training on several processes, started by `torchrun`; with a single process everything here does nothing."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
@@ -13,6 +15,16 @@ def init(device: torch.device | str = "cpu") -> None:
     """Join the other processes if `torchrun` started this one, by NCCL on a GPU and by gloo otherwise."""
     if "WORLD_SIZE" in os.environ and not active():
         dist.init_process_group("nccl" if torch.device(device).type == "cuda" else "gloo")
+
+
+@contextlib.contextmanager
+def joined(device: torch.device | str = "cpu") -> Iterator[None]:
+    """Join the other processes for the length of a `with` block."""
+    init(device)
+    try:
+        yield
+    finally:
+        close()
 
 
 def close() -> None:

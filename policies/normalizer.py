@@ -45,7 +45,10 @@ class Normalizer:
 
     def observe(self, obs: Tensor) -> None:
         """Count (N, size) observations towards the next `commit`."""
-        # Sums relative to the current mean: the difference of two large numbers would lose the variance.
+        # Sums relative to a value near the mean: the difference of two large sums would lose the variance.
+        if self.empty and self._pending[0] == 0:
+            self._mean.copy_(obs.double().mean(0))
+            distributed.broadcast_(self._mean)
         shifted = obs.double() - self._mean
         size = self._mean.numel()
         self._pending[0] += len(obs)
