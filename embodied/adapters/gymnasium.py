@@ -4,7 +4,7 @@ Everything that leaves is numpy and the caller's own: nothing is reused or share
 Actions may come in any real dtype; what lies outside [-1, 1] is clipped.
 
     embodied.adapters.register_gymnasium()
-    gymnasium.make("embodied/swarm-hover-v0")
+    gymnasium.make("embodied/swarm-hover-v0", render_mode="rgb_array")
     gymnasium.make_vec("embodied/swarm-hover-v0", num_envs=64, engine="rigid", seed=0)
 
 Importing `embodied.adapters.gymnasium_ids` registers too, so that an id can name it.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -31,9 +31,13 @@ from embodied.env import Env, Step
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import default_engine, make
 
+if TYPE_CHECKING:
+    from embodied.render import Renderer
+
 NAMESPACE = "embodied"
 VERSION = 0
 SEEDS = 2**32  # JAX tells this many seeds apart
+RENDER_MODES = ("rgb_array",)
 
 
 class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
@@ -49,15 +53,16 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
       it took, as Gymnasium's own `RecordEpisodeStatistics` gives them.
     """
 
-    def __init__(self, env: Env, group: str = "policy") -> None:
+    def __init__(self, env: Env, group: str = "policy", render_mode: str | None = None) -> None:
         """Take over `env`; nothing else may step it.
 
         Args:
             env: From `embodied.make`.
             group: The observation group to show, `policy` or what else the task offers.
+            render_mode: `rgb_array` where `render` will be called.
 
         Raises:
-            UnknownNameError: the task has no such observation group.
+            UnknownNameError: the task has no such observation group, or there is no such render mode.
         """
         self.env, self.group, self.num_envs = env, group, env.num_envs
         self.single_observation_space = observation_space(env, group)
@@ -65,6 +70,8 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
         self.metadata = {**metadata(env), "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.render_mode = _check_render_mode(render_mode)
+        self._renderer: Renderer | None = None
         self._began: NDArray[np.float64] | None = None  # s on the performance counter, per episode
 
     def reset(
@@ -110,17 +117,25 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._began[done] = time.perf_counter()
         return as_array(step.obs[self.group]), as_array(step.reward), terminations, truncations, infos
 
-    def render(self) -> Any:
-        """What `env.render()` gives.
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """One picture (height, width, 3) per environment, or None where no render mode was chosen.
 
         Raises:
-            NotImplementedError: `env` cannot draw itself.
+            ResetNeeded: `reset` was never called.
+            EmbodiedError: nothing on this machine can draw.
         """
-        return _renderer(self.env)()
+        _check_use(self.closed)
+        if not _will_render(self.render_mode, self._began is not None):
+            return None
+        self._renderer = self._renderer or make_renderer(self.env)
+        pose = self._renderer.watcher.look()
+        return tuple(self._renderer.frame(index, pose=pose) for index in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close `env`."""
         del kwargs
+        if self._renderer is not None:
+            self._renderer.close()
         self.env.close()
 
     def _final_obs(self, step: Step, done: NDArray[np.bool_]) -> NDArray[np.object_]:
@@ -147,16 +162,17 @@ class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     reset after an episode's end takes up the fresh episode that `Env` has already drawn.
     """
 
-    def __init__(self, env: Env, group: str = "policy") -> None:
+    def __init__(self, env: Env, group: str = "policy", render_mode: str | None = None) -> None:
         """Take over `env`, which must hold one environment; nothing else may step it.
 
         Args:
             env: From `embodied.make` with `num_envs=1`.
             group: The observation group to show, `policy` or what else the task offers.
+            render_mode: `rgb_array` where `render` will be called.
 
         Raises:
             EmbodiedError: `env` holds more than one environment.
-            UnknownNameError: the task has no such observation group.
+            UnknownNameError: the task has no such observation group, or there is no such render mode.
         """
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}; GymnasiumEnv expects 1, GymnasiumVectorEnv takes any number")
@@ -164,6 +180,8 @@ class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self.observation_space = observation_space(env, group)
         self.action_space = action_space(env)
         self.metadata = metadata(env)
+        self.render_mode = _check_render_mode(render_mode)
+        self._renderer: Renderer | None = None
         self._closed = False
         self._running = False
         self._following: NDArray[np.float32] | None = None  # first observation of an episode that is already drawn
@@ -213,18 +231,28 @@ class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
             info = {name: value.item() for name, value in episode_summary(step).items()}
         return as_array(step.final_obs[self.group])[0], float(step.reward), terminated, truncated, info
 
-    def render(self) -> Any:
-        """What `env.render()` gives.
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture (height, width, 3), or None where no render mode was chosen.
+
+        At an episode's end it shows the start of the next one, which `Env` has already drawn.
 
         Raises:
-            NotImplementedError: `env` cannot draw itself.
+            ResetNeeded: `reset` was never called.
+            EmbodiedError: nothing on this machine can draw.
         """
-        return _renderer(self.env)()
+        _check_use(self._closed)
+        if not _will_render(self.render_mode, self._running or self._following is not None):
+            return None
+        self._renderer = self._renderer or make_renderer(self.env)
+        return self._renderer.frame(0)
 
     def close(self) -> None:
         """Close `env`; safe to call again."""
-        if not self._closed:
-            self.env.close()
+        if self._closed:
+            return
+        if self._renderer is not None:
+            self._renderer.close()
+        self.env.close()
         self._closed = True
 
 
@@ -255,20 +283,29 @@ def gymnasium_id(name: str) -> str:
     return f"{NAMESPACE}/{name.replace('/', '-')}-v{VERSION}"
 
 
-def make_single(name: str, *, seed: int | None = None, group: str = "policy", **options: Any) -> GymnasiumEnv:
+def make_single(
+    name: str, *, seed: int | None = None, group: str = "policy", render_mode: str | None = None, **options: Any
+) -> GymnasiumEnv:
     """Build one environment; what `gymnasium.make` calls.
 
     Args:
         name: Task, `family/name`.
         seed: Seed of a first reset without one; by default a random one, so that copies differ as Gymnasium expects.
         group: The observation group to show.
+        render_mode: `rgb_array` where `render` will be called.
         **options: Whatever else `embodied.make` takes.
     """
-    return GymnasiumEnv(make(name, 1, seed=_any_seed(seed), **options), group)
+    return GymnasiumEnv(make(name, 1, seed=_any_seed(seed), **options), group, render_mode)
 
 
 def make_vector(
-    name: str, *, num_envs: int = 1, seed: int | None = None, group: str = "policy", **options: Any
+    name: str,
+    *,
+    num_envs: int = 1,
+    seed: int | None = None,
+    group: str = "policy",
+    render_mode: str | None = None,
+    **options: Any,
 ) -> GymnasiumVectorEnv:
     """Build a vector environment; what `gymnasium.make_vec` calls.
 
@@ -277,9 +314,10 @@ def make_vector(
         num_envs: How many environments step together.
         seed: Seed of a first reset without one; by default a random one, as Gymnasium expects.
         group: The observation group to show.
+        render_mode: `rgb_array` where `render` will be called.
         **options: Whatever else `embodied.make` takes.
     """
-    return GymnasiumVectorEnv(make(name, num_envs, seed=_any_seed(seed), **options), group)
+    return GymnasiumVectorEnv(make(name, num_envs, seed=_any_seed(seed), **options), group, render_mode)
 
 
 def observation_space(env: Env, group: str) -> Box:
@@ -300,12 +338,19 @@ def action_space(env: Env) -> Box:
 
 def metadata(env: Env) -> dict[str, Any]:
     """What Gymnasium wants to know of every environment."""
-    return {"render_modes": [], "render_fps": round(1 / env.control_dt)}
+    return {"render_modes": list(RENDER_MODES), "render_fps": round(1 / env.control_dt)}
+
+
+def make_renderer(env: Env) -> Renderer:
+    """What draws `env`. Imported only now: it looks for a graphics driver."""
+    from embodied.render import Renderer
+
+    return Renderer(env, size=(640, 360))
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
     """A copy of `tensor` in host memory, where its owner may write."""
-    return np.array(tensor.cpu())
+    return tensor.cpu().numpy().copy()
 
 
 def as_tensor(action: ArrayLike) -> Tensor:
@@ -342,8 +387,15 @@ def _check_use(closed: bool, options: Mapping[str, Any] | None = None) -> None:
         raise EmbodiedError(f"unknown reset option {next(iter(options))!r}; this environment has no reset options")
 
 
-def _renderer(env: Env) -> Any:
-    render = getattr(env, "render", None)
-    if render is None:
-        raise NotImplementedError(f"{type(env).__name__} cannot draw itself; `python -m embodied.play` shows a task")
-    return render
+def _check_render_mode(mode: str | None) -> str | None:
+    if mode is not None and mode not in RENDER_MODES:
+        raise UnknownNameError("render mode", mode, RENDER_MODES)
+    return mode
+
+
+def _will_render(mode: str | None, started: bool) -> bool:
+    if mode is None:
+        gymnasium.logger.warn("render() without a render mode draws nothing; make it with render_mode='rgb_array'")
+    elif not started:
+        raise ResetNeeded("render() before reset(): call reset() once first")
+    return mode is not None

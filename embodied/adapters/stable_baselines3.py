@@ -35,17 +35,18 @@ class SB3VecEnv(VecEnv):
 
     actions: NDArray[np.float32]
 
-    def __init__(self, env: Env, group: str = "policy") -> None:
+    def __init__(self, env: Env, group: str = "policy", render_mode: str | None = None) -> None:
         """Take over `env`; nothing else may step it.
 
         Args:
             env: From `embodied.make`.
             group: The observation group to show, `policy` or what else the task offers.
+            render_mode: `rgb_array` where `render` will be called, which tiles the environments into one picture.
 
         Raises:
-            UnknownNameError: the task has no such observation group.
+            UnknownNameError: the task has no such observation group, or there is no such render mode.
         """
-        self.vector = GymnasiumVectorEnv(env, group)
+        self.vector = GymnasiumVectorEnv(env, group, render_mode)
         super().__init__(env.num_envs, self.vector.single_observation_space, self.vector.single_action_space)
 
     def reset(self) -> NDArray[np.float32]:
@@ -81,12 +82,8 @@ class SB3VecEnv(VecEnv):
         self.vector.close()
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """What `env.render()` gives.
-
-        Raises:
-            NotImplementedError: it cannot draw itself.
-        """
-        return self.vector.render()
+        """One picture (height, width, 3) per environment, or None each where no render mode was chosen."""
+        return self.vector.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """An attribute of the vector environment or else of `env`, once per index: the environments share it."""

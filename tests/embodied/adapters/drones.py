@@ -16,5 +16,5 @@ class BriefHover(Hover):
 
 def brief_env(num_envs: int, seed: int = 0) -> Env:
     """Drones thrown so fast that some hit the floor before the time limit and some do not."""
-    task = BriefHover(HoverConfig(start_distance=1.9, start_speed=8.0))
+    task = BriefHover(HoverConfig(start_distance=1.9, start_speed=20.0))
     return Env(task, make_engine("rigid", task, num_envs), num_envs, seed=seed)
