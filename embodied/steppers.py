@@ -405,7 +405,8 @@ class HostStepper:
         before = self.engine.snapshot()
         episode = self._move(self._state.episode, action)
         overflow = jnp.asarray([self.engine.overflow()])
-        transition, episode, totals = self._after(self.engine.world(), episode, action, self._state.totals, overflow)
+        world = self.engine.world()
+        transition, episode, totals = self._after(world, episode, action, self._state.totals, overflow)
         diverged = np.asarray(transition.diverged)
         if self._culprit is None and diverged.any():
             self._culprit = self._culprit_at(int(diverged.argmax()), before, action)
@@ -414,7 +415,8 @@ class HostStepper:
         done = np.flatnonzero(np.asarray(transition.terminated) | np.asarray(transition.truncated))
         if len(done):
             episode, observation = self._restart(episode, observation, done)
-        self._world = self.engine.world()
+            world = self.engine.world()
+        self._world = world
         self._state = HostState(episode, totals)
         return result_of(transition, observation, dataclasses.replace(ended, memory=None))
 
@@ -505,9 +507,7 @@ class HostStepper:
         """Start episodes in the environments `ids`; `keys` may have more rows, whose results mean nothing."""
         start, keys = self._begin(keys)
         self.engine.reset(ids, jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], start))
-        rows = np.resize(ids, len(keys))
-        world = jax.tree.map(lambda leaf: leaf[rows], self.engine.world())
-        return self._first(world, start.memory, keys)
+        return self._first(self.engine.world(np.resize(ids, len(keys))), start.memory, keys)
 
 
 def environment_keys(seed: int, num_envs: int) -> Array:

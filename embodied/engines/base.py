@@ -62,8 +62,8 @@ class HostEngine(Protocol):
         """Advance every environment by `substeps` physics steps under one held control."""
         ...
 
-    def world(self) -> World:
-        """What the tasks may know, every array with a leading axis of environments, float32."""
+    def world(self, ids: np.ndarray | None = None) -> World:
+        """What the tasks may know of all environments, or of `ids` (k,): float32, axis 0 first."""
         ...
 
     def overflow(self) -> bool:

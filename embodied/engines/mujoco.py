@@ -85,14 +85,14 @@ class MujocoEngine:
             batch.qpos[error.ids] = np.nan
         self._sensordata[...] = self._outputs
 
-    def world(self) -> World:
-        """The batch's joints and sensors as float32; see `HostEngine.world`."""
-        batch = self.batch
+    def world(self, ids: np.ndarray | None = None) -> World:
+        """The joints and sensors of all environments, or of some, as float32; see `HostEngine.world`."""
+        batch, rows = self.batch, slice(None) if ids is None else ids
         return World(
-            time=batch.time.astype(np.float32),
-            qpos=batch.qpos.astype(np.float32),
-            qvel=batch.qvel.astype(np.float32),
-            sensordata=self._sensordata.copy(),
+            time=batch.time[rows].astype(np.float32),
+            qpos=batch.qpos[rows].astype(np.float32),
+            qvel=batch.qvel[rows].astype(np.float32),
+            sensordata=self._sensordata[rows].copy(),
             layout=self._layout,
         )
 

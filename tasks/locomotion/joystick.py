@@ -38,13 +38,15 @@ IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 class Weights:
     """Weights of the reward terms per second (MuJoCo Playground's Go1 terms, weighted for short training)."""
 
-    tracking_linvel: float = 1.5
+    tracking_linvel: float = 2.0
     """Closeness of the planar velocity to the command, in [0, 1]."""
-    tracking_yaw: float = 0.75
+    tracking_yaw: float = 1.0
     """Closeness of the turning rate to the command, in [0, 1]."""
-    linvel_z: float = -0.5
+    alive: float = 0.5
+    """Every step on its feet, so that falling early never pays."""
+    linvel_z: float = -1.0
     """Squared vertical speed, m^2/s^2."""
-    angvel_xy: float = -0.05
+    angvel_xy: float = -0.02
     """Squared rolling and pitching rate, rad^2/s^2."""
     orientation: float = -5.0
     """Squared horizontal part of the trunk's z axis."""
@@ -58,11 +60,11 @@ class Weights:
     """Distance of the joints from home without a command, rad."""
     torques: float = -2e-4
     """Norm plus sum of the torques, N m."""
-    energy: float = -1e-3
+    energy: float = -5e-4
     """Mechanical power of the motors, W."""
     action_rate: float = -0.01
     """Squared change of the action."""
-    foot_clearance: float = -1.0
+    foot_clearance: float = -0.5
     """Distance of moving feet from 10 cm height, m times root of m/s."""
     foot_slip: float = -0.1
     """Squared speed of feet on the floor, m^2/s^2."""
@@ -305,6 +307,7 @@ class Joystick(Task[Memory]):
         return {
             "tracking_linvel": gaussian_kernel(squared_norm(command[:2] - linvel[:2]), sigma),
             "tracking_yaw": gaussian_kernel((command[2] - gyro[2]) ** 2, sigma),
+            "alive": 1.0 - self._fallen(world),
             "linvel_z": linvel[2] ** 2,
             "angvel_xy": squared_norm(gyro[:2]),
             "orientation": squared_norm(self._up_b(world)[:2]),

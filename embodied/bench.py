@@ -1,0 +1,200 @@
+"""`python -m embodied.bench`: how fast a task runs, and how much of the bare engine's speed is left.
+
+Environment and bare engine take turns in one process, so that a machine whose speed drifts slows both; every figure is
+the median over the turns. The bare engine moves the same number of copies of the same model from the same states by
+the same number of physics steps, with nothing else: no task, no resets, no policy, no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.errors import EmbodiedError, guard
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from embodied.env import Env
+
+DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Measure environment steps per second with a policy in the loop, and the fraction of the bare engine's rate.
+
+    Examples:
+
+        python -m embodied.bench
+        python -m embodied.bench swarm/hover --engine rigid --num-envs 65536 --json hover.json
+    """
+
+    tasks: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Tasks to measure; all of them by default."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs each task on this machine."""
+    impl: str | None = None
+    """Implementation of mjx: warp or jax; by default what fits the machine."""
+    num_envs: int | None = None
+    """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx."""
+    turns: int = 9
+    """How often environment and bare engine take turns."""
+    steps: int = 20
+    """Control steps per turn."""
+    policy: bool = True
+    """Act by the network that the task trains by default, or else by actions drawn beforehand."""
+    seed: int = 0
+    """Seed of starts and actions."""
+    json: Path | None = None
+    """Also write the result, with hardware and command, to this file."""
+
+    def __post_init__(self) -> None:
+        """Check counts."""
+        if self.turns < 1 or self.steps < 1:
+            raise EmbodiedError(f"--turns {self.turns} and --steps {self.steps}: expected at least 1 of each")
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Measure as the command line says; returns the exit code."""
+    settings = tyro.cli(Settings, args=arguments, prog="python -m embodied.bench")
+    registry = join_content()
+    names = settings.tasks or tuple(registry)
+    rows = [measure(name, settings) for name in names]
+    for row in rows:
+        cli.console().print(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
+    result = rows[0] if len(rows) == 1 else {"results": rows}
+    cli.write_result(settings.json, cli.command_line("bench"), result)
+    return 0
+
+
+def shown(value: Any) -> str:
+    """A value for the table."""
+    return cli.number(value) if isinstance(value, float) else str(value)
+
+
+def measure(name: str, settings: Settings) -> dict[str, Any]:
+    """The figures of one task."""
+    from embodied.factory import default_engine, make
+
+    entry = join_content()[name]
+    engine = settings.engine or default_engine(entry)
+    num_envs = settings.num_envs or DEFAULT_ENVS.get(engine, 1024)
+    options = {"impl": settings.impl} if settings.impl else {}
+    env = make(name, num_envs, engine, settings.seed, engine_options=options)
+    started = time.perf_counter()
+    act = acting(env, settings)
+    obs = env.reset()
+    obs = env.step(act(obs)).obs
+    bare = bare_engine(env)
+    bare()
+    compile_seconds = time.perf_counter() - started
+    whole, physics = [], []
+    with cli.Line(f"{name} on {engine}", settings.turns) as line:
+        for turn in range(settings.turns):
+            begin = time.perf_counter()
+            for _ in range(settings.steps):
+                step = env.step(act(obs))
+                obs, _ = step.obs, (step.reward, step.terminated, step.truncated)
+            whole.append((time.perf_counter() - begin) / settings.steps)
+            bare = bare_engine(env, bare)
+            begin = time.perf_counter()
+            for _ in range(settings.steps):
+                bare()
+            physics.append((time.perf_counter() - begin) / settings.steps)
+            line.update(turn + 1, f"{cli.number(num_envs / whole[-1])} env steps/s")
+    seconds, bare_seconds = statistics.median(whole), statistics.median(physics)
+    substeps = env.task.timing.substeps
+    return {
+        "task": name,
+        "engine": engine,
+        "impl": str(getattr(env.engine, "impl", "")) or None,
+        "num_envs": num_envs,
+        "substeps": substeps,
+        "policy": settings.policy,
+        "env_steps_per_second": num_envs / seconds,
+        "physics_steps_per_second": substeps * num_envs / seconds,
+        "bare_physics_steps_per_second": substeps * num_envs / bare_seconds,
+        "engine_fraction": statistics.median(b / w for b, w in zip(physics, whole, strict=True)),
+        "milliseconds_per_step": 1e3 * seconds,
+        "milliseconds_per_step_low": 1e3 * min(whole),
+        "milliseconds_per_step_high": 1e3 * max(whole),
+        "compile_seconds": compile_seconds,
+        "turns": settings.turns,
+        "steps_per_turn": settings.steps,
+    }
+
+
+def acting(env: Env, settings: Settings) -> Callable[[dict[str, Tensor]], Tensor]:
+    """The policy of the task's default training, untrained; or actions drawn beforehand."""
+    import torch
+
+    generator = torch.Generator().manual_seed(settings.seed)
+    drawn = 0.2 * torch.randn(env.num_envs, env.action_size, generator=generator)
+    if not settings.policy:
+        drawn = drawn.to(env.device)
+        return lambda obs: drawn
+    from policies.ppo import PPO
+    from policies.train_config import TrainConfig
+
+    training = env.entry.load_training() if env.entry and env.entry.training else TrainConfig()
+    learner = PPO(
+        env.observation_sizes, env.action_size, env.num_envs, training.ppo, device=env.device, seed=settings.seed
+    )
+    return learner.policy
+
+
+def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callable[[], None]:
+    """A function that moves the bare engine by one control step, from the environment's present states."""
+    return _bare_host(env, previous) if hasattr(env.engine, "batch") else _bare_fused(env, previous)
+
+
+class _bare_host:
+    """`mujoco.Batch` by itself."""
+
+    def __init__(self, env: Env, previous: Any = None) -> None:
+        from mujoco.batch import Batch
+
+        self.batch = previous.batch if previous is not None else Batch(env.engine.model, env.num_envs)
+        self.batch.state[...] = env.engine.batch.state
+        self.substeps = env.task.timing.substeps
+
+    def __call__(self) -> None:
+        """One control step."""
+        self.batch.step(nstep=self.substeps)
+
+
+class _bare_fused:
+    """The fused engine's step by itself, compiled alone."""
+
+    def __init__(self, env: Env, previous: Any = None) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        from embodied.world import Control
+
+        engine, substeps, model = env.engine, env.task.timing.substeps, env.task.model
+        held = Control(ctrl=jnp.zeros(model.nu) if model.nu else None, wrench=jnp.zeros((model.nbody, 6)))
+        axis = engine.batch_axis
+        step = jax.vmap(lambda physics: engine.step(physics, held, substeps), in_axes=axis, out_axes=axis)
+        self.step = previous.step if previous is not None else jax.jit(step, donate_argnums=0)
+        self.physics = jax.tree.map(jnp.copy, env.stepper.tree().physics)
+        self.ready = jax.block_until_ready
+
+    def __call__(self) -> None:
+        """One control step."""
+        self.physics = self.ready(self.step(self.physics))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

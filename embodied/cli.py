@@ -1,0 +1,117 @@
+"""What the command lines share: which task they mean, progress, tables, JSON files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from embodied.registry import Registry
+
+LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
+
+
+def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:
+    """The task that a command line means, found before its flags can be parsed: they depend on it.
+
+    A word counts when it is a task's name, or when it stands first; the values of flags do not.
+    """
+    for index, word in enumerate(arguments):
+        follows_flag = index > 0 and arguments[index - 1].startswith("--") and "=" not in arguments[index - 1]
+        if word in registry or (not word.startswith("-") and not follows_flag):
+            return word
+    return default
+
+
+def console() -> Console:
+    """Where tables and progress go: standard error, so that standard output can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+class Line:
+    """A progress bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, what: str, total: float, output: Console | None = None) -> None:
+        """Show nothing before the first `update`."""
+        self.output = output or console()
+        self.what, self.total = what, total
+        self._printed = time.monotonic()
+        columns: Iterable[ProgressColumn] = (
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+        )
+        self._bar = Progress(*columns, console=self.output, transient=False) if self.output.is_terminal else None
+        self._id = self._bar.add_task(what, total=total, text="") if self._bar else None
+
+    def __enter__(self) -> Line:
+        """Begin to show progress."""
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state on the screen."""
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, done: float, text: str) -> None:
+        """Show that `done` of the total is reached."""
+        if self._bar and self._id is not None:
+            self._bar.update(self._id, completed=done, text=text)
+        elif time.monotonic() - self._printed >= LINE_INTERVAL or done >= self.total:
+            self._printed = time.monotonic()
+            self.output.print(f"{self.what}  {100 * min(done / self.total, 1):3.0f} %  {text}", soft_wrap=True)
+
+
+def number(value: float) -> str:
+    """A number short enough for a table: 1.25M, 0.0312, 98."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.4g}{unit}"
+    return f"{value:.4g}"
+
+
+def table(title: str, rows: Mapping[str, str]) -> Table:
+    """Two columns: what, and its value."""
+    result = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    for name, value in rows.items():
+        result.add_row(name, value)
+    return result
+
+
+def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
+    """The rows that say how well a policy did."""
+    low, high = summary["success_low"], summary["success_high"]
+    rows = {
+        "success": f"{100 * summary['success']:.1f} %  (95 %: {100 * low:.1f} to {100 * high:.1f})",
+        "return": f"{summary['return']:.4g}  (95 %: {summary['return_low']:.4g} to {summary['return_high']:.4g})",
+        "length": f"{summary['length']:.0f} steps",
+    }
+    said = {*rows, "success_low", "success_high", "return_low", "return_high", "seconds", "env_steps_per_second"}
+    rows |= {name: f"{value:.4g}" for name, value in summary.items() if name not in said}
+    return rows | {"speed": f"{number(summary['env_steps_per_second'])} env steps/s, {summary['seconds']:.1f} s"}
+
+
+def write_result(path: Path | None, command: str, values: Mapping[str, Any]) -> None:
+    """Write numbers with hardware, commit and command as JSON; nothing for no path."""
+    if path is None:
+        return
+    from embodied.hardware import describe, write_json
+
+    write_json(path, {**values, "command": command, "hardware": describe()})
+
+
+def command_line(module: str) -> str:
+    """The command as a reader would type it, without this machine's paths."""
+    words = [word if "/" not in word or not Path(word).is_absolute() else Path(word).name for word in sys.argv[1:]]
+    return " ".join(["python -m", f"embodied.{module}", *words])

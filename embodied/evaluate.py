@@ -1,0 +1,101 @@
+"""`python -m embodied.evaluate`: how well a policy does, over fresh episodes, with 95 % intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import tyro
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.errors import EmbodiedError, guard
+from embodied.registry import TaskEntry
+
+C = TypeVar("C")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Generic[C]):
+    """Evaluate a policy over whole episodes with fresh random starts.
+
+    Prints success and return with 95 % intervals and the task's own metrics. Examples:
+
+        python -m embodied.evaluate swarm/hover --policy shipped
+        python -m embodied.evaluate swarm/hover --policy runs/swarm/hover/20261121-103000 --engine mujoco
+        python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
+    """
+
+    task: tyro.conf.Positional[str]
+    """Task to evaluate on; python -m embodied.list names them all."""
+    policy: str = "shipped"
+    """A run folder or checkpoint, or: shipped, expert, random, zero."""
+    episodes: int = 256
+    """How many episodes."""
+    num_envs: int = 256
+    """Environments that step together; each contributes the same number of episodes."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs the task on this machine."""
+    seed: int = 1000
+    """Seed of the starts; training seeds are small numbers."""
+    device: str | None = None
+    """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
+    json: Path | None = None
+    """Also write the result, with hardware and command, to this file."""
+    config: C = None  # type: ignore[assignment]
+    """The task's own options."""
+
+    def __post_init__(self) -> None:
+        """Check counts."""
+        if self.episodes < 1 or self.num_envs < 1:
+            raise EmbodiedError(
+                f"--episodes {self.episodes} and --num-envs {self.num_envs}: expected at least 1 of each"
+            )
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Evaluate as the command line says; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    registry = join_content()
+    name = cli.named_task(words, registry)
+    if name is None:
+        if {"-h", "--help"} & set(words):
+            name = next(iter(registry))
+        else:
+            raise EmbodiedError(f"which task? python -m embodied.evaluate TASK; tasks: {', '.join(registry)}")
+    return run(parse(registry[name], words))
+
+
+def parse(entry: TaskEntry, words: list[str]) -> Settings[Any]:
+    """Parse a command line whose flags include the fields of the task's config."""
+    config = entry.load().config_type()
+    kind = Settings[type(config)]  # type: ignore[misc]
+    return tyro.cli(kind, args=words, default=Settings(entry.name, config=config), prog="python -m embodied.evaluate")
+
+
+def run(settings: Settings[Any]) -> int:
+    """Evaluate, print, write JSON."""
+    from embodied.evaluation import evaluate
+    from embodied.factory import make
+    from embodied.load_policy import load_policy
+
+    num_envs = min(settings.num_envs, settings.episodes)
+    env = make(settings.task, num_envs, settings.engine, settings.seed, device=settings.device, config=settings.config)
+    policy = load_policy(settings.policy, env)
+    with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
+        outcome = evaluate(
+            env, policy, settings.episodes, on_step=lambda done, _: line.update(done, f"{done} episodes")
+        )
+    summary = outcome.summary()
+    title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
+    cli.console().print(cli.table(title, cli.evaluation_rows(summary)))
+    result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
+    cli.write_result(settings.json, cli.command_line("evaluate"), result | summary)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

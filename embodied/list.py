@@ -1,0 +1,129 @@
+"""`python -m embodied.list`: the tasks that exist, what they sense and do, and where they run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.table import Table
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.errors import guard
+from embodied.registry import REGISTRY
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """List the registered tasks; with a name, everything about that one."""
+
+    task: tyro.conf.Positional[str | None] = None
+    """Task to describe in full: observations, rewards, what is randomised."""
+    json: bool = False
+    """Print JSON to standard output instead of a table."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """List as the command line says; returns the exit code."""
+    settings = tyro.cli(Settings, args=arguments, prog="python -m embodied.list")
+    registry = join_content()
+    names = [settings.task] if settings.task else list(registry)
+    rows = [describe(name) if settings.task else outline(name) for name in names]
+    if settings.json:
+        print(jsonlib.dumps(rows[0] if settings.task else rows, indent=2))
+    elif settings.task:
+        print_description(rows[0])
+    else:
+        print_table(rows)
+    return 0
+
+
+def outline(name: str) -> dict[str, Any]:
+    """What the registry knows of a task without importing it."""
+    entry = REGISTRY[name]
+    return {
+        "task": name,
+        "summary": entry.summary,
+        "engines": list(entry.engines),
+        "trained": entry.training is not None,
+        "shipped": has_shipped_policy(name),
+    }
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Everything about a task: it is built, but not simulated."""
+    from embodied.factory import make
+
+    env = make(name)
+    task = env.task
+    randomised = {term.name: term.description for term in getattr(task, "terms", ())}
+    return outline(name) | {
+        "description": " ".join((type(task).__doc__ or "").split()),
+        "instruction": list(task.instruction),
+        "action_size": task.action_size,
+        "observations": {
+            group: {term: list(shape) for term, shape in terms.items()}
+            for group, terms in env.observation_terms.items()
+        },
+        "reward_weights": dict(task.reward_weights),
+        "randomised": randomised,
+        "physics_dt": task.timing.physics_dt,
+        "control_dt": task.timing.control_dt,
+        "episode_seconds": task.timing.episode_seconds,
+        "bodies": int(task.model.nbody),
+        "joints": int(task.model.njnt),
+    }
+
+
+def has_shipped_policy(name: str) -> bool:
+    """Whether a trained policy comes with the package."""
+    from embodied.errors import ModelError
+    from embodied.paths import asset
+
+    try:
+        return asset(str(Path("policies") / name)).is_dir()
+    except ModelError:
+        return False
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """All tasks, a line each."""
+    table = Table(title=f"{len(rows)} tasks", title_justify="left", title_style="bold")
+    for column in ("task", "what", "engines", "trained policy"):
+        table.add_column(column, no_wrap=column == "task")
+    for row in rows:
+        shipped = "shipped" if row["shipped"] else "-"
+        table.add_row(row["task"], row["summary"], ", ".join(row["engines"]), shipped)
+    output = cli.console()
+    output.print(table)
+    output.print("python -m embodied.list TASK      describes one in full")
+    output.print("python -m embodied.train TASK     trains on it")
+
+
+def print_description(row: dict[str, Any]) -> None:
+    """One task in full."""
+    output = cli.console()
+    output.print(f"[bold]{row['task']}[/bold]  {row['summary']}\n\n{row['description']}\n")
+    facts = {
+        "engines": ", ".join(row["engines"]),
+        "action": f"{row['action_size']} numbers in [-1, 1], every {1e3 * row['control_dt']:g} ms",
+        "physics": f"every {1e3 * row['physics_dt']:g} ms, {row['bodies']} bodies, {row['joints']} joints",
+        "episode": f"{row['episode_seconds']:g} s",
+        "instruction": row["instruction"][0] if row["instruction"] else "-",
+    }
+    output.print(cli.table("", facts))
+    for group, terms in row["observations"].items():
+        sizes = {name: " x ".join(map(str, shape)) or "1" for name, shape in terms.items()}
+        output.print(cli.table(f"observation group {group!r}", sizes))
+    output.print(cli.table("reward weights per step", {k: f"{v:g}" for k, v in row["reward_weights"].items()}))
+    if row["randomised"]:
+        output.print(cli.table("drawn anew for every episode", row["randomised"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
