@@ -285,7 +285,8 @@ def test_environments_are_made_by_id_and_checked_with_their_spec():
     assert isinstance(env.unwrapped, GymnasiumEnv)
     assert env.unwrapped.env.task.config.mass_spread == 0.0
     with pytest.warns(UserWarning, match="infinity"):
-        check_env(env.unwrapped, skip_render_check=True)  # with a spec it also checks that seeds fix every episode, bit for bit
+        # With a spec it also checks that seeds fix every episode, bit for bit.
+        check_env(env.unwrapped, skip_render_check=True)
     other = gymnasium.make("embodied/swarm-hover-v0", engine="rigid")
     assert isinstance(other.unwrapped, GymnasiumEnv)
     assert env.unwrapped.env.seed != other.unwrapped.env.seed
