@@ -1,0 +1,58 @@
+"""What every test shares: JAX's persistent compilation cache, and environments that several tests reuse.
+
+Importing `embodied` first matters: it sets the environment variables that JAX reads when it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+# Compiling dominates the tests' time, so a second run takes half of the first.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+import embodied  # noqa: F401
+
+if TYPE_CHECKING:
+    from embodied.env import Env
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep MuJoCo's log file out of the working folder."""
+    import mujoco
+
+    del config
+    mujoco.set_mju_user_warning(lambda message: None)
+
+
+def build_env(task: Any, engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:
+    """An environment of a task object, without the registry; `mjx-jax` and `mjx-warp` name an implementation."""
+    from embodied.engines import make_engine
+    from embodied.env import Env
+
+    name, _, impl = engine.partition("-")
+    if impl:
+        options["impl"] = impl
+    return Env(task, make_engine(name, task, num_envs, **options), num_envs, seed=seed)
+
+
+@pytest.fixture(scope="session")
+def shared_env() -> Callable[..., Env]:
+    """`shared_env(task class, engine, num_envs)`: built once per session, so that its programs compile once.
+
+    Tests must call `reset` first, and leave no per-test attributes behind.
+    """
+    built: dict[Any, Env] = {}
+
+    def get(task_type: Any, engine: str, num_envs: int) -> Env:
+        key = (task_type, engine, num_envs)
+        if key not in built:
+            built[key] = build_env(task_type(), engine, num_envs)
+        return built[key]
+
+    return get

@@ -1,0 +1,265 @@
+"""What every registered task must meet, on its default engine; stepping the other engines is marked slow."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from embodied.content import join_content
+from embodied.engines import ENGINES, make_engine
+from embodied.env import Env
+from embodied.errors import ActionError
+from embodied.factory import default_engine, make
+from embodied.registry import TaskEntry
+
+N = 8
+REGISTRY = join_content()
+NAMES = list(REGISTRY)
+PAIRS = [(name, engine) for name in NAMES for engine in REGISTRY[name].engines]
+
+pytestmark = pytest.mark.timeout(280)
+each_task = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture(scope="module")
+def env_of() -> Callable[[str], Env]:
+    """Environments by task name, built once."""
+    built: dict[str, Env] = {}
+
+    def get(name: str) -> Env:
+        if name not in built:
+            built[name] = make(name, num_envs=N, engine=default_engine(REGISTRY[name]), device="cpu")
+        return built[name]
+
+    return get
+
+
+def entry_of(name: str) -> TaskEntry:
+    return REGISTRY[name]
+
+
+def actions(env: Env, steps: int) -> torch.Tensor:
+    return 2 * torch.rand(steps, env.num_envs, env.action_size, generator=torch.Generator().manual_seed(0)) - 1
+
+
+@each_task
+def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    obs = env.reset(seed=0)
+    assert "policy" in obs
+    for action in actions(env, 10):
+        step = env.step(action)
+        for group in (obs, step.obs, step.final_obs):
+            assert {key: tuple(value.shape) for key, value in group.items()} == {
+                key: (N, size) for key, size in env.observation_sizes.items()
+            }
+            for value in group.values():
+                assert value.dtype == torch.float32
+                assert torch.isfinite(value).all()
+        assert step.reward.dtype == torch.float32
+        assert torch.isfinite(step.reward).all()
+        for flag in (step.reward, step.terminated, step.truncated, step.success, step.done):
+            assert flag.shape == (N,)
+        for flag in (step.terminated, step.truncated, step.success):
+            assert flag.dtype == torch.bool
+        assert not (step.terminated & step.truncated).any()
+        for key, value in step.info.items():
+            assert value.shape == (N,), key
+            assert torch.isfinite(value.float()).all(), key
+
+
+@each_task
+def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
+    for group, terms in env.observation_terms.items():
+        values = torch.cat([row[group] for row in rows])
+        start = 0
+        for term, shape in terms.items():
+            size = int(np.prod(shape))
+            spread = values[:, start : start + size].std(dim=0)
+            assert spread.max() > 0, f"{group}/{term} is constant"
+            start += size
+
+
+@each_task
+def test_a_seed_decides_everything(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    runs = []
+    for seed in (3, 3, 4):
+        first = env.reset(seed=seed)["policy"].clone()
+        steps = [env.step(action) for action in actions(env, 8)]
+        runs.append(torch.stack([first, *(step.obs["policy"] for step in steps)]))
+    assert torch.equal(runs[0], runs[1])
+    assert not torch.equal(runs[0][0], runs[2][0])
+
+
+@each_task
+def test_starts_are_random_across_environments(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    obs = env.reset(seed=2)["policy"]
+    world = env.world()
+    state = np.concatenate([np.asarray(world.qpos), np.asarray(world.qvel)], axis=1)
+    assert len(np.unique(obs.numpy(), axis=0)) == N
+    memory = jax.vmap(env.task.reset)(jax.random.split(jax.random.PRNGKey(0), N)).memory
+    drawn = [np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(memory)]
+    assert len(np.unique(np.concatenate([state, *drawn], axis=1), axis=0)) == N
+
+
+@each_task
+def test_reward_terms_are_the_weighted_ones(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    task = env.task
+    start = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32))
+    env.reset()
+    world = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), env.world())
+    action = jax.ShapeDtypeStruct((env.action_size,), np.float32)
+    terms = jax.eval_shape(task.rewards, world, start.memory, action)
+    assert set(terms) == set(task.reward_weights)
+    assert all(term.shape == () for term in terms.values())
+    assert all(np.isfinite(weight) for weight in task.reward_weights.values())
+
+
+@each_task
+def test_success_is_not_failure(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    outcome = jax.eval_shape(
+        lambda world, key: env.task.outcome(world, env.task.reset(key).memory),
+        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), _started(env).world()),
+        jax.ShapeDtypeStruct((2,), np.uint32),
+    )
+    assert (outcome.success.shape, outcome.success.dtype) == ((), bool)
+    assert (outcome.failure.shape, outcome.failure.dtype) == ((), bool)
+    for action in actions(env, 30):
+        step = env.step(action)
+        assert not (step.success & step.terminated).any()
+
+
+@each_task
+def test_an_episode_is_truncated_exactly_at_its_time_limit(name: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of(name)
+    limit = env.max_episode_steps
+    for taken, ends in ((limit - 2, False), (limit - 1, True)):
+        env.reset(seed=0)
+        state = env.state()
+        (steps,) = [key for key in state["stepper"] if key.endswith("episode.steps") and "culprit" not in key]
+        state["stepper"][steps] = np.full(N, taken, np.int32)
+        env.load_state(state)
+        step = env.step(torch.zeros(N, env.action_size))
+        assert torch.equal(step.truncated, ~step.terminated) if ends else not step.truncated.any()
+        assert (step.info["length"] == taken + 1).all()
+
+
+def _started(env: Env) -> Env:
+    env.reset()
+    return env
+
+
+@each_task
+def test_the_task_is_said_in_words(name: str) -> None:
+    task = entry_of(name).load()
+    assert task.instruction
+    assert all(isinstance(text, str) and text.strip() for text in task.instruction)
+    assert len(set(task.instruction)) == len(task.instruction)
+    assert entry_of(name).summary.endswith(".")
+    assert task.__doc__
+
+
+@each_task
+def test_observations_are_documented(name: str, env_of: Callable[[str], Env]) -> None:
+    """Each group by its name, each term by its name or the start of a word of it ('rotors': 'rotor speeds')."""
+    task = env_of(name).task
+    text = f"{inspect.getdoc(type(task).observe)} {inspect.getdoc(type(task))}".lower()
+    for group, terms in env_of(name).observation_terms.items():
+        assert f"`{group}`" in text, f"the docstring of observe does not mention the group {group}"
+        for term in terms:
+            starts = "|".join(re.escape(word[:4]) for word in term.split("_") if word)
+            assert re.search(rf"\b({starts})", text), f"{group}/{term} is undocumented"
+
+
+@each_task
+def test_every_field_of_its_config_has_a_docstring(name: str) -> None:
+    assert not undocumented(entry_of(name).load().config_type)
+
+
+def undocumented(config: type) -> list[str]:
+    """Fields, also of nested dataclasses, without a docstring below them."""
+    documented = set()
+    for owner in config.__mro__[:-1]:
+        (definition,) = ast.parse(inspect.getsource(owner)).body
+        assert isinstance(definition, ast.ClassDef)
+        for statement, following in itertools.pairwise(definition.body):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                documented.add(ast.unparse(statement.target))
+    fields = dataclasses.fields(config)
+    missing = [f"{config.__name__}.{field.name}" for field in fields if field.name not in documented]
+    for field in fields:
+        nested = type(field.default)
+        missing += undocumented(nested) if dataclasses.is_dataclass(nested) else []
+    return missing
+
+
+@each_task
+def test_the_model_has_a_camera_and_both_models_agree(name: str, env_of: Callable[[str], Env]) -> None:
+    task = env_of(name).task
+    assert task.model.ncam >= 1
+    assert task.model.nq == task.visual_model.nq
+    names = [[model.sensor(i).name for i in range(model.nsensor)] for model in (task.model, task.visual_model)]
+    assert names[0] == names[1]
+    np.testing.assert_allclose(task.model.body_mass, task.visual_model.body_mass, rtol=1e-9)
+    np.testing.assert_allclose(task.model.body_inertia, task.visual_model.body_inertia, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize(("name", "engine"), PAIRS)
+def test_every_listed_engine_builds(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
+    assert engine in ENGINES
+    make_engine(engine, env_of(name).task, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "engine"), [(n, e) for n, e in PAIRS if e != default_engine(REGISTRY[n])], ids=lambda value: value
+)
+def test_other_engines_step_too(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
+    """The first observation agrees without noise of physics; three steps stay finite."""
+    env, default = make(name, num_envs=N, engine=engine, device="cpu"), env_of(name)
+    torch.testing.assert_close(env.reset(seed=5)["policy"], default.reset(seed=5)["policy"], atol=1e-3, rtol=1e-3)
+    for action in actions(env, 3):
+        assert torch.isfinite(env.step(action).obs["policy"]).all()
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (np.zeros((N, 4)), r"action is a ndarray; expected a torch tensor \(8, 4\)"),
+        (torch.zeros(N, 3), r"action has shape \(8, 3\); expected \(num_envs, action_size\) = \(8, 4\)"),
+        (torch.zeros(4), r"action has shape \(4,\)"),
+        (torch.zeros(N, 4, dtype=torch.int64), r"action has dtype torch.int64; expected a floating-point tensor"),
+        (torch.full((N, 4), float("nan")), r"action of environment 0 is not finite: \[nan, nan, nan, nan\]"),
+        (
+            torch.zeros(N, 4).index_fill(0, torch.tensor(5), float("inf")),
+            r"action of environment 5 is not finite: \[inf",
+        ),
+    ],
+    ids=["numpy", "size", "unbatched", "integers", "nan", "inf"],
+)
+def test_a_wrong_action_is_refused_in_plain_words(action: Any, message: str, env_of: Callable[[str], Env]) -> None:
+    env = env_of("swarm/hover")
+    env.reset()
+    with pytest.raises(ActionError, match=message):
+        env.step(action)
+
+
+def test_a_step_before_the_first_reset_is_refused() -> None:
+    with pytest.raises(ActionError, match=r"step\(\) before reset\(\)"):
+        make("swarm/hover", num_envs=1, engine="mujoco").step(torch.zeros(1, 4))

@@ -1,0 +1,150 @@
+"""The tree is the theory: `embodied` knows no content, importing it is quick, and a foreign `tasks` is named."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embodied import registry
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.registry import Registry, TaskEntry, join_entry_points
+
+ROOT = Path(__file__).resolve().parent.parent
+CONTENT = {"tasks", "policies", "sim2real"}
+MODULES = sorted((ROOT / "embodied").rglob("*.py"))
+# Entry modules join mechanism and content; everything else meets content through the registry alone.
+ENTRIES = {"train.py", "evaluate.py", "play.py", "load_policy.py", "bench.py", "list.py"}
+
+
+def module_level_imports(path: Path) -> set[str]:
+    """Top-level packages imported when the module is, type checking aside."""
+    found = set()
+    pending: list[ast.AST] = list(ast.parse(path.read_text(encoding="utf-8")).body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_embodied_imports_no_content(path: Path) -> None:
+    if path.parent.name == "embodied" and path.name in ENTRIES:
+        pytest.skip("an entry module")
+    assert not module_level_imports(path) & CONTENT
+
+
+def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter in `folder`, whose own files come first, then this checkout."""
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_importing_embodied_loads_neither_jax_nor_torch(tmp_path: Path) -> None:
+    code = "import sys, embodied; print(sorted({'jax', 'torch', 'mujoco', 'numpy', 'warp'} & set(sys.modules)))"
+    assert run(code, tmp_path).stdout.strip() == "[]"
+
+
+def test_jax_is_configured_before_it_is_imported(tmp_path: Path) -> None:
+    code = "import embodied, jax; embodied.make; print(jax.config.jax_default_matmul_precision)"
+    assert run(code, tmp_path).stdout.strip() == "highest"
+
+
+def test_an_unknown_attribute_is_an_attribute_error() -> None:
+    import embodied
+
+    with pytest.raises(AttributeError, match="'embodied' has no attribute 'mkae'"):
+        embodied.mkae  # noqa: B018
+
+
+def test_a_foreign_tasks_module_is_named_with_the_ways_out(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text("raise RuntimeError('this must not run')\n")
+    code = "from embodied.content import join_content; join_content()"
+    error = run(code, tmp_path).stderr.splitlines()[-1]
+    assert error.startswith("embodied.errors.EmbodiedError: 'tasks' should be embodied's own package")
+    assert str(tmp_path / "tasks.py") in error
+    assert "embodied-train" in error
+    assert "python -P -m embodied.train" in error
+
+
+def entry(name: str = "family/task", target: str = "module:Task") -> TaskEntry:
+    return TaskEntry(name=name, target=target, summary="A task.", engines=("rigid",))
+
+
+def test_an_unknown_task_suggests_and_lists() -> None:
+    tasks = Registry()
+    tasks.register(entry("manipulation/pick-place"))
+    tasks.register(entry("swarm/hover"))
+    with pytest.raises(UnknownNameError, match="unknown task 'manipulation/pick-plce'; did you mean 'manipulation/"):
+        tasks["manipulation/pick-plce"]
+    with pytest.raises(UnknownNameError, match="did you mean 'swarm/hover'"):
+        tasks["hover"]
+    with pytest.raises(UnknownNameError, match=r"known: manipulation/pick-place, swarm/hover$"):
+        tasks["xyz"]
+
+
+def test_a_name_can_be_registered_once() -> None:
+    tasks = Registry()
+    tasks.register(entry())
+    tasks.register(entry())  # the same entry again says nothing new
+    with pytest.raises(EmbodiedError, match="'family/task' is registered twice: by module:Task and by other:Task"):
+        tasks.register(entry(target="other:Task"))
+    assert list(tasks) == ["family/task"]
+    assert len(tasks) == 1
+    assert "family/task" in tasks
+
+
+@pytest.mark.parametrize("name", ["task", "/task", "family/", ""])
+def test_a_malformed_name_is_refused(name: str) -> None:
+    with pytest.raises(EmbodiedError, match="is not of the form 'family/name'"):
+        Registry().register(entry(name))
+
+
+@pytest.mark.parametrize("target", ["no_such_module:Task", "embodied.task:NoSuchTask"])
+def test_a_target_that_cannot_be_imported_is_named(target: str) -> None:
+    with pytest.raises(EmbodiedError, match=f"'family/task' is registered as '{target}', which cannot be imported"):
+        entry(target=target).load()
+
+
+def test_a_plug_in_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = importlib.metadata.EntryPoint("lab", "tests.test_imports:register_lab", registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    tasks = Registry()
+    join_entry_points(tasks)
+    assert "lab/task" in tasks
+
+
+def register_lab(tasks: Registry) -> None:
+    tasks.register(entry("lab/task"))
+
+
+def register_broken(tasks: Registry) -> None:
+    raise ValueError("no such robot")
+
+
+@pytest.mark.parametrize("value", ["tests.test_imports:register_broken", "no_such_module:register"])
+def test_a_failing_plug_in_raises(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = importlib.metadata.EntryPoint("lab", value, registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    with pytest.raises(EmbodiedError, match=rf"the plug-in 'lab' \({value}\) failed to register its tasks: "):
+        join_entry_points(Registry())
