@@ -9,6 +9,11 @@ from embodied.errors import ModelError
 _CANDIDATES = (Path(__file__).resolve().parent.parent / "assets", Path(__file__).resolve().parent / "assets")
 
 
+def asset_roots() -> tuple[Path, ...]:
+    """The folders in which assets are looked for, first match first."""
+    return tuple(root for root in _CANDIDATES if root.is_dir())
+
+
 def asset(name: str) -> Path:
     """The path of an asset, e.g. `asset("robots/go1/go1.xml")`.
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import sys
 import uuid
+import warnings
 from collections.abc import Generator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from embodied._files import TEMPORARY
+from embodied.cli import Line
 from embodied.env import Env
 from embodied.errors import EmbodiedError, reason
 from embodied.render import MOST_SHOWN, Image, Renderer
@@ -134,10 +133,11 @@ class VideoWriter:
 
     def _encoder(self, frame: Image) -> Generator[None, Any, None]:
         """The running ffmpeg."""
-        if self._stream is None:
+        stream = self._stream
+        if stream is None:
             import imageio_ffmpeg
 
-            self._stream = imageio_ffmpeg.write_frames(
+            stream = imageio_ffmpeg.write_frames(
                 str(self._temporary),
                 (frame.shape[1], frame.shape[0]),
                 fps=self.fps,
@@ -147,8 +147,12 @@ class VideoWriter:
                 ffmpeg_log_level="error",
                 output_params=["-crf", QUALITY, "-movflags", "+faststart", "-preset", "veryfast"],
             )
-            self._stream.send(None)
-        return self._stream
+            with warnings.catch_warnings():
+                # JAX warns of every fork; ffmpeg's is followed by exec at once, so no lock is ever waited for.
+                warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
+                stream.send(None)
+            self._stream = stream
+        return stream
 
     def _finish(self) -> None:
         if self._stream is not None:
@@ -201,13 +205,14 @@ def record(
     seconds: float | None = None,
     seed: int | None = None,
     camera: str | None = None,
-    size: tuple[int, int] = (1280, 720),
+    size: tuple[int, int] = (960, 540),
     layout: Layout = Layout.ONE,
+    most_fps: float | None = None,
     quiet: bool = False,
 ) -> Recording:
     """Film a policy from a fresh start, in real time.
 
-    One frame per control step, or per so many that no second has more than 60 (a gif 25).
+    One frame per control step, or per so many that no second has more than `most_fps`.
 
     Args:
         env: What is filmed; it is reset first.
@@ -218,6 +223,7 @@ def record(
         camera: See `Renderer`.
         size: Width and height in pixels.
         layout: How more than one environment are shown.
+        most_fps: Frames per second at most; by default 60, in a gif 25.
         quiet: Without a progress line.
 
     Raises:
@@ -227,16 +233,21 @@ def record(
     seconds = env.max_episode_steps * env.control_dt if seconds is None else seconds
     if not 0 < seconds < math.inf:
         raise EmbodiedError(f"cannot film {seconds} seconds; expected more than 0")
-    stride = max(1, math.ceil(1 / (FASTEST[kind] * env.control_dt) - 1e-6))
+    most_fps = most_fps or FASTEST[kind]
+    stride = max(1, math.ceil(1 / (most_fps * env.control_dt) - 1e-6))
     fps = 1 / (stride * env.control_dt)
     count = max(1, round(seconds * fps))
     reward, solved = 0.0, np.zeros(env.num_envs, bool)
-    with Renderer(env, size, camera) as renderer, VideoWriter(path, fps) as writer, progress(quiet) as bar:
-        line = bar.add_task(f"filming {Path(path).name}", total=count)
+    with (
+        Renderer(env, size, camera) as renderer,
+        VideoWriter(path, fps) as writer,
+        Line(f"filming {Path(path).name}", count) as line,
+    ):
         obs = env.reset(seed)
         for number in range(count):
             writer.add(picture(renderer, layout))
-            bar.advance(line)
+            if not quiet:
+                line.update(number + 1, f"frame {number + 1} of {count}")
             for _ in range(stride if number + 1 < count else 0):
                 step = env.step(rule(obs))
                 obs = step.obs
@@ -252,18 +263,3 @@ def picture(renderer: Renderer, layout: Layout) -> Image:
     if layout is Layout.GRID:
         return renderer.grid(shown)
     return renderer.frame(0, shown if layout is Layout.SHARED else ())
-
-
-def progress(quiet: bool = False) -> Progress:
-    """A progress line on standard error."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("frames"),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-        disable=quiet,
-    )
-
-

@@ -1,0 +1,193 @@
+"""Policies by name: a trained run, a shipped one, the task's expert, or none to speak of.
+
+A checkpoint that holds a policy has it in two places, from which nothing of the training code is needed:
+
+- its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
+  the registered name of the task it was trained on;
+- its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
+
+Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
+`assets/policies/<family>/<name>/`, named after its task.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+from torch import Tensor
+
+from embodied import checkpoints
+from embodied.checkpoints import Checkpoint
+from embodied.content import check_sibling, join_content
+from embodied.env import Env, array_from_tensor, tensor_from_array
+from embodied.errors import EmbodiedError, UnknownNameError, listing
+from embodied.paths import asset_roots
+from embodied.runs import Run
+from embodied.task import Task
+
+ActionRule = Callable[[dict[str, Tensor]], Tensor]
+"""Observation groups (N, size) to actions (N, A) in [-1, 1]."""
+
+PREFIX = "policy/"
+NAMES = ("expert", "random", "shipped", "zero")
+RUNS = Path("runs")
+
+
+def load_policy(name: str | Path, env: Env, seed: int = 0) -> ActionRule:
+    """The policy `name` for `env`.
+
+    Args:
+        name: `zero`; `random`; `expert`, the task's own script; `shipped`, the trained one that comes with the
+            package; or a path: a run, one of its checkpoints, or a checkpoint folder by itself.
+        env: The environment it will act in.
+        seed: Of the random policy.
+
+    Returns:
+        A function from observation groups (N, size) to actions (N, A).
+
+    Raises:
+        EmbodiedError: no such policy, or one that does not fit; says what exists, or both sizes.
+    """
+    text = str(name)
+    if text == "zero":
+        return _policies().zero_policy(env.action_size)
+    if text == "random":
+        return _policies().random_policy(env.action_size, seed)
+    if text == "expert":
+        return _expert(env)
+    if text == "shipped":
+        return policy_of(checkpoints.load(shipped_path(task_name(env))), env, "the shipped policy")
+    if not Path(name).exists():
+        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task_name(env))[:8])]
+        raise UnknownNameError("policy", text, known)
+    return policy_of(open_checkpoint(Path(name)), env, f"policy '{name}'")
+
+
+def default_policy(env: Env) -> str:
+    """The best policy there is without being told: shipped, else the newest run of the task, else expert or random."""
+    task = task_name(env)
+    if task in shipped():
+        return "shipped"
+    runs = [run for run in Run.all(RUNS, task) if checkpoints.steps(run.checkpoints)]
+    if runs:
+        return str(runs[0].path)
+    return "expert" if has_expert(type(env.task)) else "random"
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint at a path: a checkpoint folder, or the newest of a run.
+
+    Raises:
+        EmbodiedError: there is neither, or it is damaged.
+    """
+    path = path.parent if path.is_file() and path.name in (checkpoints.STATE, checkpoints.TENSORS) else path
+    if (path / checkpoints.STATE).exists():
+        return checkpoints.load(path)
+    return Run.open(path).load()
+
+
+def policy_of(checkpoint: Checkpoint, env: Env, what: str) -> ActionRule:
+    """The policy that a checkpoint holds, on the environment's device.
+
+    Raises:
+        EmbodiedError: it holds none, or one whose observation or action has another size.
+    """
+    meta = checkpoint.meta.get("policy")
+    if not isinstance(meta, Mapping):
+        held = listing(checkpoint.meta) or "nothing"
+        raise EmbodiedError(
+            f"{what} has no policy: its checkpoint '{checkpoint.path}' lacks the key 'policy' (meta: {held})"
+        )
+    tensors = {
+        name.removeprefix(PREFIX): tensor.to(env.device)
+        for name, tensor in checkpoint.tensors.items()
+        if name.startswith(PREFIX)
+    }
+    try:
+        policy = _policies().Policy.from_tensors(meta, tensors)
+    except (KeyError, TypeError, ValueError) as error:
+        detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
+    _check_fit(policy, env, what, checkpoint.meta.get("task"))
+    return policy
+
+
+def _check_fit(policy: Any, env: Env, what: str, trained_on: object) -> None:
+    """Compare the sizes of a policy with those of an environment."""
+    task, sizes = task_name(env), env.observation_sizes
+    origin = f"; it was trained on '{trained_on}'" if trained_on else ""
+    if policy.group not in sizes:
+        raise EmbodiedError(
+            f"{what} reads the observation group '{policy.group}', but '{task}' has {listing(sizes)}{origin}"
+        )
+    if (policy.observation_size, policy.action_size) != (sizes[policy.group], env.action_size):
+        raise EmbodiedError(
+            f"{what} does not fit '{task}': it reads {policy.observation_size} numbers and gives "
+            f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}{origin}"
+        )
+
+
+def task_name(env: Env) -> str:
+    """The registered name of an environment's task, or its class's where it is not registered."""
+    return env.entry.name if env.entry is not None else type(env.task).__name__
+
+
+def shipped() -> dict[str, Path]:
+    """Task -> folder of every policy that comes with the package."""
+    found: dict[str, Path] = {}
+    for root in asset_roots():
+        for state in (root / "policies").glob(f"*/*/{checkpoints.STATE}"):
+            found.setdefault(f"{state.parent.parent.name}/{state.parent.name}", state.parent)
+    return dict(sorted(found.items()))
+
+
+def shipped_path(task: str) -> Path:
+    """Folder of the policy shipped for a task.
+
+    Raises:
+        EmbodiedError: there is none; lists the tasks that have one.
+    """
+    found = shipped()
+    if task not in found:
+        exist = f"there are some for {listing(found)}" if found else "there are none in this version"
+        raise EmbodiedError(f"no policy is shipped for '{task}'; {exist}. Train one: python -m embodied.train {task}")
+    return found[task]
+
+
+def has_expert(task: type[Task[Any]]) -> bool:
+    """Whether a task has a scripted expert."""
+    return task.expert is not Task.expert
+
+
+def _tasks_with_expert() -> Iterator[str]:
+    registry = join_content()
+    return (name for name in registry if has_expert(registry[name].load()))
+
+
+def _expert(env: Env) -> ActionRule:
+    """The task's expert, which also sees the task's memory."""
+    if not has_expert(type(env.task)):
+        exist = listing(_tasks_with_expert())
+        exist = f"these have one: {exist}" if exist else "no task has one"
+        raise EmbodiedError(f"'{task_name(env)}' has no scripted expert; {exist}")
+    script = jax.jit(jax.vmap(env.task.expert))
+
+    def act(obs: dict[str, Tensor]) -> Tensor:
+        observation = {name: array_from_tensor(values) for name, values in obs.items()}
+        action = script(observation, env.stepper.episode().memory)
+        return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
+
+    return act
+
+
+@functools.cache
+def _policies() -> Any:
+    """The module of policies, joined late: `embodied` itself knows no algorithm."""
+    import importlib
+
+    check_sibling("policies")
+    return importlib.import_module("policies.policy")

@@ -1,0 +1,379 @@
+"""A 3-D view in the browser, built with viser from a MuJoCo model's own shapes.
+
+`Scene` shows the environments; `Panel` is what the user may press and read. Neither knows how environments move: see
+`embodied.play`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+import trimesh
+import viser
+from viser import uplot
+
+from embodied.errors import EmbodiedError
+from embodied.render import COLOURS, FollowCamera, Pose, marker_radius, place
+
+VISIBLE_GROUPS = 3  # geom groups 0, 1 and 2 are for the eye; the others are collision shapes, hidden by convention
+ENDLESS = 40.0  # m, how wide a plane of infinite size is drawn
+OPAQUE = 0.99  # alpha from which a shape counts as opaque
+SMOOTH = 0.4  # of the way to what it follows that the camera goes with each picture
+HISTORY = 300  # control steps in the reward plot
+PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#888888")
+
+Mesh = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Vertices (v, 3), faces (f, 3), normals (v, 3)."""
+
+
+def geom_mesh(model: mujoco.MjModel, geom: int) -> Mesh | None:
+    """The shape of a geom in its own frame; None for what has none here (planes are drawn as grids)."""
+    kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
+    match kind:
+        case mujoco.mjtGeom.mjGEOM_SPHERE:
+            return _smooth(trimesh.creation.uv_sphere(1.0, count=(16, 24)), np.full(3, size[0]))
+        case mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+            return _smooth(trimesh.creation.uv_sphere(1.0, count=(16, 24)), size)
+        case mujoco.mjtGeom.mjGEOM_CAPSULE:
+            capsule = trimesh.creation.capsule(height=2 * size[1], radius=size[0], count=(16, 16))
+            # Trimesh lets some versions' capsules stand on the origin; here they are centred.
+            capsule.apply_translation(-capsule.bounds.mean(axis=0))
+            return _smooth(capsule, np.ones(3))
+        case mujoco.mjtGeom.mjGEOM_CYLINDER:
+            return _flat(trimesh.creation.cylinder(radius=size[0], height=2 * size[1], sections=28))
+        case mujoco.mjtGeom.mjGEOM_BOX:
+            return _flat(trimesh.creation.box(extents=2 * size))
+        case mujoco.mjtGeom.mjGEOM_MESH | mujoco.mjtGeom.mjGEOM_SDF if model.geom_dataid[geom] >= 0:
+            mesh = model.mesh(int(model.geom_dataid[geom]))
+            first, count = int(mesh.vertadr[0]), int(mesh.vertnum[0])
+            face, faces = int(mesh.faceadr[0]), int(mesh.facenum[0])
+            vertices = model.mesh_vert[first : first + count]
+            return _flat(trimesh.Trimesh(vertices, model.mesh_face[face : face + faces], process=False))
+        case mujoco.mjtGeom.mjGEOM_HFIELD:
+            return _smooth(_height_field(model, int(model.geom_dataid[geom])), np.ones(3))
+    return None
+
+
+def _smooth(mesh: trimesh.Trimesh, scale: np.ndarray) -> Mesh:
+    """A round shape: one normal per vertex, scaled as an ellipsoid's are."""
+    normals = np.asarray(mesh.vertex_normals) / scale
+    return np.asarray(mesh.vertices) * scale, np.asarray(mesh.faces), _unit(normals)
+
+
+def _flat(mesh: trimesh.Trimesh) -> Mesh:
+    """An edged shape: each face has its own vertices, smooth only across angles under 30 degrees."""
+    mesh = trimesh.graph.smooth_shade(mesh, angle=math.radians(30))
+    return np.asarray(mesh.vertices), np.asarray(mesh.faces), np.asarray(mesh.vertex_normals)
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+def _height_field(model: mujoco.MjModel, field: int) -> trimesh.Trimesh:
+    """The surface of a height field."""
+    rows, columns = int(model.hfield_nrow[field]), int(model.hfield_ncol[field])
+    wide, deep, high, _ = model.hfield_size[field]
+    first = int(model.hfield_adr[field])
+    heights = model.hfield_data[first : first + rows * columns].reshape(rows, columns) * high
+    x, y = np.meshgrid(np.linspace(-wide, wide, columns), np.linspace(-deep, deep, rows))
+    corner = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
+    right, above, across = corner + 1, corner + columns, corner + columns + 1
+    faces = np.concatenate([np.stack([corner, right, across], 1), np.stack([corner, across, above], 1)])
+    return trimesh.Trimesh(np.stack([x, y, heights], -1).reshape(-1, 3), faces, process=False)
+
+
+def geom_colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
+    """(4,) rgba of a geom: its own colour if it has one, else its material's, tinted by the texture's mean."""
+    own, material = model.geom_rgba[geom], int(model.geom_matid[geom])
+    if material < 0 or not np.allclose(own, (0.5, 0.5, 0.5, 1.0)):
+        return np.array(own)
+    rgba = np.array(model.mat_rgba[material])
+    for texture in model.mat_texid[material]:
+        if texture >= 0:
+            first, channels = int(model.tex_adr[texture]), int(model.tex_nchannel[texture])
+            count = int(model.tex_height[texture]) * int(model.tex_width[texture])
+            texels = model.tex_data[first : first + count * channels].reshape(count, channels)[:, :3]
+            if texels.shape[1] == 3:
+                rgba[:3] *= texels.mean(axis=0) / 255
+            break
+    return rgba
+
+
+def _tint(colour: np.ndarray, factor: float) -> np.ndarray:
+    """(3,) uint8 of an rgba made lighter or darker."""
+    return np.round(255 * np.clip(factor * colour[:3], 0, 1)).astype(np.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """The shapes of one body that are drawn together."""
+
+    body: int
+    vertices: np.ndarray
+    faces: np.ndarray
+    normals: np.ndarray
+    colours: np.ndarray
+    """(v, 4) uint8."""
+    geoms: tuple[int, ...]
+    """Which geoms it holds."""
+
+    @property
+    def opaque(self) -> bool:
+        """Whether nothing shines through."""
+        return bool(self.colours[:, 3].min() >= 255 * OPAQUE)
+
+
+def body_parts(model: mujoco.MjModel) -> list[Part]:
+    """Every visible geom but the planes, merged by body, and within it by whether something shines through."""
+    groups: dict[tuple[int, bool], list[tuple[int, Mesh, np.ndarray]]] = collections.defaultdict(list)
+    for geom in range(model.ngeom):
+        colour = geom_colour(model, geom)
+        if model.geom_group[geom] >= VISIBLE_GROUPS or colour[3] <= 0:
+            continue
+        mesh = geom_mesh(model, geom)
+        if mesh is not None:
+            groups[int(model.geom_bodyid[geom]), bool(colour[3] >= OPAQUE)].append((geom, mesh, colour))
+    return [_merge(model, body, members) for (body, _), members in sorted(groups.items(), key=lambda item: item[0])]
+
+
+def _merge(model: mujoco.MjModel, body: int, members: Sequence[tuple[int, Mesh, np.ndarray]]) -> Part:
+    vertices, faces, normals, colours = [], [], [], []
+    count = 0
+    for geom, (points, triangles, directions), colour in members:
+        turn = np.zeros(9)
+        mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
+        turn = turn.reshape(3, 3)
+        vertices.append(points @ turn.T + model.geom_pos[geom])
+        normals.append(directions @ turn.T)
+        faces.append(triangles + count)
+        colours.append(np.tile(np.round(255 * np.clip(colour, 0, 1)).astype(np.uint8), (len(points), 1)))
+        count += len(points)
+    joined = [np.concatenate(arrays) for arrays in (vertices, faces, normals, colours)]
+    return Part(body, *joined, geoms=tuple(geom for geom, _, _ in members))
+
+
+class Scene:
+    """The environments in the browser: planes once, every body as one instance per environment."""
+
+    def __init__(self, server: viser.ViserServer, model: mujoco.MjModel, shown: int) -> None:
+        """Build the scene for `shown` environments, all at the origin until the first `update`."""
+        self.server, self.model, self.shown = server, model, shown
+        self._data = mujoco.MjData(model)
+        self.parts = body_parts(model)
+        self.planes: list[int] = []
+        self._markers: dict[str, Any] = {}
+        self._still = np.flatnonzero(model.body_weldid == 0)
+        with server.atomic():
+            server.scene.set_up_direction("+z")
+            server.scene.configure_default_lights(cast_shadow=True)
+            for geom in range(model.ngeom):
+                if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE and model.geom_group[geom] < VISIBLE_GROUPS:
+                    self._add_plane(geom)
+            self._handles = [self._add_part(number, part) for number, part in enumerate(self.parts)]
+
+    def _add_plane(self, geom: int) -> None:
+        model = self.model
+        mujoco.mj_kinematics(model, self._data)
+        quat = np.zeros(4)
+        mujoco.mju_mat2Quat(quat, self._data.geom_xmat[geom])
+        size = [2 * half if half > 0 else ENDLESS for half in model.geom_size[geom, :2]]
+        colour = np.clip(geom_colour(model, geom), 0, 1)
+        self.server.scene.add_grid(
+            f"/plane{geom}",
+            width=size[0],
+            height=size[1],
+            cell_size=0.5,
+            section_size=1.0,
+            cell_color=_tint(colour, 0.9),
+            section_color=_tint(colour, 1.25),
+            plane_color=_tint(colour, 1.0),
+            plane_opacity=float(colour[3]),
+            shadow_opacity=0.35,
+            fade_distance=ENDLESS,
+            wxyz=quat,
+            position=self._data.geom_xpos[geom],
+        )
+        self.planes.append(geom)
+
+    def _add_part(self, number: int, part: Part) -> Any:
+        name = f"/bodies/{number}-{self.model.body(part.body).name or 'world'}"
+        here, upright = np.zeros((self.shown, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (self.shown, 1))
+        if part.opaque:
+            mesh = trimesh.Trimesh(
+                part.vertices, part.faces, vertex_normals=part.normals, vertex_colors=part.colours, process=False
+            )
+            # Several thin parts lie within millimetres of each other: a coarser level of detail would tear them.
+            return self.server.scene.add_batched_meshes_trimesh(name, mesh, upright, here, lod="off")
+        # Vertex colours carry no transparency here, so what shines through gets one colour and one opacity.
+        rgba = part.colours.astype(float).mean(axis=0)
+        return self.server.scene.add_batched_meshes_simple(
+            name,
+            part.vertices,
+            part.faces,
+            upright,
+            here,
+            batched_colors=rgba[:3].astype(np.uint8),
+            opacity=float(rgba[3] / 255),
+            lod="off",
+            side="double",
+            cast_shadow=False,
+        )
+
+    def offset(self, index: int, spacing: float) -> np.ndarray:
+        """(3,) m, by how much environment `index` is set aside: places on a square grid, `spacing` m apart."""
+        columns = math.ceil(math.sqrt(self.shown))
+        return spacing * np.array([index % columns, index // columns, 0.0])
+
+    def update(self, pose: Pose, spacing: float = 0.0) -> np.ndarray:
+        """Move everything to `pose`; returns (shown, nbody, 3), where every body now is."""
+        places = np.zeros((self.shown, self.model.nbody, 3))
+        turns = np.zeros((self.shown, self.model.nbody, 4))
+        for index in range(self.shown):
+            place(self.model, self._data, pose, index)
+            places[index] = self._data.xpos + self.offset(index, spacing)
+            turns[index] = self._data.xquat
+        with self.server.atomic():
+            for part, handle in zip(self.parts, self._handles, strict=True):
+                handle.batched_positions = places[:, part.body].astype(np.float32)
+                handle.batched_wxyzs = turns[:, part.body].astype(np.float32)
+            self._update_markers(pose, spacing)
+        return places
+
+    def _update_markers(self, pose: Pose, spacing: float) -> None:
+        for (name, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
+            offsets = np.stack([self.offset(index, spacing) for index in range(self.shown)])
+            where = (points[: self.shown] + offsets[:, None]).reshape(-1, 3).astype(np.float32)
+            if name not in self._markers:
+                ball = trimesh.creation.icosphere(3, marker_radius(self.model))
+                self._markers[name] = self.server.scene.add_batched_meshes_simple(
+                    f"/markers/{name}",
+                    np.asarray(ball.vertices),
+                    np.asarray(ball.faces),
+                    np.tile([1.0, 0.0, 0.0, 0.0], (len(where), 1)),
+                    where,
+                    batched_colors=np.round(255 * np.array(colour)).astype(np.uint8),
+                    opacity=0.45,
+                    lod="off",
+                    cast_shadow=False,
+                )
+            self._markers[name].batched_positions = where
+
+    def first_view(self, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
+        """Position and point of a camera that sees environment 0 as `embodied.render` films it."""
+        place(self.model, self._data, pose, 0)
+        camera = FollowCamera(self.model).update(self._data, 0.0, [p for m in pose.markers.values() for p in m[0]])
+        azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)
+        forward = np.array(
+            [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]
+        )
+        return np.array(camera.lookat) - camera.distance * forward, np.array(camera.lookat)
+
+
+class Panel:
+    """Buttons, sliders and readings. What the user pressed is read by the loop; nothing here steps anything."""
+
+    def __init__(
+        self, server: viser.ViserServer, title: str, policies: Sequence[str], num_envs: int, spacing: float
+    ) -> None:
+        """Lay it out."""
+        gui = server.gui
+        gui.configure_theme(dark_mode=False, control_layout="collapsible", show_logo=False)
+        gui.set_panel_label(title)
+        self.reset_wanted = False
+        self.pause = gui.add_checkbox("Pause", False)
+        self.reset = gui.add_button("Reset")
+        self.speed = gui.add_slider("Speed", 0.1, 4.0, 0.1, 1.0, hint="1 is real time")
+        self.policy = gui.add_dropdown("Policy", tuple(policies), initial_value=policies[0])
+        self.follow = gui.add_checkbox("Follow", True, hint="The camera travels with the robot")
+        self.index = gui.add_slider("Environment", 0, max(1, num_envs - 1), 1, 0, disabled=num_envs == 1)
+        self.spacing = gui.add_slider("Spacing (m)", 0.0, 5.0, 0.1, spacing, disabled=num_envs == 1)
+        self.index.visible = self.spacing.visible = num_envs > 1
+        self.status = gui.add_markdown("compiling ...")
+        self._gui = gui
+        self._plot: Any = None
+        self._terms: dict[str, collections.deque[float]] = {}
+        self._steps: collections.deque[float] = collections.deque(maxlen=HISTORY)
+
+        @self.reset.on_click
+        def _(_: Any) -> None:
+            self.reset_wanted = True
+
+    def record(self, time: float, terms: Mapping[str, float]) -> None:
+        """Remember one control step's weighted reward terms for the plot."""
+        self._steps.append(time)
+        for name, value in terms.items():
+            self._terms.setdefault(name, collections.deque(maxlen=HISTORY)).append(value)
+
+    def clear(self) -> None:
+        """Forget the plot: another environment, or a fresh start."""
+        self._steps.clear()
+        self._terms.clear()
+
+    def refresh(self, status: str) -> None:
+        """Show new text and the plot."""
+        self.status.content = status
+        if len(self._steps) < 2:
+            return
+        data = (np.array(self._steps), *(np.array(values) for values in self._terms.values()))
+        if self._plot is None:
+            series = [uplot.Series(label="s")]
+            series += [
+                uplot.Series(label=name, stroke=PALETTE[i % len(PALETTE)], width=2)
+                for i, name in enumerate(self._terms)
+            ]
+            self._plot = self._gui.add_uplot(
+                data, tuple(series), title="reward terms per step", scales={"x": uplot.Scale(time=False)}, aspect=1.2
+            )
+        else:
+            self._plot.data = data
+
+
+class ChaseCamera:
+    """Carries each visitor's camera along with what it follows, and leaves the angle and distance to the visitor."""
+
+    def __init__(self, server: viser.ViserServer, first_view: Callable[[], tuple[np.ndarray, np.ndarray]]) -> None:
+        """Send every new visitor to the first view."""
+        self.server = server
+        self._aim: np.ndarray | None = None
+
+        @server.on_client_connect
+        def _(client: viser.ClientHandle) -> None:
+            position, lookat = first_view()
+            with client.atomic():
+                client.camera.up_direction = (0.0, 0.0, 1.0)
+                client.camera.near = 0.005
+                client.camera.position = position
+                client.camera.look_at = lookat
+
+    def update(self, target: np.ndarray, active: bool) -> None:
+        """Look at `target` (3,) from where each visitor looks now: only angle and distance are theirs."""
+        if self._aim is None or not active:
+            self._aim = target.copy()
+        self._aim += SMOOTH * (target - self._aim)
+        if not active:
+            return
+        for client in self.server.get_clients().values():
+            # What a client reports is some moments old, but its position and aim are of one moment.
+            away = np.asarray(client.camera.position) - np.asarray(client.camera.look_at)
+            with client.atomic():
+                client.camera.position = self._aim + away
+                client.camera.look_at = self._aim
+
+
+def start_server(host: str, port: int) -> viser.ViserServer:
+    """A quiet viser server.
+
+    Raises:
+        EmbodiedError: no port is free, or the address is not this machine's.
+    """
+    try:
+        return viser.ViserServer(host=host, port=port, label="embodied", verbose=False)
+    except (OSError, RuntimeError) as error:
+        raise EmbodiedError(f"cannot open the viewer on {host}:{port}: {error}") from error
