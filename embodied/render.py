@@ -192,17 +192,12 @@ def floating_bodies(model: mujoco.MjModel) -> list[int]:
 
 
 def radius_of(model: mujoco.MjModel, body: int) -> float:
-    """m, how far a body's tree of shapes reaches from its origin at most (joints stretched out)."""
-    reach = np.zeros(model.nbody)
-    far = 0.0
-    for i in range(model.nbody):
-        if model.body_rootid[i] != model.body_rootid[body]:
-            continue
-        if i != model.body_rootid[body]:
-            reach[i] = reach[model.body_parentid[i]] + float(np.linalg.norm(model.body_pos[i]))
-        for geom in range(model.body_geomadr[i], model.body_geomadr[i] + model.body_geomnum[i]):
-            far = max(far, reach[i] + float(np.linalg.norm(model.geom_pos[geom]) + model.geom_rbound[geom]))
-    return far or float(model.stat.extent)
+    """m, how far the shapes of a body's tree reach from its origin while the joints are at their reference."""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    ours = model.body_rootid[model.geom_bodyid] == model.body_rootid[body]
+    reach = np.linalg.norm(data.geom_xpos[ours] - data.xpos[body], axis=1) + model.geom_rbound[ours]
+    return float(reach.max(initial=0.0)) or float(model.stat.extent)
 
 
 class FollowCamera:

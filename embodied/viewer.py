@@ -284,7 +284,7 @@ class Panel:
     ) -> None:
         """Lay it out."""
         gui = server.gui
-        gui.configure_theme(dark_mode=False, control_layout="collapsible", show_logo=False)
+        gui.configure_theme(dark_mode=False, show_logo=False)
         gui.set_panel_label(title)
         self.reset_wanted = False
         self.pause = gui.add_checkbox("Pause", False)
