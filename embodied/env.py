@@ -16,7 +16,6 @@ from jax import Array
 from torch import Tensor
 
 from embodied import triage
-from embodied.engines.base import FusedEngine
 from embodied.errors import ActionError
 from embodied.registry import TaskEntry
 from embodied.steppers import FusedStepper, HostStepper, Result, Stepper

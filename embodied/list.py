@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json as jsonlib
 import sys
-from pathlib import Path
 from typing import Any
 
 import tyro
@@ -82,13 +81,9 @@ def describe(name: str) -> dict[str, Any]:
 
 def has_shipped_policy(name: str) -> bool:
     """Whether a trained policy comes with the package."""
-    from embodied.errors import ModelError
-    from embodied.paths import asset
+    from embodied.load_policy import shipped
 
-    try:
-        return asset(str(Path("policies") / name)).is_dir()
-    except ModelError:
-        return False
+    return name in shipped()
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:

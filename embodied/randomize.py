@@ -35,12 +35,16 @@ class Term:
     """`(key, fields so far) -> changed fields`; terms compose in the order a task lists them."""
 
 
-def scale(name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False) -> Term:
+def scale(
+    name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False
+) -> Term:
     """Multiply rows of a model field by U(low, high): one factor each, or one for all with `shared`."""
     return _uniform(name, field, low, high, rows, shared, lambda value, drawn: value * drawn, "x")
 
 
-def offset(name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False) -> Term:
+def offset(
+    name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False
+) -> Term:
     """Add U(low, high) to every element of some rows of a model field."""
     return _uniform(name, field, low, high, rows, shared, lambda value, drawn: value + drawn, "+")
 
@@ -174,7 +178,9 @@ class DerivedConstants:
         value = lambda name: jnp.asarray(fields.get(name, getattr(self.model, name)), jnp.float32)  # noqa: E731
         mass, armature = value("body_mass"), value("dof_armature")
         linear, angular = self._at_com(value("body_ipos"))
-        inverse = jnp.linalg.inv(self._joint_inertia(mass, value("body_inertia"), value("body_iquat"), armature, linear))
+        inverse = jnp.linalg.inv(
+            self._joint_inertia(mass, value("body_inertia"), value("body_iquat"), armature, linear)
+        )
         return {
             **fields,
             "body_subtreemass": self._subtree_mass(mass),

@@ -115,4 +115,6 @@ def join_entry_points(registry: Registry) -> None:
         try:
             point.load()(registry)
         except Exception as error:
-            raise EmbodiedError(f"the plug-in {point.name!r} ({point.value}) failed to register its tasks: {error}") from error
+            raise EmbodiedError(
+                f"the plug-in {point.name!r} ({point.value}) failed to register its tasks: {error}"
+            ) from error

@@ -259,8 +259,9 @@ class Session:
             with cli.Line("evaluating", episodes) as line:
                 outcome = evaluate(env, trainer.ppo.policy, episodes,
                                    on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip
-            result |= outcome.summary()
-            output.print(cli.table(f"{self.settings.task}, {episodes} fresh episodes", cli.evaluation_rows(result)))
+            summary = outcome.summary()
+            result |= summary
+            output.print(cli.table(f"{self.settings.task}, {episodes} fresh episodes", cli.evaluation_rows(summary)))
         output.print(f"trained {trainer.steps:,} steps in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
         output.print(f"Evaluate it:  python -m embodied.evaluate {self.settings.task} --policy {self.run.path}")

@@ -95,7 +95,9 @@ def replay(env: Env, path: Path) -> bool:
     with np.load(path) as dump:
         names = [path_name(where) for where, _ in jax.tree_util.tree_leaves_with_path(template)]
         if missing := sorted(set(names) ^ set(dump.files)):
-            raise SimulationError(f"{path.name} is not a dump of {type(env.task).__name__} on {env.engine_name}: {missing}")
+            raise SimulationError(
+                f"{path.name} is not a dump of {type(env.task).__name__} on {env.engine_name}: {missing}"
+            )
         culprit = jax.tree.unflatten(jax.tree.structure(template), [dump[name] for name in names])
     env.stepper.load_culprit(culprit)
     return bool(np.asarray(env.stepper.step(culprit.action[None]).diverged)[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from embodied.render import COLOURS, FollowCamera, Pose, marker_radius, place
 VISIBLE_GROUPS = 3  # geom groups 0, 1 and 2 are for the eye; the others are collision shapes, hidden by convention
 ENDLESS = 40.0  # m, how wide a plane of infinite size is drawn
 OPAQUE = 0.99  # alpha from which a shape counts as opaque
+SETTLING = 2.0  # s after which a new visitor's camera is trusted
 SMOOTH = 0.4  # of the way to what it follows that the camera goes with each picture
 HISTORY = 300  # control steps in the reward plot
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#888888")
@@ -342,15 +344,15 @@ class ChaseCamera:
         """Send every new visitor to the first view."""
         self.server = server
         self._aim: np.ndarray | None = None
+        self._joined: dict[int, float] = {}
+        position, lookat = first_view()
+        camera = server.initial_camera
+        camera.up, camera.near = (0.0, 0.0, 1.0), 0.005
+        camera.position, camera.look_at = position, lookat
 
         @server.on_client_connect
         def _(client: viser.ClientHandle) -> None:
-            position, lookat = first_view()
-            with client.atomic():
-                client.camera.up_direction = (0.0, 0.0, 1.0)
-                client.camera.near = 0.005
-                client.camera.position = position
-                client.camera.look_at = lookat
+            self._joined[client.client_id] = time.monotonic()
 
     def update(self, target: np.ndarray, active: bool) -> None:
         """Look at `target` (3,) from where each visitor looks now: only angle and distance are theirs."""
@@ -360,6 +362,9 @@ class ChaseCamera:
         if not active:
             return
         for client in self.server.get_clients().values():
+            # A page that is just opening still reports viser's own view, and would be held at that distance.
+            if time.monotonic() - self._joined.get(client.client_id, math.inf) < SETTLING:
+                continue
             # What a client reports is some moments old, but its position and aim are of one moment.
             away = np.asarray(client.camera.position) - np.asarray(client.camera.look_at)
             with client.atomic():

@@ -59,6 +59,12 @@ class MLP(nn.Sequential):
             if not last:
                 layers.append(config.activation.module())
         super().__init__(*layers)
+        self.activation = config.activation
+
+    @property
+    def linears(self) -> list[nn.Linear]:
+        """The layers that hold parameters, in order."""
+        return [layer for layer in self if isinstance(layer, nn.Linear)]
 
 
 class GaussianActor(nn.Module):

@@ -36,6 +36,11 @@ class FlatAdam:
         }
         self._adam.state[self.flat] = self._moments
 
+    def views(self, vector: Tensor) -> list[Tensor]:
+        """Parts of a vector as long as all parameters together, in the parameters' order and shapes."""
+        parts = vector.split([p.numel() for p in self.parameters])
+        return [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)]
+
     @torch.no_grad()
     def step(self, gradient: Tensor, kl: Tensor) -> Tensor:
         """Apply one gradient.

@@ -6,19 +6,22 @@ core takes whole chunks instead. Chunks have a fixed size and results come in th
 have the same bits for any number of workers.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 A = TypeVar("A")
 B = TypeVar("B")
 
-CHUNK = 2048
+CPU_CHUNK = 2048
 """Rows per chunk on a CPU: the activations of two layers of 64 units fit into a core's second-level cache."""
+GPU_CHUNK = 1 << 18
+"""Rows per chunk on a GPU, which bounds the memory for activations."""
 
 
 @contextmanager
@@ -47,7 +50,7 @@ class Workers:
         """
         cpu = torch.device(device).type == "cpu"
         self.count = (count or torch.get_num_threads()) if cpu else 1
-        self.chunk = CHUNK if cpu else None
+        self.chunk = CPU_CHUNK if cpu else GPU_CHUNK
         self._pool = ThreadPoolExecutor(self.count, "policies", _start_worker) if self.count > 1 else None
 
     def map(self, function: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -58,17 +61,21 @@ class Workers:
 
     def split(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Divide a batch along its first axis into chunks."""
-        return rows.split(self.chunk) if self.chunk else (rows,)
+        return rows.split(self.chunk)
 
-    def forward(self, network: nn.Module, rows: Tensor, out: Tensor) -> Tensor:
-        """Write `network(rows)` into `out`, without a graph."""
 
-        @torch.no_grad()
-        def write(pair: tuple[Tensor, Tensor]) -> None:
-            pair[1].copy_(network(pair[0]))
+class PerThread(Generic[A]):
+    """One object for each thread that asks, made when it first does."""
 
-        self.map(write, list(zip(self.split(rows), self.split(out), strict=True)))
-        return out
+    def __init__(self, make: Callable[[], A]) -> None:
+        self._make, self._local = make, threading.local()
+
+    @property
+    def mine(self) -> A:
+        """The calling thread's object."""
+        if not hasattr(self._local, "item"):
+            self._local.item = self._make()
+        return self._local.item
 
 
 def _start_worker() -> None:

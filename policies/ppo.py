@@ -2,21 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies import distributed, gaussian
+from policies.backprop import Tape
 from policies.gae import gae
-from policies.networks import Critic, GaussianActor
+from policies.losses import policy_loss, value_loss
+from policies.networks import MLP, Critic, GaussianActor
 from policies.normalizer import Normalizer
 from policies.optimizer import FlatAdam
-from policies.parallel import Workers, one_thread
+from policies.parallel import PerThread, Workers, one_thread
 from policies.policy import NormalizedActor, Policy
 from policies.ppo_config import PPOConfig
-from policies.storage import Batch, Rollout
+from policies.storage import Rollout
 from policies.vec_env import POLICY, Step
 
 MEASURES: tuple[str, ...] = (
@@ -35,21 +37,6 @@ MEASURES: tuple[str, ...] = (
 
 class DivergedError(EmbodiedError):
     """Losses or weights that left the finite numbers."""
-
-
-class Losses(NamedTuple):
-    """Sums over a chunk, divided by the size of its minibatch: chunks add up to the minibatch's means."""
-
-    total: Tensor
-    """What is differentiated."""
-    policy: Tensor
-    """Negated clipped surrogate objective."""
-    value: Tensor
-    """Squared error of the critic."""
-    kl: Tensor
-    """Divergence of the present policy from the rollout's, in nats."""
-    clipped: Tensor
-    """Fraction of transitions whose probability ratio left the trusted interval."""
 
 
 class PPO:
@@ -105,7 +92,10 @@ class PPO:
         self._noise = torch.empty(num_envs, action_size, device=self.device)
         self._time = 0
         self._workers = Workers(self.device)
-        self._losses = torch.compile(self.losses) if config.compile else self.losses
+        networks = (self.actor.mean, self.critic.value)
+        self._tapes = PerThread(lambda: Tape(networks, self._workers.chunk, self.device))
+        self._policy_loss = torch.compile(policy_loss) if config.compile else policy_loss
+        self._value_loss = torch.compile(value_loss) if config.compile else value_loss
 
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
         config, weights = self.config, torch.Generator().manual_seed(seed)
@@ -138,7 +128,7 @@ class PPO:
         rollout, t = self.rollout, self._time
         for group, buffer in rollout.obs.items():
             self._observe(group, obs[group], buffer[t])
-        mean = self._workers.forward(self.actor, rollout.actor_obs[t], rollout.mean[t])
+        mean = self._forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
         noise = self._noise.normal_(generator=self.noise_generator)
         action = torch.addcmul(mean, noise, self._old_log_std.exp())
         rollout.action[t].copy_(action)
@@ -180,26 +170,6 @@ class PPO:
         ]
         return self._finish(torch.stack(measures).mean(0))
 
-    def losses(self, batch: Batch, size: int) -> Losses:
-        """Loss of a chunk of a minibatch of `size` transitions."""
-        config, log_std = self.config, self.actor.log_std
-        mean, value = self.actor(batch.obs), self.critic(batch.critic_obs)
-        # L = -E min(ρ A, clip(ρ, 1-ε, 1+ε) A), with ρ = π(a|s) / π_old(a|s)
-        ratio = (gaussian.log_prob(batch.action, mean, log_std) - batch.log_prob).exp()
-        trusted = ratio.clamp(1 - config.clip, 1 + config.clip)
-        policy = -torch.minimum(ratio * batch.advantage, trusted * batch.advantage).sum() / size
-        error = (value - batch.returns).square()
-        if config.value_clip is not None:
-            near = batch.value + (value - batch.value).clamp(-config.value_clip, config.value_clip)
-            error = torch.maximum(error, (near - batch.returns).square())
-        critic = error.sum() / size
-        entropy = gaussian.entropy(log_std) * (len(batch.action) / size)
-        total = policy + config.value_coef * critic - config.entropy_coef * entropy
-        with torch.no_grad():
-            kl = gaussian.kl(batch.mean, self._old_log_std, mean, log_std).sum() / size
-            clipped = (ratio != trusted).sum() / size
-        return Losses(total, policy, critic, kl, clipped)
-
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, as tensors; callable between rollouts only."""
         if self._time:
@@ -230,11 +200,17 @@ class PPO:
                 normalizer.commit()
         normalizer(obs, out=out)
 
+    def _forward(self, mlp: MLP, rows: Tensor, out: Tensor) -> Tensor:
+        """Write `mlp(rows)` into `out`, without a graph."""
+        chunks = list(zip(self._workers.split(rows), self._workers.split(out), strict=True))
+        self._workers.map(lambda chunk: self._tapes.mine.forward(mlp, *chunk), chunks)
+        return out
+
     @torch.no_grad()
     def _estimate(self, obs: Mapping[str, Tensor]) -> None:
         """Values, advantages and log probabilities of the whole rollout, once for all epochs."""
         rollout, config, normalizer = self.rollout, self.config, self.normalizers[self.critic_group]
-        self._workers.forward(self.critic, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1))
+        self._forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
         # Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
         final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
         if len(rows[0]):
@@ -256,17 +232,33 @@ class PPO:
 
     def _minibatch(self, index: Tensor) -> Tensor:
         """Take one gradient step; returns (4,) measures and the gradient's norm."""
-        parts = self._workers.map(lambda rows: self._gradient(rows, len(index)), self._workers.split(index))
-        total = distributed.mean_(torch.stack(parts).sum(0))
-        gradient, measures = total[:-4], total[-4:]
-        norm = self.optimizer.step(gradient, kl=measures[2])
+        chunks = self._workers.split(index)
+        parts = torch.empty(len(chunks), len(self.optimizer.flat) + 4, device=self.device)
+        self._workers.map(lambda job: self._gradient(*job, len(index)), list(zip(chunks, parts, strict=True)))
+        total = distributed.mean_(parts.sum(0))
+        measures = total[-4:]
+        norm = self.optimizer.step(total[:-4], kl=measures[2])
         return torch.cat([measures, norm[None]])
 
-    def _gradient(self, rows: Tensor, size: int) -> Tensor:
-        """Gradient of a chunk's loss, followed by its measures, as one vector."""
-        losses = self._losses(self.rollout.gather(rows), size)
-        gradient = torch.autograd.grad(losses.total, self.optimizer.parameters)
-        return torch.cat([*(g.reshape(-1) for g in gradient), torch.stack(losses[1:]).detach()])
+    def _gradient(self, rows: Tensor, out: Tensor, size: int) -> None:
+        """Write the gradient of one chunk's loss into `out`, and its measures into the last four places."""
+        config, tape = self.config, self._tapes.mine
+        log_std, *weights = self.optimizer.views(out[:-4])
+        layers = len(list(self.actor.mean.parameters()))
+
+        batch = self.rollout.actor_batch(rows)
+        mean = tape.forward(self.actor.mean, batch.obs).requires_grad_()
+        actor = self._policy_loss(mean, self.actor.log_std, self._old_log_std, batch, size, config)
+        mean_gradient, log_std_gradient = torch.autograd.grad(actor.total, (mean, self.actor.log_std))
+        log_std.copy_(log_std_gradient)
+        tape.backward(self.actor.mean, batch.obs, mean_gradient, weights[:layers])
+
+        targets = self.rollout.critic_batch(rows)
+        value = tape.forward(self.critic.value, targets.obs).requires_grad_()
+        error = self._value_loss(value.squeeze(-1), targets, size, config)
+        (value_gradient,) = torch.autograd.grad(config.value_coef * error, value)
+        tape.backward(self.critic.value, targets.obs, value_gradient, weights[layers:])
+        torch.stack([actor.surrogate.detach(), error.detach(), actor.kl, actor.clipped], out=out[-4:])
 
     @torch.no_grad()
     def _finish(self, measures: Tensor) -> dict[str, float]:

@@ -7,25 +7,30 @@ import torch
 from torch import Tensor
 
 
-class Batch(NamedTuple):
-    """Rows of a rollout, gathered into contiguous memory."""
+class ActorBatch(NamedTuple):
+    """What the actor learns from, in contiguous memory."""
 
     obs: Tensor
-    """(B, size) normalised observations of the actor."""
-    critic_obs: Tensor
-    """(B, size) normalised observations of the critic."""
+    """(B, size) normalised observations."""
     action: Tensor
     """(B, A) actions as sampled, before the environment clips them."""
     mean: Tensor
     """(B, A) mean of the distribution they were sampled from."""
     log_prob: Tensor
     """(B,) their log density under it."""
-    value: Tensor
-    """(B,) value estimated with the parameters of the rollout."""
     advantage: Tensor
     """(B,) advantage estimate."""
+
+
+class CriticBatch(NamedTuple):
+    """What the critic learns from, in contiguous memory."""
+
+    obs: Tensor
+    """(B, size) normalised observations."""
+    value: Tensor
+    """(B,) value estimated with the parameters of the rollout."""
     returns: Tensor
-    """(B,) target of the critic."""
+    """(B,) what it should have been."""
 
 
 class Rollout:
@@ -75,20 +80,12 @@ class Rollout:
         order = torch.randperm(len(self), generator=generator, device=self.device)
         yield from order.tensor_split(count)
 
-    def gather(self, index: Tensor) -> Batch:
-        """Copy the transitions at `index` out of every buffer the loss reads."""
+    def actor_batch(self, index: Tensor) -> ActorBatch:
+        """Copy the transitions at `index`, for the actor."""
+        buffers = (self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
+        return ActorBatch(*(buffer.flatten(0, 1).index_select(0, index) for buffer in buffers))
 
-        def rows(buffer: Tensor) -> Tensor:
-            return buffer.flatten(0, 1).index_select(0, index)
-
-        obs = rows(self.actor_obs)
-        return Batch(
-            obs=obs,
-            critic_obs=obs if self.critic_obs is self.actor_obs else rows(self.critic_obs),
-            action=rows(self.action),
-            mean=rows(self.mean),
-            log_prob=rows(self.log_prob),
-            value=rows(self.value),
-            advantage=rows(self.advantage),
-            returns=rows(self.returns),
-        )
+    def critic_batch(self, index: Tensor) -> CriticBatch:
+        """Copy the transitions at `index`, for the critic."""
+        buffers = (self.critic_obs, self.value, self.returns)
+        return CriticBatch(*(buffer.flatten(0, 1).index_select(0, index) for buffer in buffers))

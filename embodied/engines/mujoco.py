@@ -5,6 +5,7 @@ The default without a GPU, and the reference that the other engines are tested a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import mujoco
@@ -36,6 +37,7 @@ class MujocoEngine:
         self._layout = SensorLayout.from_model(self.model)
         self._fields: dict[str, np.ndarray] = {}
         self._warnings = self._overflow_counts()
+        self._out_of_memory = False
         self._outputs = self.batch.bind("sensordata")
         self._sensordata = np.zeros(self._outputs.shape, np.float32)
 
@@ -48,7 +50,7 @@ class MujocoEngine:
         batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         batch.qpos[ids] = start.qpos
         batch.qvel[ids] = start.qvel
-        batch.forward(ids)
+        self._run(lambda: batch.forward(ids))
         self._sensordata[ids] = self._outputs[ids]
 
     def _write_fields(self, ids: np.ndarray, start: Start[Any]) -> None:
@@ -78,11 +80,7 @@ class MujocoEngine:
             batch.mocap_pos[...] = control.mocap_pos
         if control.mocap_quat is not None:
             batch.mocap_quat[...] = control.mocap_quat
-        try:
-            batch.step(nstep=substeps, stage=SENSORS_CURRENT)
-        except SimulationError as error:
-            # Those simulations kept their state; a NaN makes the triage count and restart them.
-            batch.qpos[error.ids] = np.nan
+        self._run(lambda: batch.step(nstep=substeps, stage=SENSORS_CURRENT))
         self._sensordata[...] = self._outputs
 
     def world(self, ids: np.ndarray | None = None) -> World:
@@ -96,11 +94,20 @@ class MujocoEngine:
             layout=self._layout,
         )
 
+    def _run(self, call: Callable[[], None]) -> None:
+        """Make a call in which single simulations may fail without the others' notice."""
+        try:
+            call()
+        except SimulationError as error:
+            # Those simulations kept their state; a NaN makes the triage count and restart them.
+            self.batch.qpos[error.ids] = np.nan
+            self._out_of_memory |= any("out of memory" in self.batch.error(int(i)) for i in error.ids)
+
     def overflow(self) -> bool:
         """Whether MuJoCo warned of a full contact or constraint buffer since the last call."""
         counts = self._overflow_counts()
-        rose = bool((counts > self._warnings).any())
-        self._warnings = counts
+        rose = bool((counts > self._warnings).any()) or self._out_of_memory
+        self._warnings, self._out_of_memory = counts, False
         return rose
 
     def _overflow_counts(self) -> np.ndarray:

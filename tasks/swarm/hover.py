@@ -179,7 +179,9 @@ class Hover(Task[Memory]):
         speed = quadrotor.rotor_lag(self.drone, memory.rotor_speed, command, self.timing.physics_dt)
         thrust, torque_b = quadrotor.rotor_wrench(self.drone, speed, memory.strength)
         quat = world["orientation"]
-        force_b = quadrotor.body_drag(self.drone, quat, world["linvel_w"]) + jnp.stack([0.0 * thrust, 0.0 * thrust, thrust])
+        force_b = quadrotor.body_drag(self.drone, quat, world["linvel_w"]) + jnp.stack(
+            [0.0 * thrust, 0.0 * thrust, thrust]
+        )
         wrench = quadrotor.world_wrench(quat, force_b, torque_b)
         rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
         return Control(wrench=rows), dataclasses.replace(memory, rotor_speed=speed)

@@ -1,0 +1,29 @@
+# The everyday commands. `make setup` once, then the rest in its environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: setup format lint type test test-all build bench
+setup:  ## an environment with everything a developer needs
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install "torch==2.13.0"
+	$(BIN)/pip install -e ".[dev]"
+	$(BIN)/pre-commit install
+format:
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+lint:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+type:
+	$(BIN)/pyright
+test:  ## the default run: at most 15 minutes on two cores
+	$(BIN)/pytest
+test-all:  ## with the slow ones
+	$(BIN)/pytest -m "not gpu"
+build:  ## sdist, wheel from it, and a smoke test of the wheel away from the checkout
+	rm -rf dist && $(BIN)/python -m build
+	$(PYTHON) -m venv build/smoke && build/smoke/bin/pip install -q "torch==2.13.0" dist/*.whl
+	cd build && smoke/bin/python -m embodied.evaluate swarm/hover --policy shipped --episodes 16
+bench:
+	$(BIN)/python -m embodied.bench --json benchmarks/results/bench.json

@@ -1,0 +1,72 @@
+"""`python -m embodied.ship`: put a trained policy into the package, as `--policy shipped` finds it.
+
+Only the policy is kept, not what a resume would need: a few hundred kilobytes at most.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import tyro
+
+from embodied import checkpoints, cli
+from embodied.errors import EmbodiedError, guard
+from embodied.load_policy import PREFIX, open_checkpoint
+from embodied.paths import asset_roots
+
+LARGEST = 1_000_000  # bytes of a shipped policy
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Copy the policy of a run into assets/policies/TASK."""
+
+    run: tyro.conf.Positional[Path]
+    """A run folder or one of its checkpoints."""
+    replace: bool = False
+    """Replace the policy that is shipped for this task now."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Ship as the command line says; returns the exit code."""
+    settings = tyro.cli(Settings, args=arguments, prog="python -m embodied.ship")
+    path = ship(settings.run, replace=settings.replace)
+    size = sum(file.stat().st_size for file in path.iterdir())
+    cli.console().print(f"shipped {path} ({size / 1e3:.0f} kB)")
+    return 0
+
+
+def ship(run: Path, *, replace: bool) -> Path:
+    """Write the policy-only checkpoint; returns its folder.
+
+    Raises:
+        EmbodiedError: the run holds no policy, it is too large, or one is shipped already.
+    """
+    checkpoint = open_checkpoint(run)
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name.startswith(PREFIX)}
+    if not tensors or "task" not in checkpoint.meta:
+        raise EmbodiedError(
+            f"'{checkpoint.path}' holds no policy; expected tensors under '{PREFIX}' and the key 'task'"
+        )
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    if size > LARGEST:
+        raise EmbodiedError(f"the policy has {size:,} bytes; at most {LARGEST:,} are shipped with the package")
+    target = asset_roots()[0] / "policies" / checkpoint.meta["task"]
+    if target.exists() and not replace:
+        raise EmbodiedError(f"a policy is shipped already in '{target}'; --replace replaces it")
+    meta = {"policy": checkpoint.meta["policy"], "task": checkpoint.meta["task"]}
+    with tempfile.TemporaryDirectory(dir=target.parent.parent.parent) as temporary:
+        saved = checkpoints.save(Path(temporary), checkpoint.step, tensors, meta)
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        saved.rename(target)
+    return target
+
+
+if __name__ == "__main__":
+    sys.exit(main())

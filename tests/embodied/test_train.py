@@ -1,0 +1,203 @@
+"""The main job as users run it: trains, resumes bit for bit, survives signals, and says plainly what it cannot do."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from embodied import checkpoints, train
+from embodied.checkpoints import CheckpointError
+from embodied.runs import Run
+
+SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
+         "--evaluate-episodes", "0"]  # fmt: skip
+STEP = 16 * 8  # environment steps per iteration
+
+
+def run_main(*words: str) -> int:
+    return train.main(list(words))
+
+
+def policy_tensors(run: Path) -> dict[str, torch.Tensor]:
+    tensors = Run.open(run).load().tensors
+    return {name: value for name, value in tensors.items() if name.startswith(("policy/", "trainer/ppo"))}
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_resume_is_bit_exact(tmp_path, engine):
+    common = [*SMALL, "--engine", engine, "--seed", "3"]
+    assert run_main(*common, "--steps", str(6 * STEP), "--out", str(tmp_path / "whole")) == 0
+    assert run_main(*common, "--steps", str(3 * STEP), "--out", str(tmp_path / "parts")) == 0
+    assert run_main("--resume", str(tmp_path / "parts"), "--steps", str(6 * STEP)) == 0
+    whole, parts = policy_tensors(tmp_path / "whole"), policy_tensors(tmp_path / "parts")
+    assert whole.keys() == parts.keys()
+    different = [name for name in whole if not torch.equal(whole[name], parts[name])]
+    assert not different
+
+
+def test_run_folder_holds_what_a_reader_needs(tmp_path):
+    out, result = tmp_path / "run", tmp_path / "result.json"
+    words = [*SMALL, "--steps", str(2 * STEP), "--out", str(out), "--json", str(result), "--evaluate-episodes", "4"]
+    assert run_main(*words) == 0
+    run = Run.open(out)
+    assert run.config["num_envs"] == 16
+    assert run.config["engine"] == "rigid"
+    assert run.config["config"]["preset"] == "p250"
+    assert [row["step"] for row in run.metrics()] == [STEP, 2 * STEP]
+    assert list(out.glob("events.*"))
+    values = json.loads(result.read_text())
+    assert {"success", "success_low", "success_high", "return", "train_seconds", "hardware", "command"} <= values.keys()
+    assert values["episodes"] == 4
+    assert str(tmp_path) not in result.read_text()
+
+
+def spawn(*words: str, cwd: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(train.__file__).parent.parent)}
+    command = [sys.executable, "-m", "embodied.train", *words]
+    return subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int = 1) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if len(checkpoints.steps(folder / "checkpoints")) >= count:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"no checkpoint appeared; exit code {process.poll()}: {process.stderr and process.stderr.read()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_saves_and_exits_cleanly(tmp_path, number):
+    out = tmp_path / "run"
+    process = spawn(*SMALL, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2", cwd=tmp_path)
+    wait_for_checkpoint(out, process)
+    before = checkpoints.steps(out / "checkpoints")[-1]
+    time.sleep(0.5)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "--resume" in said
+    assert "Traceback" not in said
+    assert checkpoints.steps(out / "checkpoints")[-1] > before
+    assert Run.open(out).load().step == Run.open(out).metrics()[-1]["step"]
+
+
+def test_kill_leaves_a_checkpoint_to_resume_from(tmp_path):
+    out = tmp_path / "run"
+    process = spawn(*SMALL, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.0", cwd=tmp_path)
+    wait_for_checkpoint(out, process, count=2)
+    process.kill()
+    process.communicate(timeout=60)
+    step = Run.open(out).load().step
+    assert run_main("--resume", str(out), "--steps", str(step + STEP)) == 0
+    assert Run.open(out).load().step == step + STEP
+
+
+def test_two_processes_train_one_policy(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(train.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    out = tmp_path / "run"
+    command = [*launcher, "embodied.train", *SMALL, "--steps", str(4 * STEP), "--out", str(out)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert Run.open(out).load().step == 4 * STEP
+    assert len(Run.open(out).metrics()) == 2  # each iteration counts the steps of both processes
+
+
+def test_training_on_a_full_disk_says_so(tmp_path, monkeypatch, capsys):
+    def full(*_: object, **__: object) -> None:
+        raise CheckpointError("cannot save checkpoint 'x': no space left on device")
+
+    monkeypatch.setattr(checkpoints, "save", full)
+    assert run_main(*SMALL, "--steps", str(STEP), "--out", str(tmp_path / "run")) == 2
+    assert "no space left on device" in capsys.readouterr().err
+
+
+def error_of(capsys, *words: str) -> str:
+    """The one line that a refused command prints."""
+    assert run_main(*words) == 2
+    said = capsys.readouterr().err
+    lines = [line for line in said.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    assert "Traceback" not in said
+    return lines[0]
+
+
+def test_unknown_task_suggests(capsys):
+    said = error_of(capsys, "swarm/hoover")
+    assert "'swarm/hoover'" in said
+    assert "did you mean 'swarm/hover'" in said
+
+
+def test_unknown_engine_lists(capsys, tmp_path):
+    said = error_of(capsys, "swarm/hover", "--engine", "bullet", "--out", str(tmp_path / "run"))
+    assert "'bullet'" in said
+    assert "rigid" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_engine_that_does_not_run_the_task(capsys, tmp_path):
+    said = error_of(capsys, "locomotion/go1-joystick-flat", "--engine", "rigid", "--out", str(tmp_path / "run"))
+    assert "does not run" in said
+    assert "mujoco" in said
+
+
+def test_missing_gpu(capsys, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    said = error_of(capsys, "swarm/hover", "--device", "cuda", "--out", str(tmp_path / "run"))
+    assert "'cuda'" in said
+    assert "cpu" in said
+
+
+def test_nothing_is_overwritten(capsys, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    said = error_of(capsys, *SMALL, "--out", str(tmp_path))
+    assert tmp_path.name in said
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_resume_of_what_is_no_run(capsys, tmp_path):
+    assert "nowhere" in error_of(capsys, "--resume", str(tmp_path / "nowhere"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert run_main(*SMALL, "--steps", str(STEP), "--out", str(out)) == 0
+    return out
+
+
+def damaged(finished: Path, tmp_path: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def test_resume_of_a_truncated_checkpoint(capsys, finished, tmp_path):
+    run = damaged(finished, tmp_path)
+    tensors = next(run.glob("checkpoints/*/state.safetensors"))
+    tensors.write_bytes(tensors.read_bytes()[:-10])
+    assert "bytes" in error_of(capsys, "--resume", str(run))
+
+
+def test_resume_of_an_edited_config(capsys, finished, tmp_path):
+    run = damaged(finished, tmp_path)
+    config = run / "config.json"
+    config.write_text(config.read_text().replace('"seed": 0', '"seed": 1'))
+    assert "config.json" in error_of(capsys, "--resume", str(run))
+
+
+def test_resume_of_another_version(capsys, finished, tmp_path):
+    run = damaged(finished, tmp_path)
+    config = run / "config.json"
+    document = json.loads(config.read_text())
+    document["format"] = 99
+    config.write_text(json.dumps(document))
+    assert "99" in error_of(capsys, "--resume", str(run))
