@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import mujoco
@@ -42,7 +43,10 @@ def compile_spec(spec: mujoco.MjSpec) -> mujoco.MjModel:
         ModelError: MuJoCo rejects it; says why.
     """
     try:
-        return spec.compile()
+        with warnings.catch_warnings():
+            # Robots keep their names (an empty prefix); the warning concerns saving such a scene as XML.
+            warnings.filterwarnings("ignore", message="Attaching a spec with an empty prefix")
+            return spec.compile()
     except ValueError as error:
         raise ModelError(f"the model {spec.modelname!r} does not compile: {one_line(error)}") from None
 

@@ -63,8 +63,8 @@ def check(env: Env, totals: Totals, env_steps: int) -> None:
     if totals.diverged > max(1.0, DIVERGENCE_LIMIT * env_steps):
         dump = save_culprit(env)
         raise SimulationError(
-            f"{where}: {int(totals.diverged)} environments diverged (NaN or beyond 1e10) in {env_steps} steps, more than "
-            f"{DIVERGENCE_LIMIT:g} per step; the state before the first one is in {dump}"
+            f"{where}: {int(totals.diverged)} environments diverged (NaN or beyond 1e10) in {env_steps} steps, more "
+            f"than {DIVERGENCE_LIMIT:g} per step; the state before the first one is in {dump}"
         )
 
 

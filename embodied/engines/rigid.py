@@ -230,7 +230,7 @@ def _moving_bodies(model: mujoco.MjModel) -> np.ndarray:
     for body in bodies:
         if np.abs(model.body_ipos[body]).max() > 1e-9 or abs(abs(model.body_iquat[body, 0]) - 1) > 1e-9:
             raise EngineError(
-                f"engine rigid needs the inertia of body {model.body(int(body)).name!r} at its frame's origin and along its "
-                f"axes; it lies at {model.body_ipos[body].tolist()} m, {model.body_iquat[body].tolist()} (wxyz)"
+                f"engine rigid needs the inertia of body {model.body(int(body)).name!r} at its frame's origin and "
+                f"along its axes; it lies at {model.body_ipos[body].tolist()} m, {model.body_iquat[body].tolist()} (wxyz)"
             )
     return bodies

@@ -94,11 +94,11 @@ class JoystickConfig:
 
     action_scale: float = 0.5
     """rad that an action of 1 moves a joint's target from its home pose."""
-    command: CommandConfig = CommandConfig()
+    command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
     """Velocity commands."""
-    push: PushConfig = PushConfig()
+    push: PushConfig = dataclasses.field(default_factory=PushConfig)
     """Pushes."""
-    noise: Noise = Noise()
+    noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
     noise_level: float = 1.0
     """Factor on all observation noise; 0 switches it off."""
@@ -108,7 +108,7 @@ class JoystickConfig:
     """Whether every episode draws its own masses, friction and motors."""
     tracking_sigma: float = 0.25
     """m^2/s^2 and rad^2/s^2, width of the tracking rewards."""
-    weights: Weights = Weights()
+    weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
@@ -150,8 +150,8 @@ class Joystick(Task[Memory]):
 
     Task: track the command, which changes every 5 s on average. Randomised at every reset: floor friction, masses,
     trunk payload and centre of mass, joint friction and armature, motor strength, encoder bias; pushed every 5 to 10
-    seconds. Success: an episode of 20 s without a fall whose planar velocity is on average within 0.2 m/s of the command.
-    Failure: the trunk leans more than 70 degrees or drops to a third of its height.
+    seconds. Success: an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the
+    command. Failure: the trunk leans more than 70 degrees or drops to a third of its height.
 
     Action: offset of the twelve joints' targets from the home pose.
     """

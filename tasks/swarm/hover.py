@@ -64,7 +64,7 @@ class HoverConfig:
     """Each episode's mass and inertia are scaled by U(1 - x, 1 + x): decks and battery."""
     noise: bool = True
     """Whether observations carry the sensor noise of the learning-to-fly recipe."""
-    weights: Weights = Weights()
+    weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
@@ -179,10 +179,8 @@ class Hover(Task[Memory]):
         speed = quadrotor.rotor_lag(self.drone, memory.rotor_speed, command, self.timing.physics_dt)
         thrust, torque_b = quadrotor.rotor_wrench(self.drone, speed, memory.strength)
         quat = world["orientation"]
-        force_b = quadrotor.body_drag(self.drone, quat, world["linvel_w"]) + jnp.stack(
-            [0.0 * thrust, 0.0 * thrust, thrust]
-        )
-        wrench = quadrotor.world_wrench(quat, force_b, torque_b)
+        drag_b = quadrotor.body_drag(self.drone, quat, world["linvel_w"])
+        wrench = quadrotor.world_wrench(quat, drag_b.at[2].add(thrust), torque_b)
         rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
         return Control(wrench=rows), dataclasses.replace(memory, rotor_speed=speed)
 
