@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import mujoco
 
@@ -17,7 +17,7 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
     Raises:
         ModelError: the file does not exist or does not parse; says where and why.
     """
-    file = asset(str(path)) if not Path(path).is_absolute() else Path(path)
+    file = path_of(path)
     try:
         return mujoco.MjSpec.from_file(str(file))
     except (ValueError, OSError) as error:
@@ -25,15 +25,26 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
 
 
 def compose(scene: str | Path, *robots: str | Path) -> mujoco.MjSpec:
-    """A scene with robots attached to its world, names unchanged; compile it with `compile_spec`.
+    """A scene with robots in its world, all names unchanged; compile it with `compile_spec`.
+
+    The files are included, not attached: attaching without a prefix makes MuJoCo warn. For several robots of one
+    kind, attach `load_spec(robot)` with a prefix each.
 
     Raises:
-        ModelError: a file does not exist or does not parse.
+        ModelError: a file does not exist or does not parse; says which and why.
     """
-    spec = load_spec(scene)
-    for robot in robots:
-        spec.attach(load_spec(robot), frame=spec.worldbody.add_frame(), prefix="")
-    return spec
+    files = [path_of(part) for part in (scene, *robots)]
+    includes = "".join(f"<include file={quoteattr(str(file))}/>" for file in files)
+    name = " + ".join(file.stem for file in files)
+    try:
+        return mujoco.MjSpec.from_string(f"<mujoco model={quoteattr(name)}>{includes}</mujoco>")
+    except ValueError as error:
+        raise ModelError(f"{name} is not a model that MuJoCo can read: {one_line(error)}") from None
+
+
+def path_of(file: str | Path) -> Path:
+    """A path as it is if absolute, else the asset of that name."""
+    return Path(file) if Path(file).is_absolute() else asset(str(file))
 
 
 def compile_spec(spec: mujoco.MjSpec) -> mujoco.MjModel:
@@ -43,10 +54,7 @@ def compile_spec(spec: mujoco.MjSpec) -> mujoco.MjModel:
         ModelError: MuJoCo rejects it; says why.
     """
     try:
-        with warnings.catch_warnings():
-            # Robots keep their names (an empty prefix); the warning concerns saving such a scene as XML.
-            warnings.filterwarnings("ignore", message="Attaching a spec with an empty prefix")
-            return spec.compile()
+        return spec.compile()
     except ValueError as error:
         raise ModelError(f"the model {spec.modelname!r} does not compile: {one_line(error)}") from None
 

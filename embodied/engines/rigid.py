@@ -231,6 +231,7 @@ def _moving_bodies(model: mujoco.MjModel) -> np.ndarray:
         if np.abs(model.body_ipos[body]).max() > 1e-9 or abs(abs(model.body_iquat[body, 0]) - 1) > 1e-9:
             raise EngineError(
                 f"engine rigid needs the inertia of body {model.body(int(body)).name!r} at its frame's origin and "
-                f"along its axes; it lies at {model.body_ipos[body].tolist()} m, {model.body_iquat[body].tolist()} (wxyz)"
+                f"along its axes; it lies at {model.body_ipos[body].tolist()} m, turned by "
+                f"{model.body_iquat[body].tolist()} (wxyz)"
             )
     return bodies
