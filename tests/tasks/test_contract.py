@@ -80,16 +80,24 @@ def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, e
 
 @each_task
 def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str], Env]) -> None:
+    """Under random actions, or, for what they never reach (a count of steps held still), with the task's memory."""
     env = env_of(name)
     rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
+    constant = []
     for group, terms in env.observation_terms.items():
         values = torch.cat([row[group] for row in rows])
-        start = 0
-        for term, shape in terms.items():
-            size = int(np.prod(shape))
-            spread = values[:, start : start + size].std(dim=0)
-            assert spread.max() > 0, f"{group}/{term} is constant"
-            start += size
+        sizes = [int(np.prod(shape)) for shape in terms.values()]
+        for term, part in zip(terms, values.split(sizes, dim=1), strict=True):
+            if part.std(dim=0).max() == 0:
+                constant.append((group, term))
+    if constant:
+        key = jax.random.PRNGKey(0)
+        world = jax.tree.map(lambda leaf: leaf[0], env.world())
+        memory = env.task.reset(key).memory
+        moved = jax.tree.map(lambda leaf: ~leaf if leaf.dtype == bool else leaf + leaf.dtype.type(7), memory)
+        before, after = env.task.observe(world, memory, key), env.task.observe(world, moved, key)
+        for group, term in constant:
+            assert not np.array_equal(before[group][term], after[group][term]), f"{group}/{term} is constant"
 
 
 @each_task
