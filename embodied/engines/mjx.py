@@ -103,7 +103,8 @@ class MjxEngine:
         """The state at an episode's start; see `FusedEngine.start`."""
         fields = self._derive(dict(start.model))
         data = self._template.replace(qpos=start.qpos, qvel=start.qvel)
-        data = self._mjx.forward(self._episode_model(fields), data)
+        model = self._episode_model(fields)
+        data = self._with_force_sensors(model, self._mjx.forward(model, data), data)
         return MjxState(
             time=jnp.zeros(()),
             qpos=data.qpos,
@@ -120,7 +121,7 @@ class MjxEngine:
         model = self._episode_model(physics.fields)
 
         def substep(_: Any, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-            data = self._mjx.step(model, carry[0])
+            data = self._mjx_step(model, carry[0])
             return data, carry[1] | self._overflow(data)
 
         carry = (self._controlled(physics, control), physics.overflow)
@@ -137,6 +138,20 @@ class MjxEngine:
             fields=physics.fields,
             overflow=overflow,
         )
+
+    def _mjx_step(self, model: Any, data: Any) -> Any:
+        """One physics step."""
+        return self._with_force_sensors(model, self._mjx.step(model, data), data)
+
+    def _with_force_sensors(self, model: Any, data: Any, before: Any) -> Any:
+        """`data`, computed from the state `before`, with force and acceleration sensors filled in.
+
+        MJX-JAX leaves them out where a model cannot have constraints: its `forward` returns early.
+        """
+        if self.impl is Impl.WARP or data._impl.efc_J.size:
+            return data
+        sensed = self._mjx.sensor_acc(model, data.replace(qpos=before.qpos, qvel=before.qvel))
+        return data.replace(sensordata=sensed.sensordata)
 
     def world(self, physics: MjxState) -> World:
         """What the task may know; see `FusedEngine.world`."""
