@@ -18,21 +18,31 @@ aten = torch.ops.aten
 class Tape:
     """Memory for one pass forward and back through an MLP."""
 
-    def __init__(self, mlps: Sequence[MLP], rows: int, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        mlps: Sequence[MLP],
+        rows: int,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         """Allocate.
 
         Args:
             mlps: The networks it is to serve, one at a time.
             rows: Largest batch.
             device: Where batches are.
+            dtype: Of everything.
         """
         hidden = max(len(mlp.linears) - 1 for mlp in mlps)
         widest = max((layer.out_features for mlp in mlps for layer in mlp.linears[:-1]), default=0)
-        self._after = list(torch.empty(hidden, rows * widest, device=device))
-        self._spare = torch.empty(rows * widest, device=device)
-        # Only SiLU's derivative needs what went in; the others follow from what came out, and overwrite it.
-        separate = any(mlp.activation is Activation.SILU for mlp in mlps)
-        self._before = list(torch.empty(hidden, rows * widest, device=device)) if separate else self._after
+
+        def layers() -> list[Tensor]:
+            return list(torch.empty(hidden, rows * widest, device=device, dtype=dtype))
+
+        self._spare = torch.empty(rows * widest, device=device, dtype=dtype)
+        self._after = layers()
+        # Only SiLU's derivative needs what went in; the others follow from what came out, which may overwrite it.
+        self._before = layers() if any(mlp.activation is Activation.SILU for mlp in mlps) else self._after
 
     @torch.no_grad()
     def forward(self, mlp: MLP, obs: Tensor, out: Tensor | None = None) -> Tensor:
@@ -44,7 +54,7 @@ class Tape:
             torch.addmm(layer.bias, x, layer.weight.t(), out=before)
             x = _activate(mlp.activation, before, after)
         if out is None:
-            out = obs.new_empty(len(obs), last.out_features)
+            return torch.addmm(last.bias, x, last.weight.t())
         return torch.addmm(last.bias, x, last.weight.t(), out=out)
 
     @torch.no_grad()
@@ -61,22 +71,18 @@ class Tape:
         for i in range(len(mlp.linears) - 1, 0, -1):
             before, after = self._hidden(mlp, i - 1, len(obs))
             _differentiate_linear(gradient, after, into[2 * i : 2 * i + 2])
-            below = torch.mm(gradient, mlp.linears[i].weight, out=_rows(spare, after))
+            below = torch.mm(gradient, mlp.linears[i].weight, out=spare[: after.numel()].view_as(after))
             gradient = _differentiate_activation(mlp.activation, below, before, after)
             spare = self._after[i - 1]  # has served; the next gradient may overwrite it
         _differentiate_linear(gradient, obs, into[:2])
 
     def _hidden(self, mlp: MLP, i: int, rows: int) -> tuple[Tensor, Tensor]:
         """Values of hidden layer i before and after its activation, which may share memory."""
-        shape = (rows, mlp.linears[i].out_features)
-        after = self._after[i][: shape[0] * shape[1]].view(shape)
+        width = mlp.linears[i].out_features
+        after = self._after[i][: rows * width].view(rows, width)
         if mlp.activation is not Activation.SILU:
             return after, after
-        return self._before[i][: after.numel()].view(shape), after
-
-
-def _rows(memory: Tensor, like: Tensor) -> Tensor:
-    return memory[: like.numel()].view_as(like)
+        return self._before[i][: rows * width].view(rows, width), after
 
 
 def _activate(activation: Activation, before: Tensor, after: Tensor) -> Tensor:

@@ -47,6 +47,11 @@ class NetworkConfig:
 class MLP(nn.Sequential):
     """Linear layers with a nonlinearity between them, orthogonal weights and zero biases."""
 
+    activation: Activation
+    """Between the layers."""
+    linears: list[nn.Linear]
+    """The layers that hold parameters, in order."""
+
     def __init__(
         self, inputs: int, outputs: int, config: NetworkConfig, generator: torch.Generator | None = None
     ) -> None:
@@ -60,11 +65,7 @@ class MLP(nn.Sequential):
                 layers.append(config.activation.module())
         super().__init__(*layers)
         self.activation = config.activation
-
-    @property
-    def linears(self) -> list[nn.Linear]:
-        """The layers that hold parameters, in order."""
-        return [layer for layer in self if isinstance(layer, nn.Linear)]
+        self.linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
 class GaussianActor(nn.Module):

@@ -228,8 +228,10 @@ class PPO:
         )
         if config.normalize_advantage:
             _standardize(rollout.advantage)
-        rollout.log_prob = gaussian.log_prob(rollout.action, rollout.mean, self._old_log_std)
+        z = gaussian.standardize(rollout.action, rollout.mean, self._old_log_std)
+        rollout.log_prob = gaussian.log_density(z, self._old_log_std)
 
+    @torch.no_grad()
     def _minibatch(self, index: Tensor) -> Tensor:
         """Take one gradient step; returns (4,) measures and the gradient's norm."""
         chunks = self._workers.split(index)
@@ -240,25 +242,24 @@ class PPO:
         norm = self.optimizer.step(total[:-4], kl=measures[2])
         return torch.cat([measures, norm[None]])
 
+    @torch.no_grad()
     def _gradient(self, rows: Tensor, out: Tensor, size: int) -> None:
         """Write the gradient of one chunk's loss into `out`, and its measures into the last four places."""
-        config, tape = self.config, self._tapes.mine
+        tape, actor, critic = self._tapes.mine, self.actor, self.critic
         log_std, *weights = self.optimizer.views(out[:-4])
-        layers = len(list(self.actor.mean.parameters()))
+        actor_weights, critic_weights = weights[: 2 * len(actor.mean.linears)], weights[2 * len(actor.mean.linears) :]
 
         batch = self.rollout.actor_batch(rows)
-        mean = tape.forward(self.actor.mean, batch.obs).requires_grad_()
-        actor = self._policy_loss(mean, self.actor.log_std, self._old_log_std, batch, size, config)
-        mean_gradient, log_std_gradient = torch.autograd.grad(actor.total, (mean, self.actor.log_std))
-        log_std.copy_(log_std_gradient)
-        tape.backward(self.actor.mean, batch.obs, mean_gradient, weights[:layers])
+        mean = tape.forward(actor.mean, batch.obs)
+        policy = self._policy_loss(mean, actor.log_std, self._old_log_std, batch, size, self.config)
+        log_std.copy_(policy.by_log_std)
+        tape.backward(actor.mean, batch.obs, policy.by_mean, actor_weights)
 
         targets = self.rollout.critic_batch(rows)
-        value = tape.forward(self.critic.value, targets.obs).requires_grad_()
-        error = self._value_loss(value.squeeze(-1), targets, size, config)
-        (value_gradient,) = torch.autograd.grad(config.value_coef * error, value)
-        tape.backward(self.critic.value, targets.obs, value_gradient, weights[layers:])
-        torch.stack([actor.surrogate.detach(), error.detach(), actor.kl, actor.clipped], out=out[-4:])
+        value = tape.forward(critic.value, targets.obs).squeeze(-1)
+        loss = self._value_loss(value, targets, size, self.config)
+        tape.backward(critic.value, targets.obs, loss.by_value[:, None], critic_weights)
+        torch.stack([policy.surrogate, loss.error, policy.kl, policy.clipped], out=out[-4:])
 
     @torch.no_grad()
     def _finish(self, measures: Tensor) -> dict[str, float]:

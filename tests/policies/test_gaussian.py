@@ -18,7 +18,8 @@ def as_distribution(mean: torch.Tensor, log_std: torch.Tensor) -> Independent:
 def test_log_prob_equals_torch_distributions():
     action, _, _, mean, log_std = sample()
     torch.testing.assert_close(
-        gaussian.log_prob(action, mean, log_std), as_distribution(mean, log_std).log_prob(action)
+        gaussian.log_density(gaussian.standardize(action, mean, log_std), log_std),
+        as_distribution(mean, log_std).log_prob(action),
     )
 
 

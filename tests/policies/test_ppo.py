@@ -7,7 +7,7 @@ import torch
 from embodied import trees
 from policies import PPO, PPOConfig, Trainer, train
 from policies.networks import Activation, NetworkConfig
-from policies.parallel import CHUNK, Workers
+from policies.parallel import CPU_CHUNK, Workers
 from policies.ppo import MEASURES, DivergedError
 from policies.ppo_config import Schedule
 from tests.policies.toys import PointMass, ToyStep
@@ -83,7 +83,7 @@ def test_any_number_of_workers_gives_the_same_bits():
     config = dataclasses.replace(QUICK, unroll=40)
     results = []
     for count in (1, 3):
-        ppo = make(config, num_envs=CHUNK // 8)
+        ppo = make(config, num_envs=CPU_CHUNK // 8)
         ppo._workers = Workers("cpu", count)
         ppo.update(rollout(ppo))
         results.append(ppo.optimizer.flat.detach().clone())
@@ -94,9 +94,34 @@ def test_chunks_add_up_to_the_gradient_of_the_minibatch():
     ppo = make()
     ppo._estimate(rollout(ppo))
     index = torch.arange(len(ppo.rollout))
-    whole = ppo._gradient(index, len(index))
-    parts = sum(ppo._gradient(rows, len(index)) for rows in index.split(100))
-    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-6)
+
+    def gradient(rows: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(len(ppo.optimizer.flat) + 4)
+        ppo._gradient(rows, out, len(index))
+        return out
+
+    parts = torch.stack([gradient(rows) for rows in index.split(100)])
+    torch.testing.assert_close(parts.sum(0), gradient(index), rtol=1e-4, atol=1e-6)
+
+
+def test_the_gradient_reaches_every_parameter_in_its_place():
+    ppo = PPO({"policy": 3, "critic": 4}, 2, 64, QUICK)
+    rollout = ppo.rollout
+    for buffer in (rollout.actor_obs, rollout.critic_obs, rollout.action, rollout.advantage, rollout.returns):
+        buffer.normal_(generator=ppo.noise_generator)
+    index = torch.arange(len(rollout))
+    out = torch.empty(len(ppo.optimizer.flat) + 4)
+    ppo._gradient(index, out, len(index))
+
+    actor, critic = rollout.actor_batch(index), rollout.critic_batch(index)
+    z = (actor.action - ppo.actor(actor.obs)) * (-ppo.actor.log_std).exp()
+    log_prob = -0.5 * z.square().sum(-1) - ppo.actor.log_std.sum() - math.log(2 * math.pi)
+    gain, bound = (r * actor.advantage for r in (log_prob.exp(), log_prob.exp().clamp(0.8, 1.2)))
+    loss = -torch.minimum(gain, bound).mean() + 0.5 * (ppo.critic(critic.obs) - critic.returns).square().mean()
+    named = [*ppo.actor.named_parameters(), *ppo.critic.named_parameters()]
+    expected = torch.autograd.grad(loss, [p for _, p in named])
+    for (name, _), found, wanted in zip(named, ppo.optimizer.views(out[:-4]), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_adaptive_rate_follows_the_divergence_within_its_bounds():

@@ -25,7 +25,7 @@ def test_minibatches_visit_every_transition_once():
 def test_gathered_rows_belong_together():
     rollout = identifiable(steps=5, num_envs=7)
     for index in rollout.minibatches(3, torch.Generator().manual_seed(0)):
-        for rows in rollout.gather(index):
+        for rows in (*rollout.actor_batch(index), *rollout.critic_batch(index)):
             assert rows.is_contiguous()
             assert torch.equal(rows.reshape(len(index), -1), index[:, None].expand(-1, rows[0].numel()).float())
 
@@ -43,5 +43,3 @@ def test_minibatches_follow_the_generator():
 def test_groups_are_stored_once_where_the_critic_reads_what_the_actor_reads():
     rollout = Rollout(2, 3, {"policy": 4}, 1, actor_group="policy", critic_group="policy")
     assert rollout.actor_obs is rollout.critic_obs
-    batch = rollout.gather(torch.tensor([0, 5]))
-    assert batch.obs is batch.critic_obs
