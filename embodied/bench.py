@@ -156,7 +156,7 @@ def acting(env: Env, settings: Settings) -> Callable[[dict[str, Tensor]], Tensor
 
 def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callable[[], None]:
     """A function that moves the bare engine by one control step, from the environment's present states."""
-    return _bare_host(env, previous) if hasattr(env.engine, "batch") else _bare_fused(env, previous)
+    return _bare_host(env, previous) if not env.engine.fused else _bare_fused(env, previous)
 
 
 class _bare_host:
@@ -185,9 +185,12 @@ class _bare_fused:
 
         engine, substeps, model = env.engine, env.task.timing.substeps, env.task.model
         held = Control(ctrl=jnp.zeros(model.nu) if model.nu else None, wrench=jnp.zeros((model.nbody, 6)))
-        axis = engine.batch_axis
-        step = jax.vmap(lambda physics: engine.step(physics, held, substeps), in_axes=axis, out_axes=axis)
-        self.step = previous.step if previous is not None else jax.jit(step, donate_argnums=0)
+        step = jax.vmap(lambda physics: engine.step(physics, held, substeps))
+        self.step = (
+            previous.step
+            if previous is not None
+            else jax.jit(step, donate_argnums=0, compiler_options=dict(engine.compiler_options))
+        )
         self.physics = jax.tree.map(jnp.copy, env.stepper.tree().physics)
         self.ready = jax.block_until_ready
 

@@ -106,7 +106,7 @@ class Env:
     ) -> None:
         """Join a task and an engine built for it; nothing compiles before the first `reset`."""
         self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
-        fused = hasattr(engine, "batch_axis")
+        fused = engine.fused
         self.stepper: Stepper = FusedStepper(task, engine, num_envs) if fused else HostStepper(task, engine, num_envs)
         self.device = torch.device(device or _default_device(fused))
         self._steps = 0

@@ -6,6 +6,7 @@ and rejection sampling does not vectorise.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -34,3 +35,15 @@ def tilted(uniform: Array, max_angle: ArrayLike) -> Array:
     angle, axis = uniform[0] * max_angle, 2 * jnp.pi * uniform[1]
     tilt = quat_from_rotation_vector(angle * jnp.stack([jnp.cos(axis), jnp.sin(axis), jnp.zeros_like(axis)]))
     return quat_multiply(tilt, quat_from_yaw(2 * jnp.pi * uniform[2]))
+
+
+def coarse_noise(key: Array, count: int) -> Array:
+    """(count,) uniform noise of mean 0 and standard deviation 1, in steps of 5e-5.
+
+    Two numbers are cut from every random word: where noise is drawn at every step for many environments, drawing
+    random words is what costs.
+    """
+    words = jax.random.bits(key, ((count + 1) // 2,), jnp.uint32)
+    halves = jnp.concatenate([words & 0xFFFF, words >> 16])[:count].astype(jnp.float32)
+    # A uniform variable on [-1, 1] has variance 1/3.
+    return jnp.sqrt(3.0) * ((halves + 0.5) / 32768.0 - 1.0)

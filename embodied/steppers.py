@@ -187,20 +187,19 @@ def placed(tree: Any) -> Any:
     return jax.device_put(tree, jnp.zeros(()).sharding)
 
 
-def take(tree: Any, index: Any, axis: int) -> Any:
+def take(tree: Any, index: Any) -> Any:
     """One environment's row of a tree of batched arrays."""
-    return jax.tree.map(lambda leaf: jnp.take(leaf, index, axis=axis), tree)
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def lift(tree: Any, axis: int) -> Any:
+def lift(tree: Any) -> Any:
     """A batch of one from one environment's row."""
-    return jax.tree.map(lambda leaf: jnp.expand_dims(jnp.asarray(leaf), axis), tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
 
 
-def put(tree: Any, ids: Array, rows: Any, axis: int) -> Any:
+def put(tree: Any, ids: Array, rows: Any) -> Any:
     """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
-    where = (Ellipsis, ids) if axis == -1 else ids
-    return jax.tree.map(lambda leaf, new: leaf.at[where].set(new, mode="drop"), tree, rows)
+    return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)
 
 
 @jax.tree_util.register_dataclass
@@ -220,17 +219,16 @@ class FusedStepper:
     def __init__(self, task: Task[Any], engine: FusedEngine[Any], num_envs: int) -> None:
         """Prepare the program; it compiles at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
-        self.axis = engine.batch_axis
         self.chunk = max(1, num_envs // CHUNKS)
         self._state: FusedState | None = None
-        self._reset = jax.jit(self._all_afresh)
+        jit = functools.partial(jax.jit, compiler_options=dict(engine.compiler_options))
+        self._reset = jit(self._all_afresh)
         # Two programs, not one: fused into one, XLA's CPU compiler recomputes the physics inside the restart loop
         # (measured on hover, 4,096 environments: 330 ms a step instead of 7).
-        self._step = jax.jit(self._advance, donate_argnums=0)
-        self._renew = jax.jit(self._restart, donate_argnums=(0, 1))
+        self._step = jit(self._advance, donate_argnums=0)
+        self._renew = jit(self._restart, donate_argnums=(0, 1))
         self._clear = jax.jit(cleared, keep_unused=True)
-        self._worlds = jax.jit(jax.vmap(engine.world, in_axes=self.axis))
-        self._rows = jax.jit(functools.partial(jax.tree.map, lambda leaf: jnp.moveaxis(leaf, self.axis, 0)))
+        self._worlds = jax.jit(jax.vmap(engine.world))
 
     def reset(self, seed: int) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
@@ -257,7 +255,7 @@ class FusedStepper:
 
     def episode(self) -> Episode[Any]:
         """The running episodes; see `Stepper.episode`."""
-        return self._rows(self.tree().episode)
+        return self.tree().episode
 
     def tree(self) -> FusedState:
         """All state; see `Stepper.tree`."""
@@ -278,7 +276,7 @@ class FusedStepper:
 
     def load_culprit(self, culprit: Culprit) -> None:
         """Become that environment; see `Stepper.load_culprit`."""
-        physics, episode = placed((lift(culprit.physics, self.axis), lift(culprit.episode, self.axis)))
+        physics, episode = placed((lift(culprit.physics), lift(culprit.episode)))
         self._state = dataclasses.replace(self.tree(), physics=physics, episode=episode)
 
     def _afresh(self, keys: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
@@ -289,57 +287,63 @@ class FusedStepper:
             physics = self.engine.start(start)
             return physics, *episodes.first(self.task, self.engine.world(physics), start.memory, key)
 
-        return jax.vmap(one, out_axes=(self.axis, self.axis, 0))(keys)
+        return jax.vmap(one)(keys)
 
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
         physics, episode, observation = self._afresh(keys)
         nobody = Culprit(
             found=jnp.zeros((), bool),
-            physics=take(physics, 0, self.axis),
-            episode=take(episode, 0, self.axis),
+            physics=take(physics, 0),
+            episode=take(episode, 0),
             action=jnp.zeros(self.task.action_size),
         )
         return FusedState(physics, episode, no_totals(episode), nobody), observation
 
     def _advance(self, state: FusedState, action: Array) -> tuple[FusedState, Transition, Episode[Any]]:
-        """One control step of every environment, and its episodes without their memory, axis 0 first."""
-        axis = self.axis
+        """One control step of every environment, and its episodes without their memory."""
         action = jnp.clip(action, -1.0, 1.0)
-        advance = jax.vmap(self._advance_one, in_axes=(axis, axis, 0), out_axes=(axis, axis, 0, 0))
-        physics, episode, transition, overflow = advance(state.physics, state.episode, action)
+        physics, episode = self._move(state.physics, state.episode, action)
+        transition, episode, overflow = jax.vmap(self._after_one)(physics, episode, action)
         culprit = self._find_culprit(state, action, transition.diverged)
-        episode_rows = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, axis, 0), dataclasses.replace(episode, memory=None))
-        totals = add_totals(state.totals, transition, episode_rows, overflow)
-        return FusedState(physics, episode, totals, culprit), transition, episode_rows
+        totals = add_totals(state.totals, transition, episode, overflow)
+        return FusedState(physics, episode, totals, culprit), transition, dataclasses.replace(episode, memory=None)
 
     def _find_culprit(self, state: FusedState, action: Array, diverged: Array) -> Culprit:
         """The culprit known so far, or the first of this step."""
 
         def found() -> Culprit:
             index = jnp.argmax(diverged)
-            physics, episode = take(state.physics, index, self.axis), take(state.episode, index, self.axis)
+            physics, episode = take(state.physics, index), take(state.episode, index)
             return Culprit(jnp.ones((), bool), physics, episode, action[index])
 
         return jax.lax.cond(jnp.any(diverged) & ~state.culprit.found, found, lambda: state.culprit)
 
-    def _advance_one(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Any, ...]:
-        """One control step of one environment."""
+    def _move(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Any, Episode[Any]]:
+        """Act, and run the physics of one control step of every environment."""
         task, engine = self.task, self.engine
-        command, episode = episodes.before(task, engine.world(physics), episode, action)
         substeps = task.timing.substeps
-        if task.actuates_every_step:
 
-            def substep(_: Any, carry: tuple[Any, Episode[Any]]) -> tuple[Any, Episode[Any]]:
-                physics, episode = carry
-                control, episode = episodes.actuate(task, engine.world(physics), episode, command)
-                return engine.step(physics, control, 1), episode
+        def act(physics: Any, episode: Episode[Any], action: Array) -> tuple[Array, Episode[Any]]:
+            return episodes.before(task, engine.world(physics), episode, action)
 
-            physics, episode = jax.lax.fori_loop(0, substeps, substep, (physics, episode))
-        else:
+        def move(physics: Any, episode: Episode[Any], command: Array, count: int) -> tuple[Any, Episode[Any]]:
             control, episode = episodes.actuate(task, engine.world(physics), episode, command)
-            physics = engine.step(physics, control, substeps)
-        transition, episode = episodes.after(task, engine.world(physics), episode, action)
-        return physics, episode, transition, engine.overflow(physics)
+            # Without the barrier XLA's CPU compiler computes a stacked vector's parts once per element that uses them.
+            return engine.step(physics, jax.lax.optimization_barrier(control), count), episode
+
+        def moved(count: int) -> Any:
+            return jax.vmap(functools.partial(move, count=count))
+
+        command, episode = jax.vmap(act)(physics, episode, action)
+        if not task.actuates_every_step:
+            return moved(substeps)(physics, episode, command)
+        step = moved(1)
+        return jax.lax.fori_loop(0, substeps, lambda _, carry: step(*carry, command), (physics, episode))
+
+    def _after_one(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Transition, Episode[Any], Array]:
+        """What one environment's step brought, and whether its engine overflowed."""
+        transition, episode = episodes.after(self.task, self.engine.world(physics), episode, action)
+        return transition, episode, self.engine.overflow(physics)
 
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
         """Restart the finished environments, `chunk` at a time until none is left."""
@@ -347,12 +351,12 @@ class FusedStepper:
         def restart_chunk(carry: Any) -> Any:
             physics, episode, observation, remaining = carry
             ids = jnp.nonzero(remaining, size=self.chunk, fill_value=self.num_envs)[0]
-            keys = jnp.take(jnp.moveaxis(episode.key, self.axis, 0), ids, axis=0, mode="clip")
+            keys = jnp.take(episode.key, ids, axis=0, mode="clip")
             fresh_physics, fresh_episode, fresh_observation = self._afresh(keys)
             return (
-                put(physics, ids, fresh_physics, self.axis),
-                put(episode, ids, fresh_episode, self.axis),
-                put(observation, ids, fresh_observation, 0),
+                put(physics, ids, fresh_physics),
+                put(episode, ids, fresh_episode),
+                put(observation, ids, fresh_observation),
                 remaining.at[ids].set(False, mode="drop"),
             )
 
@@ -386,7 +390,7 @@ class HostStepper:
         self._begin = jax.jit(jax.vmap(functools.partial(episodes.begin, task)))
         self._clear = jax.jit(cleared, keep_unused=True)
         self._first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
-        self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows, 0))
+        self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows))
 
     def reset(self, seed: int) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
@@ -458,15 +462,15 @@ class HostStepper:
 
     def load_culprit(self, culprit: Culprit) -> None:
         """Become that environment; see `Stepper.load_culprit`."""
-        self.engine.load_state(lift(culprit.physics, 0))
-        self._state = dataclasses.replace(self._state, episode=placed(lift(culprit.episode, 0)))
+        self.engine.load_state(lift(culprit.physics))
+        self._state = dataclasses.replace(self._state, episode=placed(lift(culprit.episode)))
         self._world = self.engine.world()
 
     def _culprit_at(self, index: int, before: Mapping[str, np.ndarray], action: Array) -> Culprit:
         """The culprit `index`, whose engine state was row `index` of `before`; nothing was restarted yet."""
         assert self._state is not None
         physics = {name: values[index] for name, values in {**self.engine.state(), **before}.items()}
-        return Culprit(np.True_, physics, take(self._state.episode, index, 0), action[index])
+        return Culprit(np.True_, physics, take(self._state.episode, index), action[index])
 
     def _before_one(self, world: World, episode: Episode[Any], action: Array) -> tuple[Control, Episode[Any]]:
         command, episode = episodes.before(self.task, world, episode, action)

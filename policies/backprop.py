@@ -52,7 +52,7 @@ class Tape:
         for i, layer in enumerate(hidden):
             before, after = self._hidden(mlp, i, len(obs))
             torch.addmm(layer.bias, x, layer.weight.t(), out=before)
-            x = _activate(mlp.activation, before, after)
+            x = _activate(mlp.activation, before, after, self._spare[: after.numel()].view_as(after))
         if out is None:
             return torch.addmm(last.bias, x, last.weight.t())
         return torch.addmm(last.bias, x, last.weight.t(), out=out)
@@ -85,14 +85,16 @@ class Tape:
         return self._before[i][: rows * width].view(rows, width), after
 
 
-def _activate(activation: Activation, before: Tensor, after: Tensor) -> Tensor:
+def _activate(activation: Activation, before: Tensor, after: Tensor, spare: Tensor) -> Tensor:
     match activation:
         case Activation.TANH:
             return torch.tanh(before, out=after)
         case Activation.RELU:
             return torch.clamp(before, min=0.0, out=after)
         case Activation.ELU:
-            return aten.elu.out(before, out=after)
+            # max(x, exp(min(x, 0)) - 1), because torch's own takes twice as long over its branch.
+            torch.clamp(before, max=0.0, out=spare).exp_().sub_(1.0)
+            return torch.maximum(before, spare, out=after)
         case Activation.SILU:
             return aten.silu.out(before, out=after)
 

@@ -13,7 +13,8 @@ task's compiled functions before and after it. Both promise the same:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import mujoco
 import numpy as np
@@ -28,8 +29,9 @@ class FusedEngine(Protocol[P]):
     """Physics of ONE environment as pure functions over a pytree `P`."""
 
     name: ClassVar[str]
-    batch_axis: int
-    """Where the stepper puts the axis of environments in `P`: 0, or -1 where that runs faster."""
+    fused: ClassVar[Literal[True]]
+    compiler_options: Mapping[str, Any]
+    """How the stepper has XLA compile the program on this machine."""
 
     def start(self, start: Start[Any]) -> P:
         """The state at an episode's start, sensors current."""
@@ -52,6 +54,7 @@ class HostEngine(Protocol):
     """Physics of `num_envs` environments behind numpy arrays with a leading axis of environments."""
 
     name: ClassVar[str]
+    fused: ClassVar[Literal[False]]
     num_envs: int
 
     def reset(self, ids: np.ndarray, start: Start[Any]) -> None:

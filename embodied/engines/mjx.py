@@ -11,7 +11,8 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -59,6 +60,8 @@ class MjxEngine:
     """One environment of a task's model as pure functions of `MjxState`; vmapped by the stepper."""
 
     name: ClassVar[str] = "mjx"
+    fused: ClassVar[Literal[True]] = True
+    compiler_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, task: Task[Any], num_envs: int, impl: Impl = Impl.AUTO) -> None:
         """Put the model on JAX's default device.
@@ -66,7 +69,6 @@ class MjxEngine:
         Raises:
             EngineError: MJX is not installed, or does not support something in the model.
         """
-        self.batch_axis = 0
         # MJX warns at import that optional warp is missing, which says nothing to who did not ask for it.
         logging.getLogger("absl").setLevel(logging.ERROR)
         try:

@@ -6,7 +6,7 @@ The default without a GPU, and the reference that the other engines are tested a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import mujoco
 import numpy as np
@@ -25,6 +25,7 @@ class MujocoEngine:
     """`num_envs` simulations of a task's model on `threads` threads (0: one per core)."""
 
     name: ClassVar[str] = "mujoco"
+    fused: ClassVar[Literal[False]] = False
 
     def __init__(self, task: Task[Any], num_envs: int, threads: int = 0) -> None:
         """Allocate the simulations; they hold the model's default state until the first `reset`."""

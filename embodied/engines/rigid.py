@@ -7,7 +7,7 @@ the new velocities, orientation along the exponential map.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from jax import Array
 
 from embodied.engines.base import substeps_model
 from embodied.errors import EngineError
-from embodied.rotations import quat_integrate, quat_multiply, quat_rotate, quat_rotate_inverse
+from embodied.rotations import quat_multiply, quat_rotate, quat_rotate_inverse
 from embodied.task import Task
 from embodied.world import Control, SensorLayout, Start, World
 
@@ -52,6 +52,7 @@ class RigidEngine:
     """One environment of free bodies as pure functions of `RigidState`; vmapped by the stepper."""
 
     name: ClassVar[str] = "rigid"
+    fused: ClassVar[Literal[True]] = True
 
     def __init__(self, task: Task[Any], num_envs: int) -> None:
         """Check that the model is one this engine can move.
@@ -60,8 +61,9 @@ class RigidEngine:
             EngineError: the model has other joints, actuators, offset inertias or unsupported sensors.
         """
         del num_envs
-        # The environments run fastest as the minor axis: each scalar of the state is then one vector.
-        self.batch_axis = -1
+        # Measured on two cores, 65,536 drones: the newer emitters take twice as long for one control step.
+        on_cpu = jax.default_backend() == "cpu"
+        self.compiler_options = {"xla_cpu_use_fusion_emitters": False} if on_cpu else {}
         self.model = substeps_model(task.model, task.timing.physics_dt)
         self._dt = task.timing.physics_dt
         self._gravity = np.asarray(self.model.opt.gravity, np.float32)
@@ -94,22 +96,24 @@ class RigidEngine:
         wrench = control.wrench
         wrench = jnp.zeros((self.model.nbody, 6)) if wrench is None else wrench
         if substeps == 1:
-            return self._advance(physics, wrench[self._bodies])
-        return jax.lax.fori_loop(0, substeps, lambda _, p: self._advance(p, wrench[self._bodies]), physics)
+            return self._advance(physics, rows(wrench, self._bodies))
+        return jax.lax.fori_loop(0, substeps, lambda _, p: self._advance(p, rows(wrench, self._bodies)), physics)
 
     def _advance(self, physics: RigidState, wrench: Array) -> RigidState:
         """One physics step under world-frame wrenches (bodies, 6)."""
         force, torque = wrench[:, :3], wrench[:, 3:]
-        torque_b = jax.vmap(quat_rotate_inverse)(physics.quat, torque)
+        # The barriers keep XLA's CPU compiler from computing shared parts of stacked vectors again for every element.
+        torque_b = jax.lax.optimization_barrier(jax.vmap(quat_rotate_inverse)(physics.quat, torque))
         # Newton-Euler: v' = F/m + g, w' = J^-1 (tau - w x J w).
         gyroscopic = jnp.cross(physics.angvel, physics.inertia * physics.angvel)
         angvel = physics.angvel + self._dt * (torque_b - gyroscopic) / physics.inertia
+        turn = jax.lax.optimization_barrier(jax.vmap(small_turn)(angvel * self._dt))
         vel = physics.vel + self._dt * (force / physics.mass[:, None] + self._gravity)
         return dataclasses.replace(
             physics,
             time=physics.time + self._dt,
             pos=physics.pos + self._dt * vel,
-            quat=jax.vmap(quat_integrate, in_axes=(0, 0, None))(physics.quat, angvel, self._dt),
+            quat=jax.vmap(turned)(physics.quat, turn),
             vel=vel,
             angvel=angvel,
             force=force,
@@ -149,6 +153,29 @@ class RigidEngine:
         return lambda physics: reader(
             jax.tree.map(lambda leaf: leaf[slot], dataclasses.replace(physics, time=physics.mass)), mount
         )
+
+
+def rows(array: Array, ids: np.ndarray) -> Array:
+    """`array[ids]`, as a slice where the ids are consecutive: a gather would cost more than the physics."""
+    first, last = int(ids[0]), int(ids[-1])
+    return array[first : last + 1] if last - first + 1 == len(ids) else array[ids]
+
+
+def small_turn(vector: Array) -> Array:
+    """The quaternion (4,) wxyz of a rotation vector (3,) rad, by power series.
+
+    Exact to float32 up to 2 rad, which at 500 Hz is 1,000 rad/s; sines and roots would cost twice the whole step.
+    """
+    square = jnp.sum(vector**2) / 4  # (angle / 2)^2
+    sinc = 1 - square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72)))
+    cosine = 1 - square / 2 * (1 - square / 12 * (1 - square / 30 * (1 - square / 56)))
+    return jnp.concatenate([cosine[None], vector * sinc / 2])
+
+
+def turned(quat: Array, turn: Array) -> Array:
+    """`quat` after a turn in its own frame, scaled to unit length so that rounding does not build up."""
+    product = jax.lax.optimization_barrier(quat_multiply(quat, turn))
+    return product * jax.lax.rsqrt(jnp.sum(product**2))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -269,9 +269,10 @@ class Joystick(Task[Memory]):
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
         """The Playground's 48 numbers for the policy and 123 for the critic.
 
-        `policy`, with noise: velocity (3) m/s, gyro (3) rad/s and gravity's direction (3) in the body frame, joint
-        offsets from home (12) rad, joint speeds (12) rad/s, last action (12), command (3). `critic`: those, then the
-        same without noise and what a robot cannot measure.
+        `policy`, with noise and in the body frame: linvel (3) m/s, gyro (3) rad/s, gravity's direction (3), joint_pos
+        (12) rad from home, joint_vel (12) rad/s, last_action (12), command (3). `critic`: those; the first five clean;
+        accelerometer (3) m/s^2, angvel_w (3) rad/s, torque (12) N m, contact (4), foot_vel (12) m/s and air_time (4) s
+        of the feet, push (2) m/s^2, push_wait (2): s until the next push, and whether one lasts.
         """
         layout, noise = self.layout, self.config.noise
         clean = {

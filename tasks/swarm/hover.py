@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.rotations import quat_rotate_inverse, up_vector
-from embodied.sampling import ball, tilted
+from embodied.sampling import ball, coarse_noise, tilted
 from embodied.scenes import compose
 from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
@@ -28,7 +28,7 @@ STEADY = 2.0  # s, ... for this long at the episode's end
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """Weights of the reward terms, per control step of 10 ms."""
+    """Weights of the reward terms, per control step of 20 ms."""
 
     position: float = 1.0
     """Closeness to the target, in [0, 1]."""
@@ -93,7 +93,7 @@ class Memory:
     """() factor on thrust in this episode."""
 
 
-# Standard deviations of the observation noise: m, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
+# Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
 NOISE = {"position": 0.001, "up": 0.001, "velocity": 0.002, "gyro": 0.002}
 
 
@@ -116,7 +116,7 @@ class Hover(Task[Memory]):
         "Fly to the marked point and hold still there.",
         "Recover and keep your position in the air.",
     )
-    timing = Timing(physics_dt=0.002, substeps=5, episode_seconds=8.0)
+    timing = Timing(physics_dt=0.002, substeps=10, episode_seconds=8.0)
     action_size = 4
 
     def __init__(self, config: HoverConfig | None = None) -> None:
@@ -207,7 +207,7 @@ class Hover(Task[Memory]):
         }
         noisy = clean
         if self.config.noise:
-            drawn = jnp.split(jax.random.normal(key, (3 * len(clean),)), len(clean))
+            drawn = jnp.split(coarse_noise(key, 3 * len(clean)), len(clean))
             noisy = {name: value + NOISE[name] * z for (name, value), z in zip(clean.items(), drawn, strict=True)}
         full = quadrotor.speed_for_thrust(self.drone, jnp.asarray(self.drone.max_thrust))
         hidden = {
