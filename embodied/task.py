@@ -60,6 +60,10 @@ class Task(abc.ABC, Generic[M]):
     actuates_every_step: ClassVar[bool] = False
     """Whether `actuate` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call."""
+    timing: Timing
+    """Physics step, control step and time limit."""
+    action_size: int
+    """Length of the action vector, each entry in [-1, 1]."""
     config_type: ClassVar[type]
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()
@@ -70,19 +74,9 @@ class Task(abc.ABC, Generic[M]):
         self.config = self.config_type() if config is None else config
 
     @property
-    @abc.abstractmethod
-    def timing(self) -> Timing:
-        """Physics step, control step and time limit."""
-
-    @property
-    @abc.abstractmethod
-    def action_size(self) -> int:
-        """Length of the action vector, each entry in [-1, 1]."""
-
-    @property
-    @abc.abstractmethod
     def reward_weights(self) -> Mapping[str, float]:
         """Reward term -> weight. Its names are exactly those that `rewards` returns."""
+        return dataclasses.asdict(self.config.weights)
 
     @abc.abstractmethod
     def build_spec(self) -> mujoco.MjSpec:

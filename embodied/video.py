@@ -23,7 +23,7 @@ from embodied.render import MOST_SHOWN, Image, Renderer
 
 KINDS = (".mp4", ".gif", ".png")
 SHEET = 12  # pictures on a contact sheet
-FASTEST = {".mp4": 60.0, ".gif": 25.0, ".png": 60.0}  # frames per second worth storing
+FASTEST = {".mp4": 60.0, ".gif": 25.0, ".png": 6.0}  # frames per second worth storing
 QUALITY = "20"  # x264's constant rate factor: visually clean
 
 

@@ -1,11 +1,11 @@
 """Forward and backward passes through an MLP, written out.
 
 Autograd allocates an activation or a gradient for almost every operation, and on a CPU walking through fresh memory
-costs as much as the arithmetic. The passes here stay in a few buffers that fit into a core's cache. A test holds
-them equal to autograd.
+costs as much as the arithmetic. The passes here stay in a few buffers. A test holds them equal to autograd.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,23 @@ from torch import Tensor
 from policies.networks import MLP, Activation
 
 aten = torch.ops.aten
+
+
+class _Layer(NamedTuple):
+    """A linear layer and the memory around it, all of them views."""
+
+    weight: Tensor
+    """(outputs, inputs)."""
+    transposed: Tensor
+    """(inputs, outputs), the same numbers."""
+    bias: Tensor
+    """(outputs,)."""
+    before: Tensor
+    """(B, outputs) values before the activation."""
+    after: Tensor
+    """(B, outputs) values after it; may share memory with `before`."""
+    gradient: Tensor
+    """(B, outputs) derivative of the loss by `after`, then by `before`; free during the forward pass."""
 
 
 class Tape:
@@ -28,34 +45,32 @@ class Tape:
         """Allocate.
 
         Args:
-            mlps: The networks it is to serve, one at a time.
+            mlps: The networks it is to serve, one at a time; their parameters may change, but not move.
             rows: Largest batch.
             device: Where batches are.
             dtype: Of everything.
         """
-        hidden = max(len(mlp.linears) - 1 for mlp in mlps)
-        widest = max((layer.out_features for mlp in mlps for layer in mlp.linears[:-1]), default=0)
+        depth = max(len(mlp.linears) for mlp in mlps)
+        widest = max(layer.out_features for mlp in mlps for layer in mlp.linears)
 
-        def layers() -> list[Tensor]:
-            return list(torch.empty(hidden, rows * widest, device=device, dtype=dtype))
+        def memory(count: int) -> list[Tensor]:
+            return list(torch.empty(count, rows * widest, device=device, dtype=dtype))
 
-        self._spare = torch.empty(rows * widest, device=device, dtype=dtype)
-        self._after = layers()
+        # One more than there are layers: the gradient of a layer overwrites the values of the layer above it.
+        self._after = memory(depth + 1)
         # Only SiLU's derivative needs what went in; the others follow from what came out, which may overwrite it.
-        self._before = layers() if any(mlp.activation is Activation.SILU for mlp in mlps) else self._after
+        self._before = memory(depth) if any(mlp.activation is Activation.SILU for mlp in mlps) else []
+        self._layers: dict[tuple[MLP, int], list[_Layer]] = {}
 
     @torch.no_grad()
     def forward(self, mlp: MLP, obs: Tensor, out: Tensor | None = None) -> Tensor:
         """Output of `mlp` on (B, inputs) rows, into `out` if given; remembers what `backward` needs."""
-        *hidden, last = mlp.linears
+        *hidden, last = self._prepared(mlp, len(obs))
         x = obs
-        for i, layer in enumerate(hidden):
-            before, after = self._hidden(mlp, i, len(obs))
-            torch.addmm(layer.bias, x, layer.weight.t(), out=before)
-            x = _activate(mlp.activation, before, after, self._spare[: after.numel()].view_as(after))
-        if out is None:
-            return torch.addmm(last.bias, x, last.weight.t())
-        return torch.addmm(last.bias, x, last.weight.t(), out=out)
+        for layer in hidden:
+            torch.addmm(layer.bias, x, layer.transposed, out=layer.before)
+            x = _activate(mlp.activation, layer)
+        return torch.addmm(last.bias, x, last.transposed, out=last.after if out is None else out)
 
     @torch.no_grad()
     def backward(self, mlp: MLP, obs: Tensor, gradient: Tensor, into: Sequence[Tensor]) -> None:
@@ -67,40 +82,52 @@ class Tape:
             gradient: (B, outputs) derivative of a loss by the output.
             into: Receives the derivatives by the parameters, in their order and shapes.
         """
-        spare = self._spare
-        for i in range(len(mlp.linears) - 1, 0, -1):
-            before, after = self._hidden(mlp, i - 1, len(obs))
-            _differentiate_linear(gradient, after, into[2 * i : 2 * i + 2])
-            below = torch.mm(gradient, mlp.linears[i].weight, out=spare[: after.numel()].view_as(after))
-            gradient = _differentiate_activation(mlp.activation, below, before, after)
-            spare = self._after[i - 1]  # has served; the next gradient may overwrite it
-        _differentiate_linear(gradient, obs, into[:2])
+        layers = self._prepared(mlp, len(obs))
+        for i in range(len(layers) - 1, -1, -1):
+            below = layers[i - 1] if i else None
+            torch.mm(gradient.t(), below.after if below else obs, out=into[2 * i])
+            torch.sum(gradient, 0, out=into[2 * i + 1])
+            if below:
+                torch.mm(gradient, layers[i].weight, out=below.gradient)
+                gradient = _differentiate(mlp.activation, below)
 
-    def _hidden(self, mlp: MLP, i: int, rows: int) -> tuple[Tensor, Tensor]:
-        """Values of hidden layer i before and after its activation, which may share memory."""
-        width = mlp.linears[i].out_features
-        after = self._after[i][: rows * width].view(rows, width)
-        if mlp.activation is not Activation.SILU:
-            return after, after
-        return self._before[i][: rows * width].view(rows, width), after
+    def _prepared(self, mlp: MLP, rows: int) -> list[_Layer]:
+        """The layers with their memory cut to a batch of `rows`."""
+        key = (mlp, rows)
+        if key not in self._layers:
+            self._layers[key] = [self._layer(mlp, i, rows) for i in range(len(mlp.linears))]
+        return self._layers[key]
+
+    def _layer(self, mlp: MLP, i: int, rows: int) -> _Layer:
+        linear = mlp.linears[i]
+        weight, bias = linear.weight.detach(), linear.bias.detach()
+
+        def cut(memory: Tensor) -> Tensor:
+            return memory[: rows * len(weight)].view(rows, len(weight))
+
+        after = cut(self._after[i])
+        before = cut(self._before[i]) if mlp.activation is Activation.SILU else after
+        return _Layer(weight, weight.t(), bias, before, after, gradient=cut(self._after[i + 1]))
 
 
-def _activate(activation: Activation, before: Tensor, after: Tensor, spare: Tensor) -> Tensor:
+def _activate(activation: Activation, layer: _Layer) -> Tensor:
+    before, after = layer.before, layer.after
     match activation:
         case Activation.TANH:
             return torch.tanh(before, out=after)
         case Activation.RELU:
             return torch.clamp(before, min=0.0, out=after)
         case Activation.ELU:
-            # max(x, exp(min(x, 0)) - 1), because torch's own takes twice as long over its branch.
-            torch.clamp(before, max=0.0, out=spare).exp_().sub_(1.0)
-            return torch.maximum(before, spare, out=after)
+            # max(x, exp(min(x, 0)) - 1); torch's own takes twice as long over its branch.
+            below_zero = torch.clamp(before, max=0.0, out=layer.gradient).exp_().sub_(1.0)
+            return torch.maximum(before, below_zero, out=after)
         case Activation.SILU:
             return aten.silu.out(before, out=after)
 
 
-def _differentiate_activation(activation: Activation, gradient: Tensor, before: Tensor, after: Tensor) -> Tensor:
+def _differentiate(activation: Activation, layer: _Layer) -> Tensor:
     """Turn the derivative by an activation's output into that by its input, in place."""
+    gradient, after = layer.gradient, layer.after
     match activation:
         case Activation.TANH:
             return aten.tanh_backward.grad_input(gradient, after, grad_input=gradient)
@@ -109,10 +136,4 @@ def _differentiate_activation(activation: Activation, gradient: Tensor, before: 
         case Activation.ELU:
             return aten.elu_backward.grad_input(gradient, 1.0, 1.0, 1.0, True, after, grad_input=gradient)
         case Activation.SILU:
-            return aten.silu_backward.grad_input(gradient, before, grad_input=gradient)
-
-
-def _differentiate_linear(gradient: Tensor, inputs: Tensor, into: Sequence[Tensor]) -> None:
-    weight, bias = into
-    torch.mm(gradient.t(), inputs, out=weight)
-    torch.sum(gradient, 0, out=bias)
+            return aten.silu_backward.grad_input(gradient, layer.before, grad_input=gradient)

@@ -39,6 +39,14 @@ class DivergedError(EmbodiedError):
     """Losses or weights that left the finite numbers."""
 
 
+class PartialGradient:
+    """Where one chunk of a minibatch leaves its share of the gradient and of four measures, as one vector."""
+
+    def __init__(self, optimizer: FlatAdam) -> None:
+        self.vector = torch.empty(len(optimizer.flat) + 4, device=optimizer.flat.device)
+        self.parts, self.measures = optimizer.views(self.vector[:-4]), self.vector[-4:]
+
+
 class PPO:
     """Learns from rollouts of N environments: `act` and `record` for each step, then `update`."""
 
@@ -94,6 +102,7 @@ class PPO:
         self._workers = Workers(self.device)
         networks = (self.actor.mean, self.critic.value)
         self._tapes = PerThread(lambda: Tape(networks, self._workers.chunk, self.device))
+        self._partial: list[PartialGradient] = []
         self._policy_loss = torch.compile(policy_loss) if config.compile else policy_loss
         self._value_loss = torch.compile(value_loss) if config.compile else value_loss
 
@@ -216,7 +225,7 @@ class PPO:
         if len(rows[0]):
             final_value[rows] = self.critic(normalizer(rollout.final_obs[rows]))
         last_value = self.critic(normalizer(obs[self.critic_group]))
-        rollout.advantage, rollout.returns = gae(
+        advantage, returns = gae(
             rollout.reward,
             rollout.value,
             last_value,
@@ -227,39 +236,42 @@ class PPO:
             lam=config.lam,
         )
         if config.normalize_advantage:
-            _standardize(rollout.advantage)
+            _standardize(advantage)
+        rollout.advantage.copy_(advantage)
+        rollout.returns.copy_(returns)
         z = gaussian.standardize(rollout.action, rollout.mean, self._old_log_std)
-        rollout.log_prob = gaussian.log_density(z, self._old_log_std)
+        rollout.log_prob.copy_(gaussian.log_density(z, self._old_log_std))
 
     @torch.no_grad()
     def _minibatch(self, index: Tensor) -> Tensor:
         """Take one gradient step; returns (4,) measures and the gradient's norm."""
         chunks = self._workers.split(index)
-        parts = torch.empty(len(chunks), len(self.optimizer.flat) + 4, device=self.device)
-        self._workers.map(lambda job: self._gradient(*job, len(index)), list(zip(chunks, parts, strict=True)))
-        total = distributed.mean_(parts.sum(0))
+        while len(self._partial) < len(chunks):
+            self._partial.append(PartialGradient(self.optimizer))
+        jobs = list(zip(chunks, self._partial, strict=False))
+        self._workers.map(lambda job: self._differentiate(*job, len(index)), jobs)
+        total = distributed.mean_(torch.stack([part.vector for _, part in jobs]).sum(0))
         measures = total[-4:]
         norm = self.optimizer.step(total[:-4], kl=measures[2])
         return torch.cat([measures, norm[None]])
 
     @torch.no_grad()
-    def _gradient(self, rows: Tensor, out: Tensor, size: int) -> None:
-        """Write the gradient of one chunk's loss into `out`, and its measures into the last four places."""
-        tape, actor, critic = self._tapes.mine, self.actor, self.critic
-        log_std, *weights = self.optimizer.views(out[:-4])
-        actor_weights, critic_weights = weights[: 2 * len(actor.mean.linears)], weights[2 * len(actor.mean.linears) :]
+    def _differentiate(self, rows: Tensor, into: PartialGradient, size: int) -> None:
+        """Differentiate the loss of one chunk of a minibatch of `size` transitions."""
+        tape, actor, critic = self._tapes.mine, self.actor.mean, self.critic.value
+        log_std, weights = into.parts[0], into.parts[1:]
 
         batch = self.rollout.actor_batch(rows)
-        mean = tape.forward(actor.mean, batch.obs)
-        policy = self._policy_loss(mean, actor.log_std, self._old_log_std, batch, size, self.config)
+        mean = tape.forward(actor, batch.obs)
+        policy = self._policy_loss(mean, self.actor.log_std, self._old_log_std, batch, size, self.config)
         log_std.copy_(policy.by_log_std)
-        tape.backward(actor.mean, batch.obs, policy.by_mean, actor_weights)
+        tape.backward(actor, batch.obs, policy.by_mean, weights[: 2 * len(actor.linears)])
 
         targets = self.rollout.critic_batch(rows)
-        value = tape.forward(critic.value, targets.obs).squeeze(-1)
+        value = tape.forward(critic, targets.obs).squeeze(-1)
         loss = self._value_loss(value, targets, size, self.config)
-        tape.backward(critic.value, targets.obs, loss.by_value[:, None], critic_weights)
-        torch.stack([policy.surrogate, loss.error, policy.kl, policy.clipped], out=out[-4:])
+        tape.backward(critic, targets.obs, loss.by_value[:, None], weights[2 * len(actor.linears) :])
+        torch.stack([policy.surrogate, loss.error, policy.kl, policy.clipped], out=into.measures)
 
     @torch.no_grad()
     def _finish(self, measures: Tensor) -> dict[str, float]:

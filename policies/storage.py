@@ -70,6 +70,10 @@ class Rollout:
         self.reward = empty()
         self.terminated, self.truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self.log_prob, self.value, self.advantage, self.returns = empty(), empty(), empty(), empty()
+        actor = ActorBatch(self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
+        critic = CriticBatch(self.critic_obs, self.value, self.returns)
+        self._actor_rows = [buffer.flatten(0, 1) for buffer in actor]
+        self._critic_rows = [buffer.flatten(0, 1) for buffer in critic]
 
     def __len__(self) -> int:
         """Number of transitions, T N."""
@@ -82,10 +86,8 @@ class Rollout:
 
     def actor_batch(self, index: Tensor) -> ActorBatch:
         """Copy the transitions at `index`, for the actor."""
-        buffers = (self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
-        return ActorBatch(*(buffer.flatten(0, 1).index_select(0, index) for buffer in buffers))
+        return ActorBatch(*(rows.index_select(0, index) for rows in self._actor_rows))
 
     def critic_batch(self, index: Tensor) -> CriticBatch:
         """Copy the transitions at `index`, for the critic."""
-        buffers = (self.critic_obs, self.value, self.returns)
-        return CriticBatch(*(buffer.flatten(0, 1).index_select(0, index) for buffer in buffers))
+        return CriticBatch(*(rows.index_select(0, index) for rows in self._critic_rows))

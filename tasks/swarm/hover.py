@@ -125,11 +125,6 @@ class Hover(Task[Memory]):
         self.drone = QUADROTORS[self.config.preset]
         self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
 
-    @property
-    def reward_weights(self) -> Mapping[str, float]:
-        """Term -> weight; see `Weights`."""
-        return dataclasses.asdict(self.config.weights)
-
     def build_spec(self) -> mujoco.MjSpec:
         """The Crazyflie over a floor, with the preset's mass and inertia."""
         spec = compose("scenes/floor.xml", "robots/crazyflie/crazyflie.xml")

@@ -8,7 +8,7 @@ from embodied import trees
 from policies import PPO, PPOConfig, Trainer, train
 from policies.networks import Activation, NetworkConfig
 from policies.parallel import CPU_CHUNK, Workers
-from policies.ppo import MEASURES, DivergedError
+from policies.ppo import MEASURES, DivergedError, PartialGradient
 from policies.ppo_config import Schedule
 from tests.policies.toys import PointMass, ToyStep
 
@@ -96,9 +96,9 @@ def test_chunks_add_up_to_the_gradient_of_the_minibatch():
     index = torch.arange(len(ppo.rollout))
 
     def gradient(rows: torch.Tensor) -> torch.Tensor:
-        out = torch.empty(len(ppo.optimizer.flat) + 4)
-        ppo._gradient(rows, out, len(index))
-        return out
+        part = PartialGradient(ppo.optimizer)
+        ppo._differentiate(rows, part, len(index))
+        return part.vector
 
     parts = torch.stack([gradient(rows) for rows in index.split(100)])
     torch.testing.assert_close(parts.sum(0), gradient(index), rtol=1e-4, atol=1e-6)
@@ -110,8 +110,8 @@ def test_the_gradient_reaches_every_parameter_in_its_place():
     for buffer in (rollout.actor_obs, rollout.critic_obs, rollout.action, rollout.advantage, rollout.returns):
         buffer.normal_(generator=ppo.noise_generator)
     index = torch.arange(len(rollout))
-    out = torch.empty(len(ppo.optimizer.flat) + 4)
-    ppo._gradient(index, out, len(index))
+    gradient = PartialGradient(ppo.optimizer)
+    ppo._differentiate(index, gradient, len(index))
 
     actor, critic = rollout.actor_batch(index), rollout.critic_batch(index)
     z = (actor.action - ppo.actor(actor.obs)) * (-ppo.actor.log_std).exp()
@@ -120,7 +120,7 @@ def test_the_gradient_reaches_every_parameter_in_its_place():
     loss = -torch.minimum(gain, bound).mean() + 0.5 * (ppo.critic(critic.obs) - critic.returns).square().mean()
     named = [*ppo.actor.named_parameters(), *ppo.critic.named_parameters()]
     expected = torch.autograd.grad(loss, [p for _, p in named])
-    for (name, _), found, wanted in zip(named, ppo.optimizer.views(out[:-4]), expected, strict=True):
+    for (name, _), found, wanted in zip(named, gradient.parts, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6, msg=name)
 
 
