@@ -50,16 +50,20 @@ class Tape:
             device: Where batches are.
             dtype: Of everything.
         """
-        depth = max(len(mlp.linears) for mlp in mlps)
-        widest = max(layer.out_features for mlp in mlps for layer in mlp.linears)
+        widths = [[layer.out_features for layer in mlp.linears] for mlp in mlps]
 
-        def memory(count: int) -> list[Tensor]:
-            return list(torch.empty(count, rows * widest, device=device, dtype=dtype))
+        def memory(*offsets: int) -> list[Tensor]:
+            sizes = [0] * (1 + max(map(len, widths)))
+            for network in widths:
+                for offset in offsets:
+                    for i, width in enumerate(network, offset):
+                        sizes[i] = max(sizes[i], width)
+            return [torch.empty(rows * size, device=device, dtype=dtype) for size in sizes]
 
-        # One more than there are layers: the gradient of a layer overwrites the values of the layer above it.
-        self._after = memory(depth + 1)
+        # The gradient of a layer overwrites the values of the layer above it.
+        self._after = memory(0, 1)
         # Only SiLU's derivative needs what went in; the others follow from what came out, which may overwrite it.
-        self._before = memory(depth) if any(mlp.activation is Activation.SILU for mlp in mlps) else []
+        self._before = memory(0) if any(mlp.activation is Activation.SILU for mlp in mlps) else []
         self._layers: dict[tuple[MLP, int], list[_Layer]] = {}
 
     @torch.no_grad()

@@ -18,9 +18,9 @@ from torch import Tensor
 A = TypeVar("A")
 B = TypeVar("B")
 
-CPU_CHUNK = 2048
-"""Rows per chunk on a CPU: the activations of two layers of 64 units fit into a core's second-level cache."""
-GPU_CHUNK = 1 << 18
+CPU_CHUNK = 4096
+"""Rows per chunk on a CPU. Fewer, and the interpreter, which runs in one thread at a time, holds up the others."""
+GPU_CHUNK = 1 << 16
 """Rows per chunk on a GPU, which bounds the memory for activations."""
 
 

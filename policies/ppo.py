@@ -101,7 +101,7 @@ class PPO:
         self._time = 0
         self._workers = Workers(self.device)
         networks = (self.actor.mean, self.critic.value)
-        self._tapes = PerThread(lambda: Tape(networks, self._workers.chunk, self.device))
+        self._tapes = PerThread(lambda: Tape(networks, min(self._workers.chunk, len(self.rollout)), self.device))
         self._partial: list[PartialGradient] = []
         self._policy_loss = torch.compile(policy_loss) if config.compile else policy_loss
         self._value_loss = torch.compile(value_loss) if config.compile else value_loss
