@@ -13,8 +13,13 @@ SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
 
 def init(device: torch.device | str = "cpu") -> None:
     """Join the other processes if `torchrun` started this one, by NCCL on a GPU and by gloo otherwise."""
-    if "WORLD_SIZE" in os.environ and not active():
-        dist.init_process_group("nccl" if torch.device(device).type == "cuda" else "gloo")
+    if "WORLD_SIZE" not in os.environ or active():
+        return
+    if torch.device(device).type == "cuda":
+        torch.cuda.set_device(local_rank())
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
 
 
 @contextlib.contextmanager

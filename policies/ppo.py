@@ -9,42 +9,23 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies import distributed, gaussian
-from policies.backprop import Tape
 from policies.gae import gae
-from policies.losses import policy_loss, value_loss
-from policies.networks import MLP, Critic, GaussianActor
+from policies.gradients import MEASURES, Gradients
+from policies.networks import Critic, GaussianActor
 from policies.normalizer import Normalizer
 from policies.optimizer import FlatAdam
-from policies.parallel import PerThread, Workers, one_thread
+from policies.parallel import one_thread
 from policies.policy import NormalizedActor, Policy
 from policies.ppo_config import PPOConfig
 from policies.storage import Rollout
 from policies.vec_env import POLICY, Step
 
-MEASURES: tuple[str, ...] = (
-    "policy_loss",
-    "value_loss",
-    "kl",
-    "clip_fraction",
-    "gradient_norm",
-    "std",
-    "entropy",
-    "explained_variance",
-    "learning_rate",
-)
-"""What `update` reports: means over the update, then four values after it."""
+REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", "learning_rate")
+"""What `update` returns: means over the update, and from "std" on values after it."""
 
 
 class DivergedError(EmbodiedError):
     """Losses or weights that left the finite numbers."""
-
-
-class PartialGradient:
-    """Where one chunk of a minibatch leaves its share of the gradient and of four measures, as one vector."""
-
-    def __init__(self, optimizer: FlatAdam) -> None:
-        self.vector = torch.empty(len(optimizer.flat) + 4, device=optimizer.flat.device)
-        self.parts, self.measures = optimizer.views(self.vector[:-4]), self.vector[-4:]
 
 
 class PPO:
@@ -99,12 +80,7 @@ class PPO:
         self._old_log_std = self.actor.log_std.detach().clone()
         self._noise = torch.empty(num_envs, action_size, device=self.device)
         self._time = 0
-        self._workers = Workers(self.device)
-        networks = (self.actor.mean, self.critic.value)
-        self._tapes = PerThread(lambda: Tape(networks, min(self._workers.chunk, len(self.rollout)), self.device))
-        self._partial: list[PartialGradient] = []
-        self._policy_loss = torch.compile(policy_loss) if config.compile else policy_loss
-        self._value_loss = torch.compile(value_loss) if config.compile else value_loss
+        self._gradients = Gradients(self.actor, self.critic, self.optimizer, config, len(self.rollout))
 
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
         config, weights = self.config, torch.Generator().manual_seed(seed)
@@ -137,7 +113,7 @@ class PPO:
         rollout, t = self.rollout, self._time
         for group, buffer in rollout.obs.items():
             self._observe(group, obs[group], buffer[t])
-        mean = self._forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
+        mean = self._gradients.forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
         noise = self._noise.normal_(generator=self.noise_generator)
         action = torch.addcmul(mean, noise, self._old_log_std.exp())
         rollout.action[t].copy_(action)
@@ -190,13 +166,20 @@ class PPO:
             "order_generator": self.order_generator.get_state(),
         }
 
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue, bit for bit, from what `state` returned."""
+    def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
+        """Continue from what `state` returned: bit for bit, unless another rank's noise would be repeated.
+
+        Args:
+            tree: The state.
+            explore_alike: Continue the random numbers too; False where the state is another rank's, whose rollouts
+                this one must not repeat.
+        """
         self.optimizer.load_state(tree["optimizer"])
         for group, normalizer in self.normalizers.items():
             normalizer.load_state(tree["normalizers"][group])
-        self.noise_generator.set_state(tree["noise_generator"].cpu())
-        self.order_generator.set_state(tree["order_generator"].cpu())
+        if explore_alike:
+            self.noise_generator.set_state(tree["noise_generator"].cpu())
+            self.order_generator.set_state(tree["order_generator"].cpu())
         self._old_log_std.copy_(self.actor.log_std.detach())
         self._time = 0
 
@@ -209,17 +192,11 @@ class PPO:
                 normalizer.commit()
         normalizer(obs, out=out)
 
-    def _forward(self, mlp: MLP, rows: Tensor, out: Tensor) -> Tensor:
-        """Write `mlp(rows)` into `out`, without a graph."""
-        chunks = list(zip(self._workers.split(rows), self._workers.split(out), strict=True))
-        self._workers.map(lambda chunk: self._tapes.mine.forward(mlp, *chunk), chunks)
-        return out
-
     @torch.no_grad()
     def _estimate(self, obs: Mapping[str, Tensor]) -> None:
         """Values, advantages and log probabilities of the whole rollout, once for all epochs."""
         rollout, config, normalizer = self.rollout, self.config, self.normalizers[self.critic_group]
-        self._forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
+        self._gradients.forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
         # Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
         final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
         if len(rows[0]):
@@ -242,36 +219,12 @@ class PPO:
         z = gaussian.standardize(rollout.action, rollout.mean, self._old_log_std)
         rollout.log_prob.copy_(gaussian.log_density(z, self._old_log_std))
 
-    @torch.no_grad()
     def _minibatch(self, index: Tensor) -> Tensor:
-        """Take one gradient step; returns (4,) measures and the gradient's norm."""
-        chunks = self._workers.split(index)
-        while len(self._partial) < len(chunks):
-            self._partial.append(PartialGradient(self.optimizer))
-        jobs = list(zip(chunks, self._partial, strict=False))
-        self._workers.map(lambda job: self._differentiate(*job, len(index)), jobs)
-        total = distributed.mean_(torch.stack([part.vector for _, part in jobs]).sum(0))
-        measures = total[-4:]
-        norm = self.optimizer.step(total[:-4], kl=measures[2])
+        """Take one gradient step; returns the measures of the minibatch and the gradient's norm."""
+        total = distributed.mean_(self._gradients.minibatch(self.rollout, index, self._old_log_std))
+        gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
+        norm = self.optimizer.step(gradient, kl=measures[MEASURES.index("kl")])
         return torch.cat([measures, norm[None]])
-
-    @torch.no_grad()
-    def _differentiate(self, rows: Tensor, into: PartialGradient, size: int) -> None:
-        """Differentiate the loss of one chunk of a minibatch of `size` transitions."""
-        tape, actor, critic = self._tapes.mine, self.actor.mean, self.critic.value
-        log_std, weights = into.parts[0], into.parts[1:]
-
-        batch = self.rollout.actor_batch(rows)
-        mean = tape.forward(actor, batch.obs)
-        policy = self._policy_loss(mean, self.actor.log_std, self._old_log_std, batch, size, self.config)
-        log_std.copy_(policy.by_log_std)
-        tape.backward(actor, batch.obs, policy.by_mean, weights[: 2 * len(actor.linears)])
-
-        targets = self.rollout.critic_batch(rows)
-        value = tape.forward(critic, targets.obs).squeeze(-1)
-        loss = self._value_loss(value, targets, size, self.config)
-        tape.backward(critic, targets.obs, loss.by_value[:, None], weights[2 * len(actor.linears) :])
-        torch.stack([policy.surrogate, loss.error, policy.kl, policy.clipped], out=into.measures)
 
     @torch.no_grad()
     def _finish(self, measures: Tensor) -> dict[str, float]:
@@ -285,7 +238,7 @@ class PPO:
         if self.config.normalize_observations:
             for normalizer in self.normalizers.values():
                 normalizer.commit()
-        metrics: dict[str, float] = dict(zip(MEASURES, fetched, strict=True))
+        metrics: dict[str, float] = dict(zip(REPORTED, fetched, strict=True))
         broken = [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]
         if broken:
             raise DivergedError(

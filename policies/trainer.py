@@ -68,15 +68,26 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything a bit-exact resume of this rank needs, as nested dictionaries of tensors and numbers."""
-        obs = {group: tensor.clone() for group, tensor in self._obs.items()}
-        return {"steps": self.steps, "obs": obs, "ppo": self.ppo.state(), "env": self.env.state()}
+        return {
+            "rank": distributed.rank(),
+            "steps": self.steps,
+            "obs": {group: tensor.clone() for group, tensor in self._obs.items()},
+            "ppo": self.ppo.state(),
+            "env": self.env.state(),
+        }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from what `state` returned.
+
+        A rank that is given another rank's state takes over what was learned and begins fresh episodes: repeating
+        the other's would add nothing to learn from.
+        """
+        own = int(tree.get("rank", 0)) == distributed.rank()
         self.steps = int(tree["steps"])
-        self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
-        self.ppo.load_state(tree["ppo"])
-        self.env.load_state(tree["env"])
+        self.ppo.load_state(tree["ppo"], explore_alike=own)
+        if own:
+            self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
+            self.env.load_state(tree["env"])
 
 
 def train(

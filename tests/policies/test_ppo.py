@@ -6,9 +6,10 @@ import torch
 
 from embodied import trees
 from policies import PPO, PPOConfig, Trainer, train
+from policies.gradients import PartialGradient
 from policies.networks import Activation, NetworkConfig
 from policies.parallel import CPU_CHUNK, Workers
-from policies.ppo import MEASURES, DivergedError, PartialGradient
+from policies.ppo import REPORTED, DivergedError
 from policies.ppo_config import Schedule
 from tests.policies.toys import PointMass, ToyStep
 
@@ -76,7 +77,7 @@ def test_the_first_gradient_starts_at_the_rollout_s_policy():
     metrics = ppo.update(rollout(ppo))
     assert metrics["kl"] == pytest.approx(0, abs=1e-6)
     assert metrics["clip_fraction"] == 0
-    assert set(metrics) == set(MEASURES)
+    assert set(metrics) == set(REPORTED)
 
 
 def test_any_number_of_workers_gives_the_same_bits():
@@ -84,7 +85,7 @@ def test_any_number_of_workers_gives_the_same_bits():
     results = []
     for count in (1, 3):
         ppo = make(config, num_envs=CPU_CHUNK // 8)
-        ppo._workers = Workers("cpu", count)
+        ppo._gradients.workers = Workers("cpu", count)
         ppo.update(rollout(ppo))
         results.append(ppo.optimizer.flat.detach().clone())
     assert torch.equal(*results)
@@ -97,7 +98,7 @@ def test_chunks_add_up_to_the_gradient_of_the_minibatch():
 
     def gradient(rows: torch.Tensor) -> torch.Tensor:
         part = PartialGradient(ppo.optimizer)
-        ppo._differentiate(rows, part, len(index))
+        ppo._gradients._chunk(ppo.rollout, rows, part, ppo._old_log_std, len(index))
         return part.vector
 
     parts = torch.stack([gradient(rows) for rows in index.split(100)])
@@ -110,8 +111,7 @@ def test_the_gradient_reaches_every_parameter_in_its_place():
     for buffer in (rollout.actor_obs, rollout.critic_obs, rollout.action, rollout.advantage, rollout.returns):
         buffer.normal_(generator=ppo.noise_generator)
     index = torch.arange(len(rollout))
-    gradient = PartialGradient(ppo.optimizer)
-    ppo._differentiate(index, gradient, len(index))
+    found = ppo._gradients.minibatch(rollout, index, ppo._old_log_std)
 
     actor, critic = rollout.actor_batch(index), rollout.critic_batch(index)
     z = (actor.action - ppo.actor(actor.obs)) * (-ppo.actor.log_std).exp()
@@ -120,8 +120,8 @@ def test_the_gradient_reaches_every_parameter_in_its_place():
     loss = -torch.minimum(gain, bound).mean() + 0.5 * (ppo.critic(critic.obs) - critic.returns).square().mean()
     named = [*ppo.actor.named_parameters(), *ppo.critic.named_parameters()]
     expected = torch.autograd.grad(loss, [p for _, p in named])
-    for (name, _), found, wanted in zip(named, gradient.parts, expected, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6, msg=name)
+    for (name, _), part, wanted in zip(named, ppo.optimizer.views(found[:-4]), expected, strict=True):
+        torch.testing.assert_close(part, wanted, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_adaptive_rate_follows_the_divergence_within_its_bounds():
@@ -167,6 +167,33 @@ def test_the_critic_reads_its_own_group_where_there_is_one():
     assert make().critic.value[0].in_features == 3
 
 
+def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
+    ppo, other = make(seed=1), make(seed=2)
+    ppo.update(rollout(ppo))
+    noise = other.noise_generator.get_state()
+    other.load_state(ppo.state(), explore_alike=False)
+    assert torch.equal(other.optimizer.flat, ppo.optimizer.flat)
+    assert torch.equal(other.noise_generator.get_state(), noise)
+
+
+def test_another_rank_s_trainer_goes_on_with_fresh_episodes():
+    trainer, other = (Trainer(PointMass(64, seed), QUICK, total_steps=10**6, seed=seed) for seed in (1, 2))
+    trainer.iterate()
+    position = other.env.position.clone()
+    other.load_state(trainer.state() | {"rank": 1})
+    assert other.steps == trainer.steps
+    assert torch.equal(other.ppo.optimizer.flat, trainer.ppo.optimizer.flat)
+    assert torch.equal(other.env.position, position)
+
+
+@pytest.mark.slow
+def test_the_compiled_loss_is_the_same():
+    plain, compiled = make(), make(dataclasses.replace(QUICK, compile=True))
+    for ppo in (plain, compiled):
+        ppo.update(rollout(ppo))
+    torch.testing.assert_close(compiled.optimizer.flat, plain.optimizer.flat, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("activation", Activation)
 def test_every_option_trains(activation: Activation):
     network = NetworkConfig((8,), activation)
@@ -183,7 +210,7 @@ def test_every_option_trains(activation: Activation):
         critic=network,
     )
     metrics = Trainer(PointMass(10), config, total_steps=40).iterate()
-    assert all(math.isfinite(metrics[name]) for name in MEASURES)
+    assert all(math.isfinite(metrics[name]) for name in REPORTED)
 
 
 def test_stops_when_told():
