@@ -173,6 +173,7 @@ class Session:
         self.settings, self.env, self.run = settings, env, run
         self.signal: str | None = None
         self._saved_at = time.monotonic()
+        self._saved_step: int | None = None
         self._started = time.monotonic()
 
     def train(self, resume: Any) -> int:
@@ -183,6 +184,7 @@ class Session:
         settings = self.settings
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         state = None if resume is None else unflatten(resume.tensors)["trainer"]
+        self._saved_step = None if resume is None else resume.step
         self._announce(resume)
         try:
             with cli.Line(settings.task, settings.steps) as line:
@@ -238,11 +240,14 @@ class Session:
         from embodied.checkpoints import flatten, prune
 
         assert self.run is not None
+        self._saved_at = time.monotonic()
+        if trainer.steps == self._saved_step:  # the last iteration may have been saved already
+            return
         meta, tensors = trainer.ppo.policy.to_tensors()
         contents = flatten({"policy": tensors, "trainer": trainer.state()})
         self.run.save(trainer.steps, contents, {"policy": meta, "task": self.settings.task})
         prune(self.run.checkpoints, keep=3)
-        self._saved_at = time.monotonic()
+        self._saved_step = trainer.steps
 
     def _report(self, trainer: Trainer, seconds: float) -> None:
         """Evaluate, print, and say what to type next."""

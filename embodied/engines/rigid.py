@@ -40,8 +40,8 @@ class RigidState:
     """(bodies, 3) m/s, world frame."""
     angvel: Array
     """(bodies, 3) rad/s, body frame."""
-    force: Array
-    """(bodies, 3) N, world frame, without gravity: what an accelerometer feels, from the last step."""
+    felt: Array
+    """(bodies, 3) m/s^2, body frame: what an accelerometer felt in the last step (force over mass, no gravity)."""
     mass: Array
     """(bodies,) kg."""
     inertia: Array
@@ -86,7 +86,7 @@ class RigidEngine:
             quat=joints[:, 3:],
             vel=speeds[:, :3],
             angvel=speeds[:, 3:],
-            force=jnp.zeros((count, 3)),
+            felt=jnp.zeros((count, 3)),
             mass=mass,
             inertia=inertia,
         )
@@ -116,7 +116,7 @@ class RigidEngine:
             quat=jax.vmap(turned)(physics.quat, turn),
             vel=vel,
             angvel=angvel,
-            force=force,
+            felt=jax.vmap(quat_rotate_inverse)(physics.quat, force) / physics.mass[:, None],
         )
 
     def world(self, physics: RigidState) -> World:
@@ -213,7 +213,7 @@ def _axis(index: int) -> Any:
 def _accelerometer(body: RigidState, mount: Mount) -> Array:
     if mount.pos.any():
         raise EngineError("engine rigid reads accelerometers at the centre of mass only")
-    return quat_rotate_inverse(mount.orientation(body), body.force / body.mass)
+    return quat_rotate_inverse(jnp.asarray(mount.quat), body.felt)
 
 
 S = mujoco.mjtSensor

@@ -2,6 +2,7 @@
 
 import sys
 
+import mujoco
 import pytest
 import torch
 
@@ -41,6 +42,7 @@ def test_what_cannot_be_built_is_named(arguments, error, message):
 
 def test_engine_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco.mjx", None)
+    monkeypatch.delattr(mujoco, "mjx", raising=False)
     with pytest.raises(EngineError, match=r"engine mjx is not installed.*pip install"):
         embodied.make("swarm/hover", engine="mjx")
 

@@ -21,7 +21,11 @@ STEP = 16 * 8  # environment steps per iteration
 
 
 def run_main(*words: str) -> int:
-    return train.main(list(words))
+    """The exit code of a command line."""
+    try:
+        return train.main(list(words))
+    except SystemExit as stop:
+        return int(stop.code or 0)
 
 
 def policy_tensors(run: Path) -> dict[str, torch.Tensor]:
