@@ -52,7 +52,7 @@ class Settings:
     steps: int = 20
     """Control steps per turn."""
     policy: bool = True
-    """Act by the network that the task trains by default, or else by actions drawn beforehand."""
+    """Act by the shipped policy, or an untrained one of the default size; or else by actions drawn beforehand."""
     seed: int = 0
     """Seed of starts and actions."""
     json: Path | None = None
@@ -136,14 +136,21 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def acting(env: Env, settings: Settings) -> Callable[[dict[str, Tensor]], Tensor]:
-    """The policy of the task's default training, untrained; or actions drawn beforehand."""
+    """The shipped policy, or the task's default one, untrained; or actions drawn beforehand.
+
+    A trained policy keeps the robot in the states, and the episodes ending at the rate, of most of a training run.
+    """
     import torch
+
+    from embodied.load_policy import load_policy, shipped
 
     generator = torch.Generator().manual_seed(settings.seed)
     drawn = 0.2 * torch.randn(env.num_envs, env.action_size, generator=generator)
     if not settings.policy:
         drawn = drawn.to(env.device)
         return lambda obs: drawn
+    if env.entry is not None and env.entry.name in shipped():
+        return load_policy("shipped", env)
     from policies.ppo import PPO
     from policies.train_config import TrainConfig
 
