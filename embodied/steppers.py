@@ -238,6 +238,10 @@ class FusedStepper:
     def step(self, action: Array) -> Result:
         """Advance every environment; see `Stepper.step`."""
         state, transition, ended = self._step(self._state, placed(action))
+        # On a GPU the question would wait for the device, which costs more than a restart of nobody.
+        if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
+            self._state = state
+            return result_of(transition, transition.observation, ended)
         physics, episode, observation = self._renew(state.physics, state.episode, transition)
         self._state = dataclasses.replace(state, physics=physics, episode=episode)
         return result_of(transition, observation, ended)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from enum import StrEnum
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -139,4 +140,5 @@ def body_drag(drone: Quadrotor, quat: Array, linvel_w: Array) -> Array:
 
 def world_wrench(quat: Array, force_b: Array, torque_b: Array) -> Array:
     """Force and torque (6,) in the world frame from those in the body frame."""
-    return jnp.concatenate([quat_rotate(quat, force_b), quat_rotate(quat, torque_b)])
+    force, torque = jax.lax.optimization_barrier((quat_rotate(quat, force_b), quat_rotate(quat, torque_b)))
+    return jnp.concatenate([force, torque])
