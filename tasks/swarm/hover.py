@@ -204,7 +204,7 @@ class Hover(Task[Memory]):
             "velocity": quat_rotate_inverse(quat, world["linvel_w"]),
             "gyro": world["gyro"],
         }
-        clean = apart(clean)
+        clean = {name: apart(value) for name, value in clean.items()}  # a pytree would come back in alphabetical order
         noisy = clean
         if self.config.noise:
             drawn = jnp.split(apart(coarse_noise(key, 3 * len(clean))), len(clean))
