@@ -101,7 +101,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     compile_seconds = time.perf_counter() - started
     whole, physics = [], []
     with cli.Line(f"{name} on {engine}", settings.turns) as line:
-        for turn in range(settings.turns):
+        for turn in range(settings.turns + 1):
             begin = time.perf_counter()
             for _ in range(settings.steps):
                 step = env.step(act(obs))
@@ -112,7 +112,8 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
             for _ in range(settings.steps):
                 bare()
             physics.append((time.perf_counter() - begin) / settings.steps)
-            line.update(turn + 1, f"{cli.number(num_envs / whole[-1])} env steps/s")
+            line.update(turn, f"{cli.number(num_envs / whole[-1])} env steps/s")
+    whole, physics = whole[1:], physics[1:]  # the first turn compiles what only some steps need
     seconds, bare_seconds = statistics.median(whole), statistics.median(physics)
     substeps = env.task.timing.substeps
     return {

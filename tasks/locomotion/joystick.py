@@ -54,7 +54,7 @@ class Weights:
     """Closeness of the joints to the home pose, in [0, 1]."""
     joint_limits: float = -1.0
     """rad beyond 95 % of the joints' ranges."""
-    fall: float = -50.0
+    fall: float = -250.0
     """Once, when the robot falls: per second, so one control step of it."""
     stand_still: float = -0.5
     """Distance of the joints from home without a command, rad."""

@@ -1,0 +1,133 @@
+"""What every stepper offers, and the small pieces they share."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.episodes import Episode, Transition
+from embodied.steppers.totals import Totals
+from embodied.world import World
+
+CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One control step of N environments, every array with a leading axis (N,)."""
+
+    observation: dict[str, Array]
+    """The next observation; where an episode ended, the first of the next episode."""
+    final_observation: dict[str, Array]
+    """The observation the step led to, before any restart."""
+    reward: Array
+    terminated: Array
+    truncated: Array
+    success: Array
+    diverged: Array
+    ended: Episode[Any]
+    """The episodes as the step left them, before any restart; `memory` is dropped."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Culprit:
+    """One environment just before a step that made it diverge: enough to take that step again."""
+
+    found: Any
+    """() bool; while false, the other fields mean nothing."""
+    physics: Any
+    episode: Any
+    action: Any
+
+
+class Stepper(Protocol):
+    """What `Env` drives."""
+
+    def reset(self, seed: int) -> dict[str, Array]:
+        """Start every environment afresh; returns the first observation."""
+        ...
+
+    def step(self, action: Array) -> Result:
+        """Advance every environment by one control step."""
+        ...
+
+    def take_totals(self) -> Totals:
+        """The totals since the last call, which clears them."""
+        ...
+
+    def world(self) -> World:
+        """What tasks may know of every environment now, batched."""
+        ...
+
+    def episode(self) -> Episode[Any]:
+        """The running episodes, every array with a leading axis (N,): for viewers and scripted experts."""
+        ...
+
+    def tree(self) -> Any:
+        """All state as a pytree of arrays, for checkpoints."""
+        ...
+
+    def load_tree(self, tree: Any) -> None:
+        """Take back what `tree` gave."""
+        ...
+
+    def culprit(self) -> Culprit:
+        """The first environment that diverged, as it was before that step."""
+        ...
+
+    def template(self) -> Culprit:
+        """A culprit of the first environment as it is now, for the structure of a dump."""
+        ...
+
+    def load_culprit(self, culprit: Culprit) -> None:
+        """Become the environment of a culprit; needs `num_envs` 1."""
+        ...
+
+
+def result_of(transition: Transition, observation: dict[str, Array], episode: Episode[Any]) -> Result:
+    """Assemble a `Result`."""
+    return Result(
+        observation=observation,
+        final_observation=transition.observation,
+        reward=transition.reward,
+        terminated=transition.terminated,
+        truncated=transition.truncated,
+        success=transition.success,
+        diverged=transition.diverged,
+        ended=episode,
+    )
+
+
+def placed(tree: Any) -> Any:
+    """The tree's arrays, committed to the default device.
+
+    JAX compiles a program anew when an argument that was free to move comes back committed to a device, as
+    everything computed from a torch tensor does. So all state is committed from the start.
+    """
+    return jax.device_put(tree, jnp.zeros(()).sharding)
+
+
+def take(tree: Any, index: Any) -> Any:
+    """One environment's row of a tree of batched arrays."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def lift(tree: Any) -> Any:
+    """A batch of one from one environment's row."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
+
+
+def put(tree: Any, ids: Array, rows: Any) -> Any:
+    """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
+    return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)
+
+
+def environment_keys(seed: int, num_envs: int) -> Array:
+    """(num_envs, 2) one random key each; the key of environment i does not depend on how many there are."""
+    return jax.random.split(jax.random.PRNGKey(seed), num_envs)
