@@ -67,7 +67,7 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Measure as the command line says; returns the exit code."""
-    settings = tyro.cli(Settings, args=arguments, prog="python -m embodied.bench")
+    settings = cli.parse(Settings, arguments, "bench")
     registry = join_content()
     names = settings.tasks or tuple(registry)
     rows = [measure(name, settings) for name in names]

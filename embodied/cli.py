@@ -6,15 +6,26 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from embodied.registry import Registry
 
+S = TypeVar("S")
+
 LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
+
+
+def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default: S | None = None) -> S:
+    """Parse the flags of `python -m embodied.COMMAND`; enumerations go by their values, as in stored configs."""
+    named: dict[str, Any] = {} if default is None else {"default": default}
+    words = None if arguments is None else list(arguments)
+    config = (tyro.conf.EnumChoicesFromValues,)
+    return tyro.cli(kind, args=words, prog=f"python -m embodied.{command}", config=config, **named)
 
 
 def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:

@@ -75,6 +75,12 @@ def begin(task: Task[M], key: Array) -> tuple[Start[M], Array]:
     return task.reset(own), following
 
 
+def begin_again(task: Task[M], key: Array, memory: M) -> tuple[Start[M], Array]:
+    """Draw the start that follows an episode which ended with `memory`; otherwise as `begin`."""
+    own, following = jax.random.split(key)
+    return task.restart(own, memory), following
+
+
 def first(task: Task[M], world: World, memory: M, key: Array) -> tuple[Episode[M], dict[str, Array]]:
     """The episode at its start, and its first observation."""
     key, noise = jax.random.split(key)

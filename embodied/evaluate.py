@@ -73,7 +73,7 @@ def parse(entry: TaskEntry, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config."""
     config = entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
-    return tyro.cli(kind, args=words, default=Settings(entry.name, config=config), prog="python -m embodied.evaluate")
+    return cli.parse(kind, words, "evaluate", Settings(entry.name, config=config))
 
 
 def run(settings: Settings[Any]) -> int:

@@ -29,7 +29,7 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """List as the command line says; returns the exit code."""
-    settings = tyro.cli(Settings, args=arguments, prog="python -m embodied.list")
+    settings = cli.parse(Settings, arguments, "list")
     registry = join_content()
     names = [settings.task] if settings.task else list(registry)
     rows = [describe(name) if settings.task else outline(name) for name in names]

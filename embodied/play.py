@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from embodied import cli
 from embodied.errors import EmbodiedError, guard
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Settings:
 @guard
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play as the command line says; returns the exit code."""
-    settings = tyro.cli(Settings, args=None if arguments is None else list(arguments), prog="python -m embodied.play")
+    settings = cli.parse(Settings, arguments, "play")
     layout = _layout(settings.layout)
     if settings.video is not None:
         from embodied.video import check_kind

@@ -15,6 +15,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.errors import EngineError
+
 Fields = Mapping[str, Array]
 
 INERTIAL = frozenset({"body_mass", "body_inertia", "body_ipos", "body_iquat", "dof_armature"})
@@ -169,10 +171,10 @@ class DerivedConstants:
         """`fields` with `body_subtreemass`, `body_invweight0`, `dof_invweight0` added where they go stale.
 
         Raises:
-            ValueError: a field would move the reference pose.
+            EngineError: a field would move the reference pose.
         """
         if moved := sorted(GEOMETRIC & fields.keys()):
-            raise ValueError(f"the model fields {moved} move the reference pose; a fused engine cannot vary them")
+            raise EngineError(f"the model fields {moved} move the reference pose; a fused engine cannot vary them")
         if not INERTIAL & fields.keys():
             return fields
         value = lambda name: jnp.asarray(fields.get(name, getattr(self.model, name)), jnp.float32)  # noqa: E731
@@ -192,7 +194,7 @@ class DerivedConstants:
         """Jacobians (nbody, 3, nv) of each body's centre of mass."""
         arm = jnp.einsum("bij,bj->bi", self.rotations, ipos)
         angular = jnp.asarray(self.angular, jnp.float32)
-        return self.linear - jnp.cross(arm[:, :, None], angular, axis=1), angular
+        return jnp.asarray(self.linear, jnp.float32) - jnp.cross(arm[:, :, None], angular, axis=1), angular
 
     def _joint_inertia(self, mass: Array, inertia: Array, iquat: Array, armature: Array, linear: Array) -> Array:
         """(nv, nv) joint-space inertia at the reference pose."""

@@ -34,7 +34,7 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Ship as the command line says; returns the exit code."""
-    settings = tyro.cli(Settings, args=arguments, prog="python -m embodied.ship")
+    settings = cli.parse(Settings, arguments, "ship")
     path = ship(settings.run, replace=settings.replace)
     size = sum(file.stat().st_size for file in path.iterdir())
     cli.console().print(f"shipped {path} ({size / 1e3:.0f} kB)")

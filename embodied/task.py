@@ -101,6 +101,14 @@ class Task(abc.ABC, Generic[M]):
     def reset(self, key: Array) -> Start[M]:
         """Draw a fresh start. `key` is this episode's own random key."""
 
+    def restart(self, key: Array, memory: M) -> Start[M]:
+        """Draw the start that follows an episode which ended with `memory`; by default like any other.
+
+        A curriculum overrides this: its level travels in the memory, and rises or falls with how the episode went.
+        """
+        del memory
+        return self.reset(key)
+
     def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
         """Turn an action (action_size,) in [-1, 1] into a command, once per control step."""
         del world, key

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import tyro
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
     from policies.trainer import Trainer
+    from policies.vec_env import VecEnv
 
 DEFAULT_TASK = "swarm/hover"
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
@@ -94,7 +95,7 @@ def parse(entry: TaskEntry, words: list[str]) -> Settings[Any, Any]:
     """Parse a command line whose flags are the fields of this task's configs."""
     defaults = default_settings(entry)
     kind = Settings[type(defaults.config), type(defaults.ppo)]  # type: ignore[misc]
-    return tyro.cli(kind, args=words, default=defaults, prog="python -m embodied.train")
+    return cli.parse(kind, words, "train", defaults)
 
 
 def default_settings(entry: TaskEntry) -> Settings[Any, Any]:
@@ -190,7 +191,7 @@ class Session:
             with cli.Line(settings.task, settings.steps) as line:
                 self._line = line
                 trainer = train(
-                    self.env,
+                    cast("VecEnv", self.env),
                     settings.ppo,
                     total_steps=settings.steps,
                     seed=settings.seed,

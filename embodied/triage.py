@@ -78,7 +78,8 @@ def save_culprit(env: Env) -> Path:
     path = env.dump_folder / f"divergence-{stamp()}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     leaves = jax.tree_util.tree_leaves_with_path(env.stepper.culprit())
-    np.savez(path, **{path_name(where): np.asarray(leaf) for where, leaf in leaves})
+    arrays: dict[str, Any] = {path_name(where): np.asarray(leaf) for where, leaf in leaves}
+    np.savez(path, **arrays)
     return path
 
 

@@ -140,7 +140,7 @@ class VideoWriter:
             stream = imageio_ffmpeg.write_frames(
                 str(self._temporary),
                 (frame.shape[1], frame.shape[0]),
-                fps=self.fps,
+                fps=self.fps,  # pyright: ignore[reportArgumentType] - ffmpeg takes fractions too
                 codec="libx264",
                 pix_fmt_out="yuv420p",
                 macro_block_size=2,

@@ -17,7 +17,7 @@ from embodied.steppers import base
 from embodied.steppers.base import CHUNKS, Culprit, Result, lift, placed, put, result_of, take
 from embodied.steppers.totals import Totals, add_totals, cleared, no_totals
 from embodied.task import Task
-from embodied.world import World
+from embodied.world import Start, World
 
 
 @jax.tree_util.register_dataclass
@@ -101,18 +101,13 @@ class FusedStepper:
         physics, episode = placed((lift(culprit.physics), lift(culprit.episode)))
         self._state = dataclasses.replace(self.tree(), physics=physics, episode=episode)
 
-    def _afresh(self, keys: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
-        """Physics, episode and first observation of new episodes; `keys` (k, 2)."""
-
-        def one(key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
-            start, key = episodes.begin(self.task, key)
-            physics = self.engine.start(start)
-            return physics, *episodes.first(self.task, self.engine.world(physics), start.memory, key)
-
-        return jax.vmap(one)(keys)
+    def _first(self, start: Start[Any], key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
+        """Physics, episode and first observation of one new episode."""
+        physics = self.engine.start(start)
+        return physics, *episodes.first(self.task, self.engine.world(physics), start.memory, key)
 
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
-        physics, episode, observation = self._afresh(keys)
+        physics, episode, observation = jax.vmap(lambda key: self._first(*episodes.begin(self.task, key)))(keys)
         nobody = Culprit(
             found=jnp.zeros((), bool),
             physics=take(physics, 0),
@@ -170,11 +165,14 @@ class FusedStepper:
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
         """Restart the finished environments, `chunk` at a time until none is left."""
 
+        def again(key: Array, memory: Any) -> tuple[Any, Episode[Any], dict[str, Array]]:
+            return self._first(*episodes.begin_again(self.task, key, memory))
+
         def restart_chunk(carry: Any) -> Any:
             physics, episode, observation, remaining = carry
             ids = jnp.nonzero(remaining, size=self.chunk, fill_value=self.num_envs)[0]
-            keys = jnp.take(episode.key, ids, axis=0, mode="clip")
-            fresh_physics, fresh_episode, fresh_observation = self._afresh(keys)
+            ended = jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (episode.key, episode.memory))
+            fresh_physics, fresh_episode, fresh_observation = jax.vmap(again)(*ended)
             return (
                 put(physics, ids, fresh_physics),
                 put(episode, ids, fresh_episode),

@@ -19,7 +19,7 @@ from embodied.steppers import base
 from embodied.steppers.base import CHUNKS, Culprit, Result, lift, placed, put, result_of, take
 from embodied.steppers.totals import Totals, add_totals, cleared, no_totals
 from embodied.task import Task
-from embodied.world import Control, World
+from embodied.world import Control, Start, World
 
 
 @jax.tree_util.register_dataclass
@@ -46,6 +46,7 @@ class HostStepper:
         self._actuate = jax.jit(jax.vmap(functools.partial(episodes.actuate, task)))
         self._after = jax.jit(self._after_all)
         self._begin = jax.jit(jax.vmap(functools.partial(episodes.begin, task)))
+        self._begin_again = jax.jit(self._begin_rows_again)
         self._clear = jax.jit(cleared, keep_unused=True)
         self._first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
         self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows))
@@ -53,7 +54,8 @@ class HostStepper:
     def reset(self, seed: int) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
         everyone = np.arange(self.num_envs)
-        episode, observation = self._begin_episodes(everyone, placed(base.environment_keys(seed, self.num_envs)))
+        keys = placed(base.environment_keys(seed, self.num_envs))
+        episode, observation = self._first_episodes(everyone, *self._begin(keys))
         self._state = HostState(episode, placed(no_totals(episode)))
         self._world = self.engine.world()
         self._culprit = None
@@ -121,6 +123,7 @@ class HostStepper:
     def load_culprit(self, culprit: Culprit) -> None:
         """Become that environment; see `Stepper.load_culprit`."""
         self.engine.load_state(lift(culprit.physics))
+        assert self._state is not None
         self._state = dataclasses.replace(self._state, episode=placed(lift(culprit.episode)))
         self._world = self.engine.world()
 
@@ -156,18 +159,21 @@ class HostStepper:
 
     def _restart(self, episode: Episode[Any], observation: dict[str, Array], done: np.ndarray) -> tuple[Any, Any]:
         """Restart the environments `done`, `chunk` at a time: one compiled shape serves any number."""
-        keys = np.asarray(episode.key)
         for first in range(0, len(done), self.chunk):
             ids = done[first : first + self.chunk]
             padded = np.full(self.chunk, self.num_envs)
             padded[: len(ids)] = ids
-            rows = self._begin_episodes(ids, keys[np.minimum(padded, self.num_envs - 1)])
+            rows = self._first_episodes(ids, *self._begin_again(episode.key, episode.memory, padded))
             episode, observation = self._put(episode, observation, padded, rows)
         return episode, observation
 
-    def _begin_episodes(self, ids: np.ndarray, keys: Any) -> tuple[Episode[Any], dict[str, Array]]:
-        """Start episodes in the environments `ids`; `keys` may have more rows, whose results mean nothing."""
-        start, keys = self._begin(keys)
+    def _begin_rows_again(self, keys: Array, memory: Any, ids: Array) -> tuple[Start[Any], Array]:
+        """Starts and keys of the episodes that follow in the environments `ids`; rows past the end mean nothing."""
+        ended = jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (keys, memory))
+        return jax.vmap(functools.partial(episodes.begin_again, self.task))(*ended)
+
+    def _first_episodes(self, ids: np.ndarray, start: Start[Any], keys: Array) -> tuple[Episode[Any], dict[str, Array]]:
+        """Begin episodes in the environments `ids`; start and keys may have more rows, which mean nothing."""
         self.engine.reset(ids, jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], start))
         return self._first(self.engine.world(np.resize(ids, len(keys))), start.memory, keys)
 

@@ -237,7 +237,7 @@ class Joystick(Task[Memory]):
         """Joint targets (12,) in rad around those that hold the home pose against gravity."""
         del world, key
         memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
-        return self.layout.stance + self.config.action_scale * action, memory
+        return jnp.asarray(self.layout.stance) + self.config.action_scale * action, memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets, and the push while one lasts."""

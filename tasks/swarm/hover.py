@@ -199,7 +199,7 @@ class Hover(Task[Memory]):
         """
         quat = world["orientation"]
         clean = {
-            "position": quat_rotate_inverse(quat, self.target - world["position"]),
+            "position": quat_rotate_inverse(quat, jnp.asarray(self.target) - world["position"]),
             "up": quat_rotate_inverse(quat, jnp.array([0.0, 0.0, 1.0])),
             "velocity": quat_rotate_inverse(quat, world["linvel_w"]),
             "gyro": world["gyro"],

@@ -46,7 +46,7 @@ class Crowd(Ball):
 
     def reset(self, key: jax.Array) -> Start[Memory]:
         zero = jnp.zeros((), jnp.int32)
-        memory = Memory(life=zero + 1000, age=zero, spin=jax.random.uniform(key))
+        memory = Memory(life=zero + 1000, age=zero, spin=jax.random.uniform(key), level=zero)
         return Start(jnp.asarray(self.model.qpos0, jnp.float32), jnp.zeros(self.model.nv), memory)
 
 

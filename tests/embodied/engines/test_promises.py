@@ -31,9 +31,15 @@ BIT_EXACT = ["rigid", "mujoco", "mjx-jax"]  # Warp promises statistics only
 pytestmark = pytest.mark.timeout(280)
 
 COMPILED: list[str] = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, _, **__: COMPILED.append(event) if event.endswith("backend_compile_duration") else None
-)
+
+
+def count_compilations(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    """Note every program that XLA compiles."""
+    if event.endswith("backend_compile_duration"):
+        COMPILED.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(count_compilations)
 
 
 @pytest.fixture(params=ALL)
@@ -260,6 +266,16 @@ def test_final_observations_are_what_an_environment_without_restarts_sees(
         torch.testing.assert_close(final.reward[alive], expected.reward[alive], atol=1e-5, rtol=1e-5)
         alive &= ~final.done
     assert not alive.any()
+
+
+def test_an_episode_s_start_knows_how_the_one_before_ended(ball: Env) -> None:
+    ball.reset(seed=5)
+    np.testing.assert_array_equal(ball.stepper.episode().memory.level, 0)
+    ended = torch.zeros(N)
+    for _ in range(30):
+        ended += ball.step(torch.zeros(N, ball.action_size)).done
+    assert ended.max() >= 2
+    np.testing.assert_array_equal(ball.stepper.episode().memory.level, ended.numpy())
 
 
 def test_returns_lengths_and_statistics_add_up(ball: Env) -> None:

@@ -110,6 +110,8 @@ class Memory:
     """() int32 steps so far."""
     spin: Array
     """() a number drawn at every step."""
+    level: Array
+    """() int32 episodes of this environment before this one."""
 
 
 class Toy(Task[Memory]):
@@ -119,8 +121,11 @@ class Toy(Task[Memory]):
     config: ToyConfig
     instruction = ("Move.",)
     timing = Timing(physics_dt=0.002, substeps=4, episode_seconds=0.008 * 12)
-    reward_weights: Mapping[str, float] = {"alive": 1.0, "height": 0.5}
     xml = ""
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        return {"alive": 1.0, "height": 0.5}
 
     def build_spec(self) -> mujoco.MjSpec:
         return mujoco.MjSpec.from_string(self.xml)
@@ -133,7 +138,7 @@ class Toy(Task[Memory]):
         qpos = jnp.asarray(self.model.qpos0, jnp.float32) + self.spread * place
         qpos = qpos.at[3:7].divide(jnp.linalg.norm(qpos[3:7]))
         zero = jnp.zeros((), jnp.int32)
-        memory = Memory(life=(10 + 7 * life[0]).astype(jnp.int32), age=zero, spin=jnp.zeros(()))
+        memory = Memory(life=(10 + 7 * life[0]).astype(jnp.int32), age=zero, spin=jnp.zeros(()), level=zero)
         low, high = self.config.mass_low, self.config.mass_high
         scale = low + (high - low) * (0.5 + 0.5 * factor[0])
         model = {
@@ -141,6 +146,10 @@ class Toy(Task[Memory]):
             "body_inertia": jnp.asarray(self.model.body_inertia, jnp.float32) * scale,
         }
         return Start(qpos, motion, memory, model if high > low else {})
+
+    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+        start = self.reset(key)
+        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, level=memory.level + 1))
 
     @property
     def spread(self) -> Array:
@@ -190,6 +199,10 @@ class Lander(Toy):
 
     action_size = 2
     xml = LANDER
+
+    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+        start = self.reset(key)
+        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, level=memory.level + 1))
 
     @property
     def spread(self) -> Array:

@@ -25,7 +25,7 @@ def fly(engine: str, **options: str) -> list[dict[str, np.ndarray]]:
     )
     env.reset()
     generator = torch.Generator().manual_seed(0)
-    readings, flying = [], np.ones(N, bool)
+    readings, flying, action = [], np.ones(N, bool), torch.zeros(N, 4)
     for step in range(STEPS):
         if step % 5 == 0:
             action = 0.1 * torch.randn(N, 4, generator=generator) + 0.05
