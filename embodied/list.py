@@ -60,7 +60,6 @@ def describe(name: str) -> dict[str, Any]:
 
     env = make(name)
     task = env.task
-    randomised = {term.name: term.description for term in getattr(task, "terms", ())}
     return outline(name) | {
         "description": " ".join((type(task).__doc__ or "").split()),
         "instruction": list(task.instruction),
@@ -70,7 +69,7 @@ def describe(name: str) -> dict[str, Any]:
             for group, terms in env.observation_terms.items()
         },
         "reward_weights": dict(task.reward_weights),
-        "randomised": randomised,
+        "variations": dict(task.variations),
         "physics_dt": task.timing.physics_dt,
         "control_dt": task.timing.control_dt,
         "episode_seconds": task.timing.episode_seconds,
@@ -116,8 +115,8 @@ def print_description(row: dict[str, Any]) -> None:
         sizes = {name: " x ".join(map(str, shape)) or "1" for name, shape in terms.items()}
         output.print(cli.table(f"observation group {group!r}", sizes))
     output.print(cli.table("reward weights per step", {k: f"{v:g}" for k, v in row["reward_weights"].items()}))
-    if row["randomised"]:
-        output.print(cli.table("drawn anew for every episode", row["randomised"]))
+    if row["variations"]:
+        output.print(cli.table("drawn anew for every episode", row["variations"]))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,12 @@ def direction(uniform: Array) -> Array:
     return jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle), height])
 
 
+def between(limits: tuple[float, float], uniform: Array) -> Array:
+    """`uniform`, of any shape, stretched from [0, 1) to between two limits."""
+    low, high = limits
+    return low + (high - low) * uniform
+
+
 def ball(uniform: Array) -> Array:
     """A point (3,), uniform in the unit ball, from `uniform` (3,)."""
     return jnp.cbrt(uniform[2]) * direction(uniform[:2])

@@ -74,6 +74,11 @@ class Task(abc.ABC, Generic[M]):
         self.config = self.config_type() if config is None else config
 
     @property
+    def variations(self) -> Mapping[str, str]:
+        """What every episode draws anew, with range and unit: name -> description, for `embodied.list`."""
+        return {}
+
+    @property
     def reward_weights(self) -> Mapping[str, float]:
         """Reward term -> weight. Its names are exactly those that `rewards` returns."""
         return dataclasses.asdict(self.config.weights)

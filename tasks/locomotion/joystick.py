@@ -1,4 +1,4 @@
-"""`locomotion/*-joystick-flat`: a quadruped follows a velocity command, as from a joystick."""
+"""`locomotion/*-joystick-*`: a quadruped follows a velocity command, as from a joystick, on flat or rough ground."""
 
 from __future__ import annotations
 
@@ -13,111 +13,26 @@ import numpy as np
 from jax import Array
 
 from embodied import randomize
+from embodied.errors import UnknownNameError
 from embodied.rewards import gaussian_kernel, limit_violation, squared_norm
-from embodied.rotations import quat_from_yaw, quat_rotate_inverse
-from embodied.scenes import compose
+from embodied.rotations import quat_from_yaw, quat_rotate, quat_rotate_inverse
+from embodied.sampling import between
 from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
-from tasks.locomotion.commands import (
-    CommandConfig,
-    Push,
-    PushConfig,
-    advance_push,
-    draw_command,
-    draw_push,
-    renew_command,
-)
+from tasks.locomotion.commands import Push, advance_push, draw_command, draw_push, renew_command
+from tasks.locomotion.ground import Flat, Rough
+from tasks.locomotion.joystick_config import JoystickConfig
 from tasks.locomotion.robots import GO1, Quadruped
 
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
+MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 
-
-@dataclasses.dataclass(frozen=True)
-class Weights:
-    """Weights of the reward terms per second (MuJoCo Playground's Go1 terms, weighted for short training)."""
-
-    tracking_linvel: float = 2.0
-    """Closeness of the planar velocity to the command, in [0, 1]."""
-    tracking_yaw: float = 1.0
-    """Closeness of the turning rate to the command, in [0, 1]."""
-    alive: float = 0.5
-    """Every step on its feet, so that falling early never pays."""
-    linvel_z: float = -1.0
-    """Squared vertical speed, m^2/s^2."""
-    angvel_xy: float = -0.02
-    """Squared rolling and pitching rate, rad^2/s^2."""
-    orientation: float = -5.0
-    """Squared horizontal part of the trunk's z axis."""
-    pose: float = 0.3
-    """Closeness of the joints to the home pose, in [0, 1]."""
-    joint_limits: float = -1.0
-    """rad beyond 95 % of the joints' ranges."""
-    fall: float = -250.0
-    """Once, when the robot falls: per second, so one control step of it."""
-    stand_still: float = -0.5
-    """Distance of the joints from home without a command, rad."""
-    torques: float = -2e-4
-    """Norm plus sum of the torques, N m."""
-    energy: float = -5e-4
-    """Mechanical power of the motors, W."""
-    action_rate: float = -0.01
-    """Squared change of the action."""
-    foot_clearance: float = -0.5
-    """Distance of moving feet from 10 cm height, m times root of m/s."""
-    foot_slip: float = -0.1
-    """Squared speed of feet on the floor, m^2/s^2."""
-    air_time: float = 0.5
-    """Airtime above 0.1 s of feet that just landed, s per control step's second."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Noise:
-    """Half-widths of the uniform observation noise (MuJoCo Playground's Go1)."""
-
-    joint_pos: float = 0.03
-    """rad."""
-    joint_vel: float = 1.5
-    """rad/s."""
-    gyro: float = 0.2
-    """rad/s."""
-    gravity: float = 0.05
-    """of a unit vector."""
-    linvel: float = 0.1
-    """m/s."""
-
-
-@dataclasses.dataclass(frozen=True)
-class JoystickConfig:
-    """Options of the joystick tasks."""
-
-    action_scale: float = 0.5
-    """rad that an action of 1 moves a joint's target from its home pose."""
-    command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
-    """Velocity commands."""
-    push: PushConfig = dataclasses.field(default_factory=PushConfig)
-    """Pushes."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
-    noise_level: float = 1.0
-    """Factor on all observation noise; 0 switches it off."""
-    encoder_bias: float = 0.02
-    """rad, half-width of each joint encoder's constant error in an episode."""
-    randomize: bool = True
-    """Whether every episode draws its own masses, friction and motors."""
-    tracking_sigma: float = 0.25
-    """m^2/s^2 and rad^2/s^2, width of the tracking rewards."""
-    weights: Weights = dataclasses.field(default_factory=Weights)
-    """Weights of the reward terms."""
-
-    def __post_init__(self) -> None:
-        """Check ranges."""
-        if self.noise_level < 0 or self.action_scale <= 0 or self.tracking_sigma <= 0:
-            raise ValueError(
-                f"noise_level={self.noise_level} must not be negative; action_scale={self.action_scale} and "
-                f"tracking_sigma={self.tracking_sigma} must be positive"
-            )
+SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
+"""(21, 2) m, forward and sideways: where the critic is told the height of rough ground."""
+OTHER_VARIATIONS = ("latency", "encoder_bias", "push", "observation_noise")
+"""What differs between episodes besides the model's own fields."""
 
 
 @jax.tree_util.register_dataclass
@@ -131,6 +46,10 @@ class Memory:
     """What disturbs it."""
     encoder_bias: Array
     """(12,) rad."""
+    latency: Array
+    """() s that targets take to reach the motors."""
+    level: Array
+    """() int32 how hard the ground was where the episode began; 0 is easy."""
     action: Array
     """(12,) the last action."""
     action_change: Array
@@ -146,17 +65,20 @@ class Memory:
 
 
 class Joystick(Task[Memory]):
-    """A quadruped on a flat floor follows forward, sideways and turning speed commands.
+    """A quadruped follows forward, sideways and turning speed commands.
 
-    Task: track the command, which changes every 5 s on average. Randomised at every reset: floor friction, masses,
-    trunk payload and centre of mass, joint friction and armature, motor strength, encoder bias; pushed every 5 to 10
-    seconds. Success: an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the
-    command. Failure: the trunk leans more than 70 degrees or drops to a third of its height.
+    Task: track the command, which changes every 5 s on average. Randomised at every reset: see `variations`. Success:
+    an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the command. Failure: the
+    trunk leans more than 70 degrees or drops to a third of its height above the ground.
+
+    On rough ground a robot that lived through its episode and tracked well begins the next one on harder ground, one
+    that fell on easier; from the hardest level it goes on at any.
 
     Action: offset of the twelve joints' targets from the home pose.
     """
 
     robot: ClassVar[Quadruped] = GO1
+    ground: ClassVar[Flat | Rough] = Flat()
     config_type = JoystickConfig
     config: JoystickConfig
     instruction = (
@@ -174,7 +96,13 @@ class Joystick(Task[Memory]):
         self.mass = float(self.model.body_subtreemass[self.layout.trunk])
         middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
         self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
-        self.terms = self._randomisation() if self.config.randomize else ()
+        terms = self._field_terms()
+        known = (*(term.name for term in terms), *OTHER_VARIATIONS)
+        left_out = set(known if "all" in self.config.without else self.config.without)
+        for name in sorted(left_out - set(known)):
+            raise UnknownNameError("variation", name, (*known, "all"))
+        self.field_terms = tuple(term for term in terms if term.name not in left_out)
+        self._varied = frozenset(known) - left_out
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
@@ -182,12 +110,12 @@ class Joystick(Task[Memory]):
         return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The robot on a floor.
+        """The robot on its ground.
 
         Solver: with 4 iterations a shaken Go1's trunk stays within 4 mm of the converged solution after half a
         second (2 iterations: 14 mm) at the same speed; implicitfast with so few iterations can fall through the floor.
         """
-        spec = compose("scenes/floor.xml", self.robot.asset)
+        spec = self.ground.compose(self.robot.asset)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
         spec.option.iterations = 4
@@ -195,21 +123,40 @@ class Joystick(Task[Memory]):
         return spec
 
     def reset(self, key: Array) -> Start[Memory]:
-        """Near the home pose, at a random heading, moving a little."""
-        layout = self.layout
+        """Near the home pose, at a random heading, moving a little; on rough ground at any level."""
+        draw, level = jax.random.split(key)
+        return self._start(draw, jax.random.randint(level, (), 0, self.ground.levels))
+
+    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+        """As `reset`, but on harder ground after a good episode and on easier ground after a fall."""
+        draw, level = jax.random.split(key)
+        lived = memory.steps >= self.timing.max_steps
+        rise = jnp.where(lived, (memory.mean_error < MASTERED).astype(jnp.int32), -1)
+        anywhere = jax.random.randint(level, (), 0, self.ground.levels)
+        following = jnp.maximum(memory.level + rise, 0)
+        return self._start(draw, jnp.where(following < self.ground.levels, following, anywhere))
+
+    def _start(self, key: Array, level: Array) -> Start[Memory]:
+        layout, vary = self.layout, self.config.vary
         draw, fields = jax.random.split(key)
-        pose, speed, bias, heading, command, push = jnp.split(jax.random.uniform(draw, (41,)), [12, 18, 30, 31, 37])
-        quat = quat_from_yaw(2 * jnp.pi * heading[0])
+        sizes = np.cumsum([12, 6, 12, 1, 6, 4, 4])
+        pose, speed, bias, heading, command, push, place, latency = jnp.split(
+            jax.random.uniform(draw, (sizes[-1] + 1,)), sizes
+        )
+        xy = self.ground.place(place, level)
+        height = self.ground.clear_height(xy) + self.robot.height + 0.02
+        base = jnp.concatenate([xy, height[None], quat_from_yaw(2 * jnp.pi * heading[0])])
         joints = layout.home * (0.8 + 0.4 * pose)
-        base = jnp.concatenate([jnp.array([0.0, 0.0, self.robot.height + 0.02]), quat])
         qpos = (
             jnp.zeros(self.model.nq).at[layout.root_qpos : layout.root_qpos + 7].set(base).at[layout.qpos].set(joints)
         )
         qvel = jnp.zeros(self.model.nv).at[layout.root_qvel : layout.root_qvel + 6].set(speed - 0.5)
         memory = Memory(
             command=draw_command(self.config.command, command),
-            push=draw_push(self.config.push, self.mass, push),
-            encoder_bias=self.config.encoder_bias * (2 * bias - 1),
+            push=draw_push(self.config.push, self.mass * ("push" in self._varied), push),
+            encoder_bias=between(vary.encoder_bias, bias) * ("encoder_bias" in self._varied),
+            latency=between(vary.latency, latency[0]) * ("latency" in self._varied),
+            level=level,
             action=jnp.zeros(12),
             action_change=jnp.zeros(12),
             air_time=jnp.zeros(4),
@@ -217,27 +164,47 @@ class Joystick(Task[Memory]):
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
         )
-        return Start(qpos, qvel, memory, randomize.draw(self.model, self.terms, fields))
+        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
-    def _randomisation(self) -> tuple[randomize.Term, ...]:
-        """What differs between episodes (ranges of MuJoCo Playground's Go1)."""
-        model, layout = self.model, self.layout
-        floor, moving = [model.geom("floor").id], list(range(1, model.nbody))
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
+        vary, push = self.config.vary, self.config.push
+        drawn = {term.name: term.description for term in self._field_terms()} | {
+            "latency": f"targets reach the motors U{vary.latency} s late",
+            "encoder_bias": f"every joint angle is read with an error of U{vary.encoder_bias} rad",
+            "push": f"pushed by up to {push.speed} m/s every {push.interval[0]:g} to {push.interval[1]:g} s",
+            "observation_noise": "uniform noise on every reading, see config.noise",
+        }
+        return {name: what for name, what in drawn.items() if name in self._varied}
+
+    def _field_terms(self) -> tuple[randomize.Term, ...]:
+        """What an episode draws of the model itself."""
+        model, layout, vary = self.model, self.layout, self.config.vary
+        ground = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == 0]
+        standard = float(model.geom("floor").friction[0])
+        moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)
+        friction = (vary.floor_friction[0] / standard, vary.floor_friction[1] / standard)
         return (
-            randomize.scale("floor_friction", "geom_friction", 0.4 / 0.6, 1.0 / 0.6, floor),
-            randomize.scale_bodies("link_mass", 0.9, 1.1, moving),
-            randomize.offset("payload", "body_mass", -1.0, 1.0, [layout.trunk]),
-            randomize.offset("centre_of_mass", "body_ipos", -0.05, 0.05, [layout.trunk]),
-            randomize.scale("joint_friction", "dof_frictionloss", 0.9, 1.1, list(layout.qvel)),
-            randomize.scale("armature", "dof_armature", 1.0, 1.05, list(layout.qvel)),
-            randomize.scale_servos("motor_strength", 0.9, 1.1, list(layout.actuators)),
+            randomize.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
+            randomize.scale_bodies("link_mass", *vary.link_mass, moving),
+            randomize.offset("payload", "body_mass", *vary.payload, trunk),
+            randomize.offset("centre_of_mass", "body_ipos", *vary.centre_of_mass, trunk),
+            randomize.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
+            randomize.scale("armature", "dof_armature", *vary.armature, joints),
+            randomize.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
         )
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Joint targets (12,) in rad around those that hold the home pose against gravity."""
+        """Joint targets (12,) in rad around those that hold the home pose against gravity.
+
+        A target that arrives late leaves the motors the last one for part of the step; they get the mean of the two.
+        """
         del world, key
+        late = memory.latency / self.timing.control_dt
+        delayed = action + late * (memory.action - action)
         memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
-        return jnp.asarray(self.layout.stance) + self.config.action_scale * action, memory
+        return jnp.asarray(self.layout.stance) + self.config.action_scale * delayed, memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets, and the push while one lasts."""
@@ -259,7 +226,7 @@ class Joystick(Task[Memory]):
         return dataclasses.replace(
             memory,
             command=renew_command(self.config.command, memory.command, dt, commands),
-            push=advance_push(self.config.push, memory.push, self.mass, dt, pushes),
+            push=advance_push(self.config.push, memory.push, self.mass * ("push" in self._varied), dt, pushes),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (memory.air_time > 0), in_air, 0.0),
             steps=steps,
@@ -284,7 +251,7 @@ class Joystick(Task[Memory]):
         }
         drawn = jnp.split(2 * jax.random.uniform(key, (33,)) - 1, [3, 6, 9, 21])
         noisy = {
-            name: value + self.config.noise_level * getattr(noise, name) * z
+            name: value + getattr(noise, name) * z * ("observation_noise" in self._varied)
             for (name, value), z in zip(clean.items(), drawn, strict=True)
         }
         noisy["joint_pos"] = noisy["joint_pos"] + memory.encoder_bias
@@ -304,6 +271,8 @@ class Joystick(Task[Memory]):
             "push": jnp.where(memory.push.active, memory.push.force / self.mass, 0.0),
             "push_wait": jnp.stack([memory.push.wait, memory.push.active.astype(jnp.float32)]),
         }
+        if self.ground.levels > 1:
+            hidden["ground"] = self._scan(world)
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
@@ -315,7 +284,8 @@ class Joystick(Task[Memory]):
         torque = self._torques(world)
         foot_vel = self._feet(world, "linvel_w")
         foot_speed2 = jnp.sum(foot_vel[:, :2] ** 2, axis=1)
-        clearance = self._feet(world, "pos")[:, 2] - self.robot.foot_radius - 0.1
+        feet = self._feet(world, "pos")
+        clearance = feet[:, 2] - self.ground.height(feet[:, :2]) - self.robot.foot_radius - 0.1
         moving = jnp.linalg.norm(command) > 0.05
         touching = self._touch(world) > IN_CONTACT
         return {
@@ -353,7 +323,17 @@ class Joystick(Task[Memory]):
         return jnp.linalg.norm(memory.command[:2] - world["linvel"][:2])
 
     def _fallen(self, world: World) -> Array:
-        return (world["upvector"][2] < FALLEN) | (world["position"][2] < self.robot.height / 3)
+        above = world["position"][2] - self.ground.height(world["position"][:2])
+        return (world["upvector"][2] < FALLEN) | (above < self.robot.height / 3)
+
+    def _scan(self, world: World) -> Array:
+        """(21,) m, height of the trunk over the ground on a grid around it that turns with its heading."""
+        x_axis = quat_rotate(world["orientation"], jnp.array([1.0, 0.0, 0.0]))[:2]
+        forward = x_axis / jnp.maximum(jnp.linalg.norm(x_axis), 1e-6)
+        sideways = jnp.stack([-forward[1], forward[0]])
+        grid = jnp.asarray(SCAN)
+        points = world["position"][:2] + grid[:, :1] * forward + grid[:, 1:] * sideways
+        return world["position"][2] - self.ground.height(points)
 
     def _up_b(self, world: World) -> Array:
         """(3,) the world's z axis in the body frame."""
@@ -370,3 +350,13 @@ class Joystick(Task[Memory]):
     def _torques(self, world: World) -> Array:
         """(12,) N m."""
         return jnp.concatenate([world[f"{joint}_torque"] for joint in self.robot.joint_names])
+
+
+class RoughJoystick(Joystick):
+    """The joystick task on slopes, bumps, stairs and blocks."""
+
+    ground = Rough()
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Also the level of the ground the episode began on."""
+        return {**super().metrics(world, memory), "level": memory.level.astype(jnp.float32)}
