@@ -84,3 +84,14 @@ GO1 = Quadruped(
     height=0.278,
 )
 """Unitree Go1; constants and their origin in its MJCF."""
+
+GO2 = Quadruped(
+    name="go2",
+    asset="robots/go2/go2.xml",
+    trunk="trunk",
+    legs=("FR", "FL", "RR", "RL"),
+    joints=("hip", "thigh", "calf"),
+    foot_radius=0.022,
+    height=0.2868,
+)
+"""Unitree Go2; constants and their origin in its MJCF."""

@@ -11,6 +11,8 @@ import pytest
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 ROBOTS = sorted(path.relative_to(ASSETS).as_posix() for path in ASSETS.glob("robots/**/*.xml"))
 GO1, CRAZYFLIE = "robots/go1/go1.xml", "robots/crazyflie/crazyflie.xml"
+GO2, G1 = "robots/go2/go2.xml", "robots/g1/g1.xml"
+OURS = (GO1, GO2, G1, CRAZYFLIE)
 LEGS = ("FR", "FL", "RR", "RL")
 PRIMITIVES = {  # without the plane: a robot brings no floor
     mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -69,7 +71,7 @@ def test_robot_is_accepted_by_mjx(robot):
     mjx.put_model(on_floor(robot, discard_visual=True), impl="jax")
 
 
-@pytest.mark.parametrize("robot", [GO1, CRAZYFLIE])
+@pytest.mark.parametrize("robot", OURS)
 def test_visual_shapes_do_not_touch_the_physics(robot):
     full, bare = on_floor(robot), on_floor(robot, discard_visual=True)
     assert bare.ngeom < full.ngeom / 4
@@ -83,7 +85,7 @@ def test_visual_shapes_do_not_touch_the_physics(robot):
     np.testing.assert_array_equal(data[0].sensordata, data[1].sensordata)
 
 
-@pytest.mark.parametrize("robot", [GO1, CRAZYFLIE])
+@pytest.mark.parametrize("robot", OURS)
 def test_collision_geoms_meet_the_floor_and_nothing_else(robot):
     model = on_floor(robot)
     floor = model.geom("floor").id
@@ -96,7 +98,7 @@ def test_collision_geoms_meet_the_floor_and_nothing_else(robot):
             assert bool(pair) == (collision and floor in (first, second))
 
 
-@pytest.mark.parametrize("robot", [GO1, CRAZYFLIE])
+@pytest.mark.parametrize("robot", OURS)
 def test_free_joint_stays_at_the_top_when_attached(robot):
     model = on_floor(robot)
     assert model.joint("root").type == mujoco.mjtJoint.mjJNT_FREE
@@ -104,7 +106,7 @@ def test_free_joint_stays_at_the_top_when_attached(robot):
     assert model.body_parentid[model.jnt_bodyid[0]] == 0
 
 
-@pytest.mark.parametrize("robot", [GO1, CRAZYFLIE])
+@pytest.mark.parametrize("robot", OURS)
 def test_floor_friction_decides(robot):
     model = on_floor(robot)
     model.geom("floor").friction[0] = 0.37
