@@ -6,6 +6,9 @@ task's compiled functions before and after it. Both promise the same:
 
 - the model's named sensors mean the same: position and velocity sensors are current, force and acceleration
   sensors describe the last physics step;
+- a user sensor holds the MjData field of its name (`<user name="cfrc_ext" dim="84"/>`), flattened, as the last physics
+  step left it: from the step's last evaluation of the dynamics, so Runge-Kutta's last stage, like MjData after
+  `mj_step`; before the first step it describes the start. What a step leaves to `mj_rnePostConstraint` is included;
 - an episode's own model fields (`Start.model`) act from its reset on, constants derived from them included;
 - one environment's divergence never reaches another;
 - more contacts than the engine has room for are reported by `overflow`, never swallowed.
@@ -20,9 +23,12 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.errors import EngineError
 from embodied.world import Control, Start, World
 
 P = TypeVar("P")
+
+POST_CONSTRAINT = frozenset({"cacc", "cfrc_int", "cfrc_ext"})  # MjData fields that only mj_rnePostConstraint computes
 
 
 class FusedEngine(Protocol[P]):
@@ -91,3 +97,27 @@ def substeps_model(model: mujoco.MjModel, physics_dt: float) -> mujoco.MjModel:
     copy = model.__copy__()
     copy.opt.timestep = physics_dt
     return copy
+
+
+def data_fields(model: mujoco.MjModel) -> dict[str, slice]:
+    """MjData field -> its place in the sensor array, for the model's user sensors.
+
+    Raises:
+        EngineError: a user sensor names no such field, or its `dim` is not the field's size.
+    """
+    data = mujoco.MjData(model)
+    fields: dict[str, slice] = {}
+    for i in np.flatnonzero(model.sensor_type == mujoco.mjtSensor.mjSENS_USER):
+        name, start, size = model.sensor(i).name, int(model.sensor_adr[i]), int(model.sensor_dim[i])
+        field = getattr(data, name, None) if name else None
+        if not isinstance(field, np.ndarray) or field.size != size:
+            expected = f"{field.size} of it" if isinstance(field, np.ndarray) else "the name of an MjData array"
+            raise EngineError(f"user sensor {name!r} reads {size} numbers; expected {expected}")
+        fields[name] = slice(start, start + size)
+    return fields
+
+
+def of_last_step(model: mujoco.MjModel) -> np.ndarray:
+    """(nsensordata,) bool, which readings describe the last physics step; the others are current."""
+    late = (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC) | (model.sensor_type == mujoco.mjtSensor.mjSENS_USER)
+    return np.repeat(late, model.sensor_dim)

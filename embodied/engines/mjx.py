@@ -20,7 +20,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.engines.base import substeps_model
+from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, substeps_model
 from embodied.errors import EngineError
 from embodied.randomize import DerivedConstants
 from embodied.task import Task
@@ -80,6 +80,7 @@ class MjxEngine:
         self._mjx = mjx
         self.impl = pick_impl(impl)
         self.model = substeps_model(task.model, task.timing.physics_dt)
+        self._data_fields = data_fields(self.model)
         options: dict[str, Any] = {}
         if self.impl is Impl.WARP:
             from mujoco.mjx.warp import types as warp_types
@@ -91,15 +92,17 @@ class MjxEngine:
         else:
             options_data = {}
         try:
-            self._device_model = mjx.put_model(self.model, impl=self.impl.value, **options)
-            self._template = mjx.make_data(self.model, impl=self.impl.value, **options_data)
+            known = known_to_mjx(self.model)
+            self._device_model = mjx.put_model(known, impl=self.impl.value, **options)
+            self._template = mjx.make_data(known, impl=self.impl.value, **options_data)
         except NotImplementedError as error:
             raise EngineError(f"engine mjx ({self.impl}) does not support this model: {error}") from None
+        if self.impl is Impl.WARP and POST_CONSTRAINT & set(self._data_fields):
+            self._device_model = self._device_model.tree_replace({"opt._impl.run_rne_postconstraint": True})
         self._limits = options_data
         self._layout = SensorLayout.from_model(self.model)
         self._derive = DerivedConstants.from_model(self.model)
-        needs = np.repeat(self.model.sensor_needstage, self.model.sensor_dim)
-        self._of_last_step = needs == int(mujoco.mjtStage.mjSTAGE_ACC)
+        self._of_last_step = of_last_step(self.model)
 
     def start(self, start: Start[Any]) -> MjxState:
         """The state at an episode's start; see `FusedEngine.start`."""
@@ -107,9 +110,10 @@ class MjxEngine:
         data = self._template.replace(qpos=start.qpos, qvel=start.qvel)
         model = self._episode_model(fields)
         data = self._with_force_sensors(model, self._mjx.forward(model, data), data)
+        data = self._with_data_fields(model, data)
         return MjxState(
             time=jnp.zeros(()),
-            qpos=data.qpos,
+            qpos=start.qpos,  # not the data's: the JAX implementation normalises quaternions there, MuJoCo does not
             qvel=data.qvel,
             act=data.act,
             warmstart=data.qacc_warmstart,
@@ -129,6 +133,7 @@ class MjxEngine:
         carry = (self._controlled(physics, control), physics.overflow)
         # A loop of the captured step, not an unrolled program: compile time stays that of one step.
         data, overflow = substep(0, carry) if substeps == 1 else jax.lax.fori_loop(0, substeps, substep, carry)
+        data = self._with_data_fields(model, data)
         current = self._mjx.forward(model, data)
         return MjxState(
             time=data.time,
@@ -154,6 +159,19 @@ class MjxEngine:
             return data
         sensed = self._mjx.sensor_acc(model, data.replace(qpos=before.qpos, qvel=before.qvel))
         return data.replace(sensordata=sensed.sensordata)
+
+    def _with_data_fields(self, model: Any, data: Any) -> Any:
+        """`data` with the user sensors filled in: each holds the field of its name."""
+        if not self._data_fields:
+            return data
+        source = data
+        if self.impl is Impl.JAX and POST_CONSTRAINT & set(self._data_fields):
+            source = self._mjx.rne_postconstraint(model, data)
+        sensordata = data.sensordata
+        for name, part in self._data_fields.items():
+            field = getattr(source, name) if hasattr(source, name) else getattr(source._impl, name)
+            sensordata = sensordata.at[part].set(field.ravel())
+        return data.replace(sensordata=sensordata)
 
     def world(self, physics: MjxState) -> World:
         """What the task may know; see `FusedEngine.world`."""
@@ -192,6 +210,21 @@ class MjxEngine:
         # The candidates of the broad phase live in a buffer of the same size.
         too_many_contacts = jnp.maximum(jnp.max(inner.nacon), jnp.max(inner.ncollision)) > self._limits["naconmax"]
         return too_many_contacts | (jnp.max(inner.nefc) > self._limits["njmax"])
+
+
+def known_to_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
+    """A copy of `model` without what MJX refuses though it need not stop us.
+
+    PGS becomes Newton: both minimise the same cost, and Newton gets further. User sensors become clocks of the
+    acceleration stage, which MJX leaves alone; the engine fills their places.
+    """
+    copy = model.__copy__()
+    if copy.opt.solver == mujoco.mjtSolver.mjSOL_PGS:
+        copy.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    users = copy.sensor_type == mujoco.mjtSensor.mjSENS_USER
+    copy.sensor_type[users] = mujoco.mjtSensor.mjSENS_CLOCK
+    copy.sensor_needstage[users] = mujoco.mjtStage.mjSTAGE_ACC
+    return copy
 
 
 def pick_impl(impl: Impl) -> Impl:

@@ -1,0 +1,217 @@
+"""User sensors hold the MjData field of their name, as the last physics step left it, whatever the integrator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from embodied.engines import make_engine
+from embodied.engines.base import data_fields, of_last_step, substeps_model
+from embodied.env import Env
+from embodied.errors import EngineError
+from embodied.world import Control, Start, World
+from tests.conftest import build_env
+from tests.embodied.engines.toys import Toy, ToyConfig
+
+N = 8
+FIELDS = {"xpos": 6, "cvel": 12, "cfrc_ext": 12}
+PEBBLE = """
+<mujoco>
+  <worldbody>
+    <camera name="side" pos="0 -2 1"/>
+    <geom type="plane" size="0 0 1" contype="1" conaffinity="0"/>
+    <body name="pebble" pos="0 0 .12">
+      <freejoint/>
+      <geom size=".1" mass="1" contype="0" conaffinity="1" condim="3"/>
+      <site name="imu" pos=".02 .01 .03"/>
+    </body>
+  </worldbody>
+  <sensor>
+    <framepos name="position" objtype="xbody" objname="pebble"/>
+    <velocimeter name="velocity" site="imu"/>
+    <accelerometer name="accelerometer" site="imu"/>
+  </sensor>
+</mujoco>
+"""
+USERS = "".join(f'<user name="{name}" dim="{size}"/>' for name, size in FIELDS.items())
+
+pytestmark = pytest.mark.timeout(280)
+
+
+class Pebble(Toy):
+    """A ball that falls on a floor, pushed by the action; all episodes have the model's own mass."""
+
+    action_size = 3
+    xml = PEBBLE
+
+    def __init__(self) -> None:
+        super().__init__(ToyConfig(mass_low=1.0, mass_high=1.0))
+
+    @property
+    def spread(self) -> jax.Array:
+        return jnp.full(7, 0.02)
+
+    def actuate(self, world: World, memory: Any, command: jax.Array) -> tuple[Control, Any]:
+        del world
+        return Control(wrench=jnp.zeros((2, 6)).at[1, :3].set(5.0 * command)), memory
+
+
+class Probed(Pebble):
+    """The same with its MjData watched."""
+
+    xml = PEBBLE.replace("</sensor>", f"{USERS}</sensor>")
+
+
+class ProbedRungeKutta(Probed):
+    """The same under Runge-Kutta, which leaves its last stage behind."""
+
+    xml = Probed.xml.replace("<worldbody>", '<option integrator="RK4"/><worldbody>', 1)
+
+
+SUBSTEPS = 2
+
+
+def actions(steps: int) -> torch.Tensor:
+    """(steps, N, 3) in [-0.9, 0.9], none of which explodes."""
+    return 1.8 * torch.rand(steps, N, 3, generator=torch.Generator().manual_seed(0)) - 0.9
+
+
+def readings(task: Any, engine: str, starts: Start[Any], wrenches: np.ndarray) -> list[World]:
+    """The worlds of N environments at their start and after each wrench (steps, N, nbody, 6), two substeps each."""
+    name, _, impl = engine.partition("-")
+    if not impl:
+        host = make_engine(name, task, N)
+        host.reset(np.arange(N), jax.tree.map(np.asarray, starts))
+        worlds = [host.world()]
+        for wrench in wrenches:
+            host.step(Control(wrench=wrench), SUBSTEPS)
+            worlds.append(host.world())
+        return worlds
+    fused = make_engine(name, task, N, impl=impl)
+
+    def run(start: Start[Any], wrenches: jax.Array) -> World:
+        def step(physics: Any, wrench: jax.Array) -> tuple[Any, World]:
+            physics = fused.step(physics, Control(wrench=wrench), SUBSTEPS)
+            return physics, fused.world(physics)
+
+        begun = fused.start(start)
+        rows = jax.lax.scan(step, begun, wrenches)[1]
+        return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), fused.world(begun), rows)
+
+    worlds = jax.jit(jax.vmap(run, in_axes=(0, 1)))(starts, wrenches)
+    return [jax.tree.map(lambda leaf, i=i: leaf[:, i], worlds) for i in range(len(wrenches) + 1)]
+
+
+def reference(task: Any, starts: Start[Any], wrenches: np.ndarray) -> list[dict[str, np.ndarray]]:
+    """Field -> (N, size) after each wrench, by a loop over C MuJoCo."""
+    model = substeps_model(task.model, task.timing.physics_dt)
+    simulations = [mujoco.MjData(model) for _ in range(N)]
+    rows = []
+    for step in range(len(wrenches) + 1):
+        for i, data in enumerate(simulations):
+            if step:
+                data.xfrc_applied[:] = wrenches[step - 1, i]
+                mujoco.mj_step(model, data, nstep=SUBSTEPS)
+            else:
+                data.qpos[:], data.qvel[:] = starts.qpos[i], starts.qvel[i]
+                mujoco.mj_forward(model, data)
+            mujoco.mj_rnePostConstraint(model, data)
+        rows.append({name: np.stack([getattr(data, name).ravel() for data in simulations]) for name in FIELDS})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("engine", "task_type"),
+    [
+        ("mujoco", Probed),
+        ("mujoco", ProbedRungeKutta),
+        ("mjx-jax", Probed),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("mjx-jax", ProbedRungeKutta), ("mjx-warp", Probed), ("mjx-warp", ProbedRungeKutta))
+        ),
+    ],
+)
+def test_user_sensors_equal_a_loop_over_c_mujoco(engine: str, task_type: Any) -> None:
+    """Open loop, falling on the floor and rolling: exact on `mujoco`, to 0.1 % of the largest in single precision."""
+    task = task_type()
+    starts = jax.vmap(task.reset)(jax.random.split(jax.random.PRNGKey(3), N))
+    wrenches = np.zeros((6, N, 2, 6), np.float32)
+    wrenches[:, :, 1, :3] = 5 * actions(6).numpy()
+    expected = reference(task, starts, wrenches)
+    for step, world in enumerate(readings(task, engine, starts, wrenches)):
+        for name in FIELDS:
+            scale = max(1.0, float(np.abs(expected[step][name]).max()))
+            np.testing.assert_allclose(
+                np.asarray(world[name]),
+                expected[step][name],
+                rtol=0,
+                atol=scale * (1e-6 if engine == "mujoco" else 1e-3),
+                err_msg=f"{name}, step {step}",
+            )
+    upwards = max(row["cfrc_ext"][:, 11].max() for row in expected)
+    assert upwards > 10, "no pebble hit the floor: pushes reach 4.5 N"
+
+
+def read(env: Env, name: str) -> np.ndarray:
+    """(N, size) a sensor as a task reads it."""
+    return np.asarray(env.world()[name])
+
+
+def test_other_sensors_are_what_they_are_without_user_sensors(shared_env: Callable[..., Env]) -> None:
+    """Positions and velocities stay current, forces stay those of the last step."""
+    plain, probed = shared_env(Pebble, "mujoco", N), shared_env(Probed, "mujoco", N)
+    plain.reset(seed=1)
+    probed.reset(seed=1)
+    for action in actions(8):
+        plain.step(action)
+        probed.step(action)
+        for name in plain.world().layout.names:
+            np.testing.assert_array_equal(read(probed, name), read(plain, name), err_msg=name)
+
+
+def test_watched_runs_are_bit_identical_at_any_number_of_threads_and_across_a_resume() -> None:
+    rows = []
+    for threads in (1, 2):
+        env = build_env(Probed(), "mujoco", N, seed=2, threads=threads)
+        env.reset()
+        rows.append([env.step(action).obs["policy"].clone() for action in actions(5)])
+        state = env.state()
+        rows[-1] += [env.step(action).obs["policy"].clone() for action in actions(5)]
+        env.load_state(state)
+        rows[-1] += [env.step(action).obs["policy"].clone() for action in actions(5)]
+    for one, two in zip(*rows, strict=True):
+        assert torch.equal(one, two)
+    for before, after in zip(rows[0][5:10], rows[0][10:], strict=True):
+        assert torch.equal(before, after)
+
+
+def test_user_sensors_are_of_the_last_step_whatever_stage_they_name() -> None:
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><sensor><clock name="now"/><user name="xpos" dim="3" needstage="pos"/></sensor></mujoco>'
+    )
+    assert of_last_step(model).tolist() == [False, True, True, True]
+    assert data_fields(model) == {"xpos": slice(1, 4)}
+
+
+@pytest.mark.parametrize(
+    ("sensor", "message"),
+    [
+        ('<user name="xpose" dim="3"/>', r"user sensor 'xpose' reads 3 numbers; expected the name of an MjData array"),
+        ('<user name="ncon" dim="1"/>', r"user sensor 'ncon' reads 1 numbers; expected the name of an MjData array"),
+        ('<user dim="3"/>', r"user sensor '' reads 3 numbers; expected the name of an MjData array"),
+        ('<user name="cfrc_ext" dim="7"/>', r"user sensor 'cfrc_ext' reads 7 numbers; expected 6 of it"),
+    ],
+    ids=["unknown", "scalar", "nameless", "size"],
+)
+def test_a_user_sensor_that_reads_no_field_is_refused(sensor: str, message: str) -> None:
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><sensor>{sensor}</sensor></mujoco>")
+    with pytest.raises(EngineError, match=message):
+        data_fields(model)
