@@ -34,6 +34,8 @@ class TaskEntry:
     """Engines that run it; the first that fits the machine is the default (see `embodied.factory`)."""
     training: str | None = None
     """Training defaults: a `policies.train_config.TrainConfig`."""
+    variant_of: str | None = None
+    """The task that stands for this one in default test runs, where many tasks differ in one thing only."""
 
     def load(self) -> type[Task[Any]]:
         """Import the task's class."""

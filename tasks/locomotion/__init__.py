@@ -1,16 +1,69 @@
 """Legged robots."""
 
+from collections.abc import Iterable
+
 from embodied.registry import Registry, TaskEntry
+from tasks.locomotion import morphologies
+
+QUADRUPEDS = {"go1": "Unitree Go1", "go2": "Unitree Go2"}
+"""Module of this package that describes it, and its name in full."""
+QUADRUPED_TASKS = (
+    ("joystick-flat", "Joystick", "walks as a joystick commands, on a flat floor", "JOYSTICK"),
+    ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over slopes, stairs and blocks", "ROUGH"),
+    ("getup", "Getup", "rolls over and stands up", "GETUP"),
+    ("handstand", "Handstand", "balances on its front feet", "TWO_FEET"),
+    ("footstand", "Footstand", "balances on its hind feet", "TWO_FEET"),
+)
+"""Name below `locomotion/<robot>-`, class, what the robot does, and training defaults."""
+G1_TASKS = (
+    ("joystick-flat", "Joystick", "walks as a joystick commands, on a flat floor", "G1_JOYSTICK"),
+    ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over gentle rough ground", "G1_ROUGH"),
+)
+"""The same for the Unitree G1."""
+VARIANTS = {
+    **{f"go2-{name}": f"locomotion/go1-{name}" for name, *_ in QUADRUPED_TASKS},
+    "go1-footstand": "locomotion/go1-handstand",
+    "g1-joystick-rough": "locomotion/go1-joystick-rough",
+}
+"""Tasks that differ from another in the robot only, or in one number."""
+CLASSICS = (
+    ("ant", "ant:Ant", "A ball on four legs runs ahead (Gymnasium's Ant-v5).", "CLASSIC_SPATIAL"),
+    ("half-cheetah", "half_cheetah:HalfCheetah", "Half a cheetah runs (Gymnasium's HalfCheetah-v5).", "CLASSIC_PLANAR"),
+    ("hopper", "hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "CLASSIC_PLANAR"),
+    ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "CLASSIC_SPATIAL"),
+    ("walker2d", "walker2d:Walker2d", "A planar biped walks ahead (Gymnasium's Walker2d-v5).", "CLASSIC_PLANAR"),
+)
+"""Name below `locomotion/`, class, summary and training defaults of the classic bodies."""
 
 
 def register(registry: Registry) -> None:
     """Register the family's tasks."""
-    registry.register(
-        TaskEntry(
-            name="locomotion/go1-joystick-flat",
-            target="tasks.locomotion.joystick:Joystick",
-            summary="A Unitree Go1 walks as a joystick commands, on a flat floor.",
-            engines=("mujoco", "mjx"),
-            training="tasks.locomotion.training:GO1_JOYSTICK",
+    for robot, full_name in QUADRUPEDS.items():
+        register_robot(registry, robot, full_name, QUADRUPED_TASKS)
+    register_robot(registry, "g1", "Unitree G1", G1_TASKS)
+    for name, target, summary, training in CLASSICS:
+        registry.register(
+            TaskEntry(
+                name=f"locomotion/{name}",
+                target=f"tasks.locomotion.classic.{target}",
+                summary=summary,
+                engines=("mujoco", "mjx"),
+                training=f"tasks.locomotion.training:{training}",
+            )
         )
-    )
+    morphologies.register(registry)
+
+
+def register_robot(registry: Registry, robot: str, full_name: str, tasks: Iterable[tuple[str, str, str, str]]) -> None:
+    """Register the tasks of a robot that is described in `tasks/locomotion/<robot>.py`."""
+    for name, attribute, summary, training in tasks:
+        registry.register(
+            TaskEntry(
+                name=f"locomotion/{robot}-{name}",
+                target=f"tasks.locomotion.{robot}:{attribute}",
+                summary=f"A {full_name} {summary}.",
+                engines=("mujoco", "mjx", "pybullet") if name == "joystick-flat" else ("mujoco", "mjx"),
+                training=f"tasks.locomotion.training:{training}",
+                variant_of=VARIANTS.get(f"{robot}-{name}"),
+            )
+        )

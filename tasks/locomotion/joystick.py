@@ -8,31 +8,25 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 from jax import Array
 
 from embodied import randomize
-from embodied.errors import UnknownNameError
 from embodied.rewards import gaussian_kernel, limit_violation, squared_norm
-from embodied.rotations import quat_from_yaw, quat_rotate, quat_rotate_inverse
-from embodied.sampling import between
-from embodied.task import Observation, Task, Timing
+from embodied.rotations import quat_from_yaw, quat_rotate
+from embodied.task import Observation, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.locomotion.commands import Push, advance_push, draw_command, draw_push, renew_command
-from tasks.locomotion.ground import Flat, Rough
+from tasks.locomotion.ground import Rough
 from tasks.locomotion.joystick_config import JoystickConfig
-from tasks.locomotion.robots import GO1, Quadruped
+from tasks.locomotion.legged import IN_CONTACT, LeggedTask
 
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
 MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
-IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
 """(21, 2) m, forward and sideways: where the critic is told the height of rough ground."""
-OTHER_VARIATIONS = ("latency", "encoder_bias", "push", "observation_noise")
-"""What differs between episodes besides the model's own fields."""
 
 
 @jax.tree_util.register_dataclass
@@ -45,26 +39,26 @@ class Memory:
     push: Push
     """What disturbs it."""
     encoder_bias: Array
-    """(12,) rad."""
+    """(n,) rad."""
     latency: Array
     """() s that targets take to reach the motors."""
     level: Array
     """() int32 how hard the ground was where the episode began; 0 is easy."""
     action: Array
-    """(12,) the last action."""
+    """(n,) the last action."""
     action_change: Array
-    """(12,) the last action minus the one before."""
+    """(n,) the last action minus the one before."""
     air_time: Array
-    """(4,) s each foot has been off the floor."""
+    """(k,) s each foot has been off the floor."""
     landing: Array
-    """(4,) s of air time that just ended, zero where no foot landed in this step."""
+    """(k,) s of air time that just ended, zero where no foot landed in this step."""
     steps: Array
     """() control steps so far."""
     mean_error: Array
     """() m/s, mean planar velocity error so far."""
 
 
-class Joystick(Task[Memory]):
+class Joystick(LeggedTask[Memory]):
     """A quadruped follows forward, sideways and turning speed commands.
 
     Task: track the command, which changes every 5 s on average. Randomised at every reset: see `variations`. Success:
@@ -74,11 +68,9 @@ class Joystick(Task[Memory]):
     On rough ground a robot that lived through its episode and tracked well begins the next one on harder ground, one
     that fell on easier; from the hardest level it goes on at any.
 
-    Action: offset of the twelve joints' targets from the home pose.
+    Action: offset of the joints' targets from the home pose.
     """
 
-    robot: ClassVar[Quadruped] = GO1
-    ground: ClassVar[Flat | Rough] = Flat()
     config_type = JoystickConfig
     config: JoystickConfig
     instruction = (
@@ -86,41 +78,9 @@ class Joystick(Task[Memory]):
         "Follow the given forward, sideways and turning speeds.",
         "Track the velocity command without falling.",
     )
+    lowest: ClassVar[float] = 1 / 3
+    """Height of the trunk, as a fraction of that at home, below which the robot has fallen."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
-    action_size = 12
-
-    def __init__(self, config: JoystickConfig | None = None) -> None:
-        """Look up the robot's parts in the model."""
-        super().__init__(config)
-        self.layout = self.robot.layout(self.model)
-        self.mass = float(self.model.body_subtreemass[self.layout.trunk])
-        middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
-        self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
-        terms = self._field_terms()
-        known = (*(term.name for term in terms), *OTHER_VARIATIONS)
-        left_out = set(known if "all" in self.config.without else self.config.without)
-        for name in sorted(left_out - set(known)):
-            raise UnknownNameError("variation", name, (*known, "all"))
-        self.field_terms = tuple(term for term in terms if term.name not in left_out)
-        self._varied = frozenset(known) - left_out
-
-    @property
-    def reward_weights(self) -> Mapping[str, float]:
-        """Term -> weight per control step; see `Weights`."""
-        return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
-
-    def build_spec(self) -> mujoco.MjSpec:
-        """The robot on its ground.
-
-        Solver: with 4 iterations a shaken Go1's trunk stays within 4 mm of the converged solution after half a
-        second (2 iterations: 14 mm) at the same speed; implicitfast with so few iterations can fall through the floor.
-        """
-        spec = self.ground.compose(self.robot.asset)
-        spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
-        spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
-        spec.option.iterations = 4
-        spec.option.ls_iterations = 6
-        return spec
 
     def reset(self, key: Array) -> Start[Memory]:
         """Near the home pose, at a random heading, moving a little; on rough ground at any level."""
@@ -137,72 +97,39 @@ class Joystick(Task[Memory]):
         return self._start(draw, jnp.where(following < self.ground.levels, following, anywhere))
 
     def _start(self, key: Array, level: Array) -> Start[Memory]:
-        layout, vary = self.layout, self.config.vary
         draw, fields = jax.random.split(key)
-        sizes = np.cumsum([12, 6, 12, 1, 6, 4, 4])
+        joints, feet = len(self.robot.joint_names), len(self.robot.feet)
+        sizes = np.cumsum([joints, 6, joints, 1, 6, 4, 4])
         pose, speed, bias, heading, command, push, place, latency = jnp.split(
             jax.random.uniform(draw, (sizes[-1] + 1,)), sizes
         )
         xy = self.ground.place(place, level)
         height = self.ground.clear_height(xy) + self.robot.height + 0.02
         base = jnp.concatenate([xy, height[None], quat_from_yaw(2 * jnp.pi * heading[0])])
-        joints = layout.home * (0.8 + 0.4 * pose)
-        qpos = (
-            jnp.zeros(self.model.nq).at[layout.root_qpos : layout.root_qpos + 7].set(base).at[layout.qpos].set(joints)
-        )
-        qvel = jnp.zeros(self.model.nv).at[layout.root_qvel : layout.root_qvel + 6].set(speed - 0.5)
+        qpos, qvel = self.state_at(base, self.layout.home * (0.8 + 0.4 * pose), speed - 0.5)
+        bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             command=draw_command(self.config.command, command),
-            push=draw_push(self.config.push, self.mass * ("push" in self._varied), push),
-            encoder_bias=between(vary.encoder_bias, bias) * ("encoder_bias" in self._varied),
-            latency=between(vary.latency, latency[0]) * ("latency" in self._varied),
+            push=draw_push(self.config.push, self.mass * ("push" in self.varied), push),
+            encoder_bias=bias,
+            latency=late,
             level=level,
-            action=jnp.zeros(12),
-            action_change=jnp.zeros(12),
-            air_time=jnp.zeros(4),
-            landing=jnp.zeros(4),
+            action=jnp.zeros(joints),
+            action_change=jnp.zeros(joints),
+            air_time=jnp.zeros(feet),
+            landing=jnp.zeros(feet),
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
-    @property
-    def variations(self) -> Mapping[str, str]:
-        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
-        vary, push = self.config.vary, self.config.push
-        drawn = {term.name: term.description for term in self._field_terms()} | {
-            "latency": f"targets reach the motors U{vary.latency} s late",
-            "encoder_bias": f"every joint angle is read with an error of U{vary.encoder_bias} rad",
-            "push": f"pushed by up to {push.speed} m/s every {push.interval[0]:g} to {push.interval[1]:g} s",
-            "observation_noise": "uniform noise on every reading, see config.noise",
-        }
-        return {name: what for name, what in drawn.items() if name in self._varied}
-
-    def _field_terms(self) -> tuple[randomize.Term, ...]:
-        """What an episode draws of the model itself."""
-        model, layout, vary = self.model, self.layout, self.config.vary
-        ground = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == 0]
-        standard = float(model.geom("floor").friction[0])
-        moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)
-        friction = (vary.floor_friction[0] / standard, vary.floor_friction[1] / standard)
-        return (
-            randomize.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
-            randomize.scale_bodies("link_mass", *vary.link_mass, moving),
-            randomize.offset("payload", "body_mass", *vary.payload, trunk),
-            randomize.offset("centre_of_mass", "body_ipos", *vary.centre_of_mass, trunk),
-            randomize.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
-            randomize.scale("armature", "dof_armature", *vary.armature, joints),
-            randomize.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
-        )
-
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Joint targets (12,) in rad around those that hold the home pose against gravity.
+        """Joint targets (n,) in rad around those that hold the home pose against gravity.
 
         A target that arrives late leaves the motors the last one for part of the step; they get the mean of the two.
         """
         del world, key
-        late = memory.latency / self.timing.control_dt
-        delayed = action + late * (memory.action - action)
+        delayed = self.delayed(action, memory.action, memory.latency)
         memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
         return jnp.asarray(self.layout.stance) + self.config.action_scale * delayed, memory
 
@@ -211,14 +138,14 @@ class Joystick(Task[Memory]):
         del world
         force = jnp.where(memory.push.active, memory.push.force, 0.0)
         wrench = jnp.zeros((self.model.nbody, 6)).at[self.layout.trunk, :2].set(force)
-        return Control(ctrl=jnp.zeros(self.model.nu).at[self.layout.actuators].set(command), wrench=wrench), memory
+        return Control(ctrl=self.targets(command), wrench=wrench), memory
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """Count air time; go on with command and push."""
         del action
         dt = self.timing.control_dt
         commands, pushes = jax.random.split(key)
-        touching = self._touch(world) > IN_CONTACT
+        touching = self.touch(world) > IN_CONTACT
         in_air = memory.air_time + dt
         steps = memory.steps + 1
         # The command of this step, not the one that may replace it below.
@@ -226,7 +153,7 @@ class Joystick(Task[Memory]):
         return dataclasses.replace(
             memory,
             command=renew_command(self.config.command, memory.command, dt, commands),
-            push=advance_push(self.config.push, memory.push, self.mass * ("push" in self._varied), dt, pushes),
+            push=advance_push(self.config.push, memory.push, self.mass * ("push" in self.varied), dt, pushes),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (memory.air_time > 0), in_air, 0.0),
             steps=steps,
@@ -241,20 +168,7 @@ class Joystick(Task[Memory]):
         accelerometer (3) m/s^2, angvel_w (3) rad/s, torque (12) N m, contact (4), foot_vel (12) m/s and air_time (4) s
         of the feet, push (2) m/s^2, push_wait (2): s until the next push, and whether one lasts.
         """
-        layout, noise = self.layout, self.config.noise
-        clean = {
-            "linvel": world["linvel"],
-            "gyro": world["gyro"],
-            "gravity": -self._up_b(world),
-            "joint_pos": world.qpos[layout.qpos] - layout.home,
-            "joint_vel": world.qvel[layout.qvel],
-        }
-        drawn = jnp.split(2 * jax.random.uniform(key, (33,)) - 1, [3, 6, 9, 21])
-        noisy = {
-            name: value + getattr(noise, name) * z * ("observation_noise" in self._varied)
-            for (name, value), z in zip(clean.items(), drawn, strict=True)
-        }
-        noisy["joint_pos"] = noisy["joint_pos"] + memory.encoder_bias
+        clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=True)
         policy = {**noisy, "last_action": memory.action, "command": memory.command}
         hidden = {
             "clean_gyro": clean["gyro"],
@@ -264,9 +178,9 @@ class Joystick(Task[Memory]):
             "angvel_w": world["angvel_w"],
             "clean_joint_pos": clean["joint_pos"],
             "clean_joint_vel": clean["joint_vel"],
-            "torque": self._torques(world),
-            "contact": (self._touch(world) > IN_CONTACT).astype(jnp.float32),
-            "foot_vel": self._feet(world, "linvel_w").reshape(-1),
+            "torque": self.torques(world),
+            "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
+            "foot_vel": self.feet(world, "linvel_w").reshape(-1),
             "air_time": memory.air_time,
             "push": jnp.where(memory.push.active, memory.push.force / self.mass, 0.0),
             "push_wait": jnp.stack([memory.push.wait, memory.push.active.astype(jnp.float32)]),
@@ -280,22 +194,22 @@ class Joystick(Task[Memory]):
         del action
         layout, sigma = self.layout, self.config.tracking_sigma
         linvel, gyro, command = world["linvel"], world["gyro"], memory.command
-        offset = world.qpos[layout.qpos] - layout.home
-        torque = self._torques(world)
-        foot_vel = self._feet(world, "linvel_w")
+        offset = self.offset(world)
+        torque = self.torques(world)
+        foot_vel = self.feet(world, "linvel_w")
         foot_speed2 = jnp.sum(foot_vel[:, :2] ** 2, axis=1)
-        feet = self._feet(world, "pos")
+        feet = self.feet(world, "pos")
         clearance = feet[:, 2] - self.ground.height(feet[:, :2]) - self.robot.foot_radius - 0.1
         moving = jnp.linalg.norm(command) > 0.05
-        touching = self._touch(world) > IN_CONTACT
+        touching = self.touch(world) > IN_CONTACT
         return {
             "tracking_linvel": gaussian_kernel(squared_norm(command[:2] - linvel[:2]), sigma),
             "tracking_yaw": gaussian_kernel((command[2] - gyro[2]) ** 2, sigma),
             "alive": 1.0 - self._fallen(world),
             "linvel_z": linvel[2] ** 2,
             "angvel_xy": squared_norm(gyro[:2]),
-            "orientation": squared_norm(self._up_b(world)[:2]),
-            "pose": jnp.exp(-jnp.sum(jnp.tile(jnp.array([1.0, 1.0, 0.1]), 4) * offset**2)),
+            "orientation": squared_norm(self.up_b(world)[:2]),
+            "pose": jnp.exp(-jnp.sum(jnp.asarray(self.robot.pose_weights) * offset**2)),
             "joint_limits": jnp.sum(limit_violation(world.qpos[layout.qpos], *self.soft_limits)),
             "fall": self._fallen(world).astype(jnp.float32),
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
@@ -323,8 +237,7 @@ class Joystick(Task[Memory]):
         return jnp.linalg.norm(memory.command[:2] - world["linvel"][:2])
 
     def _fallen(self, world: World) -> Array:
-        above = world["position"][2] - self.ground.height(world["position"][:2])
-        return (world["upvector"][2] < FALLEN) | (above < self.robot.height / 3)
+        return (world["upvector"][2] < FALLEN) | (self.height(world) < self.robot.height * self.lowest)
 
     def _scan(self, world: World) -> Array:
         """(21,) m, height of the trunk over the ground on a grid around it that turns with its heading."""
@@ -334,22 +247,6 @@ class Joystick(Task[Memory]):
         grid = jnp.asarray(SCAN)
         points = world["position"][:2] + grid[:, :1] * forward + grid[:, 1:] * sideways
         return world["position"][2] - self.ground.height(points)
-
-    def _up_b(self, world: World) -> Array:
-        """(3,) the world's z axis in the body frame."""
-        return quat_rotate_inverse(world["orientation"], jnp.array([0.0, 0.0, 1.0]))
-
-    def _touch(self, world: World) -> Array:
-        """(4,) N on each foot."""
-        return jnp.concatenate([world[f"{leg}_foot_touch"] for leg in self.robot.legs])
-
-    def _feet(self, world: World, what: str) -> Array:
-        """(4, 3) a sensor of every foot."""
-        return jnp.stack([world[f"{leg}_foot_{what}"] for leg in self.robot.legs])
-
-    def _torques(self, world: World) -> Array:
-        """(12,) N m."""
-        return jnp.concatenate([world[f"{joint}_torque"] for joint in self.robot.joint_names])
 
 
 class RoughJoystick(Joystick):

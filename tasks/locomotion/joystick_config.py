@@ -1,10 +1,11 @@
-"""Options of the joystick tasks: reward weights, observation noise, what differs between episodes."""
+"""Options of the joystick tasks."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from tasks.locomotion.commands import CommandConfig, PushConfig
+from tasks.locomotion.legged import Noise, Variation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Weights:
     """Closeness of the joints to the home pose, in [0, 1]."""
     joint_limits: float = -1.0
     """rad beyond 95 % of the joints' ranges."""
-    fall: float = -250.0
+    fall: float = -500.0
     """Once, when the robot falls: per second, so one control step of it."""
     stand_still: float = -0.5
     """Distance of the joints from home without a command, rad."""
@@ -43,52 +44,6 @@ class Weights:
     """Squared speed of feet on the floor, m^2/s^2."""
     air_time: float = 0.5
     """Airtime above 0.1 s of feet that just landed, s per control step's second."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Noise:
-    """Half-widths of the uniform observation noise (MuJoCo Playground's Go1)."""
-
-    joint_pos: float = 0.03
-    """rad."""
-    joint_vel: float = 1.5
-    """rad/s."""
-    gyro: float = 0.2
-    """rad/s."""
-    gravity: float = 0.05
-    """of a unit vector."""
-    linvel: float = 0.1
-    """m/s."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Variation:
-    """Ranges, smallest and largest, from which every episode draws (MuJoCo Playground's Go1 where it has them)."""
-
-    floor_friction: tuple[float, float] = (0.4, 1.0)
-    """Sliding friction of the ground."""
-    link_mass: tuple[float, float] = (0.9, 1.1)
-    """Factor on each body's mass and inertia."""
-    payload: tuple[float, float] = (-1.0, 1.0)
-    """kg added to the trunk."""
-    centre_of_mass: tuple[float, float] = (-0.05, 0.05)
-    """m by which the trunk's centre of mass is shifted along each axis."""
-    joint_friction: tuple[float, float] = (0.9, 1.1)
-    """Factor on each joint's friction torque."""
-    armature: tuple[float, float] = (1.0, 1.05)
-    """Factor on each motor's reflected inertia."""
-    motor_strength: tuple[float, float] = (0.9, 1.1)
-    """Factor on each servo's stiffness and damping."""
-    latency: tuple[float, float] = (0.0, 0.015)
-    """s that targets take to reach the motors, at most one control step."""
-    encoder_bias: tuple[float, float] = (-0.02, 0.02)
-    """rad, each joint encoder's constant error."""
-
-    def __post_init__(self) -> None:
-        """Check that every range is one."""
-        for name, (low, high) in dataclasses.asdict(self).items():
-            if not low <= high:
-                raise ValueError(f"vary.{name}=({low}, {high}); expected the smaller number first")
 
 
 @dataclasses.dataclass(frozen=True)

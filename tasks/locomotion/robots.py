@@ -1,50 +1,47 @@
-"""Legged robots as tasks need them: asset, joints, stance. Names come from the model, never positions in a list."""
+"""Legged robots as tasks need them: asset, joints, feet, stance. Names come from the model, never places in a list."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import mujoco
 import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
-class Quadruped:
-    """A four-legged robot with three position-controlled joints a leg."""
+class LeggedRobot:
+    """A floating body on legs with position-controlled joints."""
 
     name: str
     asset: str
-    """MJCF file below `assets/`; has the keyframe `home`."""
+    """MJCF file below `assets/`; has the keyframe `home`, and the sensors of a Go1 (see its file)."""
     trunk: str
     """Name of the floating body."""
-    legs: tuple[str, ...]
-    """Prefixes of the legs, in the order of joints and actuators."""
-    joints: tuple[str, ...]
-    """Suffixes of a leg's joints, from the trunk down."""
+    joint_names: tuple[str, ...]
+    """Names of the n actuated joints, and of their actuators, in the order of actions."""
+    feet: tuple[str, ...]
+    """Names of the k feet: prefixes of their sensors `_touch`, `_pos`, `_linvel_w`."""
     foot_radius: float
-    """m."""
+    """m from a foot's position sensor down to its sole."""
     height: float
     """m of the trunk above the floor in the home pose."""
-
-    @functools.cached_property
-    def joint_names(self) -> tuple[str, ...]:
-        """Names of the twelve actuated joints, leg by leg."""
-        return tuple(f"{leg}_{joint}" for leg in self.legs for joint in self.joints)
+    pose_weights: tuple[float, ...]
+    """How much each joint's distance from the home pose, in rad^2, counts."""
 
     def layout(self, model: mujoco.MjModel) -> Layout:
         """Where this robot's parts lie in a compiled model."""
         joints = [model.joint(name) for name in self.joint_names]
+        actuators = [model.actuator(name).id for name in self.joint_names]
         root = model.body(self.trunk).jntadr[0]
-        home = model.key("home").qpos
+        home = model.key("home")
         return Layout(
             root_qpos=int(model.jnt_qposadr[root]),
             root_qvel=int(model.jnt_dofadr[root]),
             qpos=np.array([joint.qposadr[0] for joint in joints]),
             qvel=np.array([joint.dofadr[0] for joint in joints]),
-            actuators=np.array([model.actuator(name).id for name in self.joint_names]),
-            home=np.array([home[joint.qposadr[0]] for joint in joints], np.float32),
-            stance=np.array([model.key("home").ctrl[model.actuator(name).id] for name in self.joint_names], np.float32),
+            actuators=np.array(actuators),
+            home=np.array([home.qpos[joint.qposadr[0]] for joint in joints], np.float32),
+            stance=np.array([home.ctrl[actuator] for actuator in actuators], np.float32),
             limits=np.array([joint.range for joint in joints], np.float32),
             trunk=model.body(self.trunk).id,
         )
@@ -52,46 +49,38 @@ class Quadruped:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Addresses in a compiled model; joints in the order of `Quadruped.joint_names`."""
+    """Addresses in a compiled model; joints in the order of `LeggedRobot.joint_names`."""
 
     root_qpos: int
     """First of the floating base's 7 entries in qpos."""
     root_qvel: int
     """First of its 6 entries in qvel."""
     qpos: np.ndarray
-    """(12,) addresses in qpos."""
+    """(n,) addresses in qpos."""
     qvel: np.ndarray
-    """(12,) addresses in qvel."""
+    """(n,) addresses in qvel."""
     actuators: np.ndarray
-    """(12,) actuator ids."""
+    """(n,) actuator ids."""
     home: np.ndarray
-    """(12,) rad, the home pose."""
+    """(n,) rad, the home pose."""
     stance: np.ndarray
-    """(12,) rad, servo targets that hold the home pose against gravity."""
+    """(n,) rad, servo targets that hold the home pose against gravity."""
     limits: np.ndarray
-    """(12, 2) rad."""
+    """(n, 2) rad."""
     trunk: int
     """Body id."""
 
 
-GO1 = Quadruped(
-    name="go1",
-    asset="robots/go1/go1.xml",
-    trunk="trunk",
-    legs=("FR", "FL", "RR", "RL"),
-    joints=("hip", "thigh", "calf"),
-    foot_radius=0.023,
-    height=0.278,
-)
-"""Unitree Go1; constants and their origin in its MJCF."""
-
-GO2 = Quadruped(
-    name="go2",
-    asset="robots/go2/go2.xml",
-    trunk="trunk",
-    legs=("FR", "FL", "RR", "RL"),
-    joints=("hip", "thigh", "calf"),
-    foot_radius=0.022,
-    height=0.2868,
-)
-"""Unitree Go2; constants and their origin in its MJCF."""
+def quadruped(name: str, *, foot_radius: float, height: float) -> LeggedRobot:
+    """A four-legged robot whose MJCF uses the Go1's names: legs FR FL RR RL, joints hip, thigh, calf."""
+    legs = ("FR", "FL", "RR", "RL")
+    return LeggedRobot(
+        name=name,
+        asset=f"robots/{name}/{name}.xml",
+        trunk="trunk",
+        joint_names=tuple(f"{leg}_{joint}" for leg in legs for joint in ("hip", "thigh", "calf")),
+        feet=tuple(f"{leg}_foot" for leg in legs),
+        foot_radius=foot_radius,
+        height=height,
+        pose_weights=(1.0, 1.0, 0.1) * len(legs),
+    )

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from embodied.scenes import compose
+from tasks.locomotion.go2 import GO2
 from tasks.locomotion.joystick import Joystick
-from tasks.locomotion.robots import GO2
 from tests.conftest import build_env
 
 LEGS = ("FR", "FL", "RR", "RL")

@@ -1,4 +1,8 @@
-"""What every registered task must meet, on its default engine; stepping the other engines is marked slow."""
+"""What every registered task must meet, on its default engine; stepping the other engines is marked slow.
+
+Of tasks that differ in one thing only, the body above all, one stands for the others by default: an entry that names
+another in `variant_of` is tested with the slow ones.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,15 @@ REGISTRY = join_content()
 NAMES = list(REGISTRY)
 PAIRS = [(name, engine) for name in NAMES for engine in REGISTRY[name].engines]
 
+
+def param(name: str, *more: str) -> Any:
+    """A task's name and more as parameters of a test; slow where another task stands for it."""
+    slow = [pytest.mark.slow] if REGISTRY[name].variant_of else []
+    return pytest.param(name, *more, marks=slow)
+
+
 pytestmark = pytest.mark.timeout(280)
-each_task = pytest.mark.parametrize("name", NAMES)
+each_task = pytest.mark.parametrize("name", [param(name) for name in NAMES])
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +245,7 @@ def test_the_model_has_a_camera_and_both_models_agree(name: str, env_of: Callabl
     np.testing.assert_allclose(task.model.body_inertia, task.visual_model.body_inertia, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize(("name", "engine"), PAIRS)
+@pytest.mark.parametrize(("name", "engine"), [param(*pair) for pair in PAIRS])
 def test_every_listed_engine_builds(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
     assert engine in ENGINES
     make_engine(engine, env_of(name).task, 2)

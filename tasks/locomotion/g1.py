@@ -1,0 +1,36 @@
+"""The Unitree G1; constants and their origin in its MJCF."""
+
+from tasks.locomotion import humanoid_joystick
+from tasks.locomotion.robots import LeggedRobot
+
+LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
+WAIST = ("waist_yaw", "waist_roll", "waist_pitch")
+ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll", "wrist_pitch", "wrist_yaw")
+
+G1 = LeggedRobot(
+    name="g1",
+    asset="robots/g1/g1.xml",
+    trunk="pelvis",
+    joint_names=(
+        *(f"{side}_{joint}" for side in ("left", "right") for joint in LEG),
+        *WAIST,
+        *(f"{side}_{joint}" for side in ("left", "right") for joint in ARM),
+    ),
+    feet=("left_foot", "right_foot"),
+    foot_radius=0.0,  # its foot sites lie in the soles
+    height=0.7842,
+    # Legs swing freely, but neither spread nor turn; the waist and the arms keep still.
+    pose_weights=(0.01, 1.0, 1.0, 0.01, 0.1, 0.5) * 2 + (1.0, 1.0, 1.0) + (0.2, 0.5, 0.5, 0.2, 0.5, 0.5, 0.5) * 2,
+)
+
+
+class Joystick(humanoid_joystick.HumanoidJoystick):
+    """A G1 follows forward, sideways and turning speed commands; see `HumanoidJoystick`."""
+
+    robot = G1
+
+
+class RoughJoystick(humanoid_joystick.RoughHumanoidJoystick):
+    """A G1 follows velocity commands over slopes, bumps, stairs and blocks; see `HumanoidJoystick`."""
+
+    robot = G1

@@ -1,0 +1,223 @@
+"""`locomotion/*-getup`: a fallen quadruped rolls over and stands up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied import randomize
+from embodied.rewards import gaussian_kernel, limit_violation, squared_norm
+from embodied.rotations import quat_multiply
+from embodied.sampling import tilted
+from embodied.task import Observation, Timing
+from embodied.world import Control, Outcome, Start, World
+from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
+
+UPRIGHT = 0.966  # cos 15 degrees, success: the trunk leans less than this ...
+HIGH = 0.8  # ... and is higher than this fraction of its height at home ...
+AT_HOME = 0.5  # rad, ... with no joint further than this from home ...
+STEADY = 0.5  # s, ... for this long
+DROP = 0.5  # m, height of the trunk's centre at the start, from which the robot falls before it can act
+LIMP = 0.4  # s at the start of an episode during which the motors hold the pose the robot fell in
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms per second (after MuJoCo Playground's Go1 getup)."""
+
+    orientation: float = 2.0
+    """Closeness of the trunk's z axis to the vertical, in [0, 1]."""
+    height: float = 1.0
+    """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
+    posture: float = 1.0
+    """Closeness of the joints to the home pose once the trunk is up, in [0, 1]."""
+    stand_still: float = 1.0
+    """Closeness of the joints to rest once the robot stands, in [0, 1]."""
+    feet: float = 0.5
+    """Fraction of the feet on the ground while upright."""
+    joint_limits: float = -1.0
+    """rad beyond 95 % of the joints' ranges."""
+    torques: float = -2e-4
+    """Norm plus sum of the torques, N m."""
+    energy: float = -1e-3
+    """Mechanical power of the motors, W."""
+    action_rate: float = -0.01
+    """Squared change of the action."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GetupConfig:
+    """Options of the getup tasks."""
+
+    action_scale: float = 0.7
+    """rad that an action of 1 moves a joint's target from where the joint is."""
+    standing: float = 0.2
+    """Fraction of episodes that begin on the feet, so that the robot also learns to stay there."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if self.action_scale <= 0 or not 0 <= self.standing <= 1:
+            raise ValueError(
+                f"action_scale={self.action_scale} must be positive and standing={self.standing} between 0 and 1"
+            )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What one fallen robot's episode carries along; joints in the robot's own order."""
+
+    limp: Array
+    """() s until the robot may act."""
+    pose: Array
+    """(n,) rad, the targets it falls with."""
+    encoder_bias: Array
+    """(n,) rad."""
+    latency: Array
+    """() s that targets take to reach the motors."""
+    action: Array
+    """(n,) the last action."""
+    action_change: Array
+    """(n,) the last action minus the one before."""
+    steady_steps: Array
+    """() int32 control steps since the robot last did not stand."""
+
+
+class Getup(LeggedTask[Memory]):
+    """A quadruped, dropped in any orientation with its legs anyhow, rolls over and stands.
+
+    Task: stand in the home pose. Randomised at every reset: orientation and joints (a fifth of the episodes begin on
+    the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
+    than 80 % of its height at home, and no joint is more than 0.5 rad from home. Nothing ends an episode early.
+
+    Action: offset of each joint's target from where the joint is, so that every pose can be reached from every other.
+    The robot's parts collide with each other: legs cannot pass through the trunk.
+    """
+
+    config_type = GetupConfig
+    config: GetupConfig
+    pushed = False
+    instruction = ("Stand up.", "Get back on your feet.", "Roll over and stand in your home pose.")
+    timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=6.0)
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The robot on its ground, colliding with itself."""
+        spec = super().build_spec()
+        for geom in spec.geoms:
+            if geom.conaffinity and geom.parent != spec.worldbody:
+                geom.contype = 1
+        return spec
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """In the air in any orientation, or on the feet."""
+        layout, joints = self.layout, len(self.robot.joint_names)
+        draw, fields = jax.random.split(key)
+        sizes = np.cumsum([joints, joints, 3, 3, 1])
+        pose, bias, tilt, roll, upright, latency = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
+        low, high = layout.limits[:, 0], layout.limits[:, 1]
+        standing = upright[0] < self.config.standing
+        quat = quat_multiply(tilted(tilt, np.pi), tilted(roll, np.pi))
+        fallen = jnp.concatenate([jnp.array([0.0, 0.0, DROP]), quat])
+        home = jnp.concatenate([jnp.array([0.0, 0.0, self.robot.height + 0.02]), tilted(tilt, 0.2)])
+        angles = jnp.where(standing, layout.home, low + (high - low) * pose)
+        qpos, qvel = self.state_at(jnp.where(standing, home, fallen), angles, jnp.zeros(6))
+        bias, late = self.episode_constants(bias, latency[0])
+        memory = Memory(
+            limp=jnp.where(standing, 0.0, LIMP),
+            pose=angles,
+            encoder_bias=bias,
+            latency=late,
+            action=jnp.zeros(joints),
+            action_change=jnp.zeros(joints),
+            steady_steps=jnp.zeros((), jnp.int32),
+        )
+        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
+        del key
+        action = jnp.where(memory.limp > 0, 0.0, action)
+        delayed = self.delayed(action, memory.action, memory.latency)
+        here = world.qpos[self.layout.qpos] + memory.encoder_bias
+        target = jnp.where(memory.limp > 0, memory.pose, here + self.config.action_scale * delayed)
+        return target, dataclasses.replace(memory, action=action, action_change=action - memory.action)
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Servo targets."""
+        del world
+        return Control(ctrl=self.targets(command)), memory
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """Count how long the robot has stood."""
+        del action, key
+        steady = jnp.where(self._stands(world), memory.steady_steps + 1, 0)
+        return dataclasses.replace(memory, limp=memory.limp - self.timing.control_dt, steady_steps=steady)
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """What the robot senses of itself.
+
+        `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
+        joint_vel (n) rad/s, last_action (n), limp (1), s until it may act. `critic`: those; the first four clean;
+        linvel (3) m/s, height (1) m, contact (k), torque (n) N m.
+        """
+        clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
+        policy = {**noisy, "last_action": memory.action, "limp": jnp.maximum(memory.limp, 0.0)}
+        hidden = {
+            **{f"clean_{name}": value for name, value in clean.items()},
+            "linvel": world["linvel"],
+            "height": self.height(world),
+            "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
+            "torque": self.torques(world),
+        }
+        return {"policy": policy, "critic": {**policy, **hidden}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        up, offset, torque = self.up_b(world)[2], self.offset(world), self.torques(world)
+        speed = world.qvel[self.layout.qvel]
+        upright = jnp.square((1 + up) / 2)
+        risen = jnp.clip(self.height(world) / self.robot.height, 0.0, 1.0)
+        is_up = (up > UPRIGHT) & (risen > HIGH)
+        posture = jnp.exp(-0.5 * jnp.sum(offset**2))
+        touching = self.touch(world) > IN_CONTACT
+        return {
+            "orientation": upright,
+            "height": risen * upright,
+            "posture": posture * upright**4,
+            "stand_still": gaussian_kernel(squared_norm(speed), 4.0) * posture * is_up,
+            "feet": jnp.mean(touching.astype(jnp.float32)) * upright**4,
+            "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
+            "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
+            "energy": jnp.sum(jnp.abs(torque * speed)),
+            "action_rate": squared_norm(memory.action_change),
+        }
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success: has stood for half a second; nothing fails."""
+        del world
+        return Outcome(success=memory.steady_steps * self.timing.control_dt >= STEADY, failure=jnp.zeros((), bool))
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Fraction of the time on its feet, and mean height in m."""
+        del memory
+        return {"standing": self._stands(world).astype(jnp.float32), "height": self.height(world)}
+
+    def _stands(self, world: World) -> Array:
+        high = self.height(world) > HIGH * self.robot.height
+        at_home = jnp.max(jnp.abs(self.offset(world))) < AT_HOME
+        return (self.up_b(world)[2] > UPRIGHT) & high & at_home

@@ -1,0 +1,134 @@
+"""`locomotion/g1-joystick-*`: a humanoid follows a velocity command, in step with a clock."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.rewards import squared_norm
+from embodied.task import Observation, Timing
+from embodied.world import World
+from tasks.locomotion.commands import CommandConfig, PushConfig
+from tasks.locomotion.ground import Rough
+from tasks.locomotion.joystick import Joystick, Memory
+from tasks.locomotion.joystick_config import JoystickConfig, Weights
+from tasks.locomotion.legged import IN_CONTACT
+
+STEP_RATE = 1.4  # steps/s of each foot; MuJoCo Playground's G1 draws U(1.25, 1.5)
+SWING = 0.09  # m, height of a foot in the middle of its swing (Playground's G1)
+SOFT_ANKLES = {"ankle_pitch": (40.0, 2.0), "ankle_roll": (40.0, 2.0)}
+"""Joint -> (kp N m/rad, kv N m s/rad) of a robot that balances by stepping (unitree_rl_gym's G1)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HumanoidWeights(Weights):
+    """Weights of the reward terms per second (MuJoCo Playground's G1 terms, weighted for short training)."""
+
+    alive: float = 1.0
+    linvel_z: float = -0.5
+    angvel_xy: float = -0.15
+    orientation: float = -4.0
+    pose: float = 0.5
+    fall: float = -250.0
+    stand_still: float = -0.2
+    torques: float = -5e-5
+    energy: float = -2e-4
+    action_rate: float = -0.01
+    foot_clearance: float = 0.0
+    foot_slip: float = -0.2
+    air_time: float = 0.0
+    gait: float = 2.0
+    """Closeness of the feet's heights to the clock's, in [0, 1]."""
+    contact: float = 0.5
+    """Fraction of the feet that are on the ground when the clock says so, and off it when not."""
+    feet_level: float = -0.5
+    """Squared horizontal part of the soles' normals."""
+    feet_apart: float = -2.0
+    """m by which the feet are closer together than 16 cm."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HumanoidConfig(JoystickConfig):
+    """Options of the humanoid's joystick tasks."""
+
+    command: CommandConfig = dataclasses.field(default_factory=lambda: CommandConfig(limits=(1.0, 0.4, 0.8)))
+    push: PushConfig = dataclasses.field(default_factory=lambda: PushConfig(speed=0.3))
+    weights: HumanoidWeights = dataclasses.field(default_factory=HumanoidWeights)
+
+
+class HumanoidJoystick(Joystick):
+    """A humanoid follows forward, sideways and turning speed commands, in step with a clock.
+
+    Task: track the command, which changes every 5 s on average; without one, stand. Randomised at every reset: see
+    `variations`. Success: an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the
+    command. Failure: the pelvis leans more than 70 degrees or drops below 60 % of its height above the ground.
+
+    Action: offset of the joints' targets from the home pose.
+    """
+
+    config_type = HumanoidConfig
+    config: HumanoidConfig
+    lowest: ClassVar[float] = 0.6
+    timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The robot on its ground, with softer ankles than its keyframe needs to stand unattended."""
+        spec = super().build_spec()
+        home = spec.keys[0]
+        for index, actuator in enumerate(spec.actuators):
+            for joint, (kp, kv) in SOFT_ANKLES.items():
+                if actuator.name.endswith(joint):
+                    # The target lies ahead of the pose by static torque / kp.
+                    stiffness, pose = actuator.gainprm[0], home.qpos[7 + index]
+                    home.ctrl[index] = pose + (home.ctrl[index] - pose) * stiffness / kp
+                    actuator.gainprm[0], actuator.biasprm[1], actuator.biasprm[2] = kp, -kp, -kv
+        return spec
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """The terms of `Joystick.observe` for this robot, then for both groups the clock: phase (4), cos and sin."""
+        observation = super().observe(world, memory, key)
+        phase = self._phase(memory)
+        clock = jnp.concatenate([jnp.cos(phase), jnp.sin(phase)])
+        return {group: {**terms, "phase": clock} for group, terms in observation.items()}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `HumanoidWeights`."""
+        moving = self._moving(memory)
+        swing = jnp.where(moving, jnp.maximum(jnp.sin(self._phase(memory)), 0.0), 0.0)
+        feet = self.feet(world, "pos")
+        height = feet[:, 2] - self.ground.height(feet[:, :2]) - self.robot.foot_radius
+        touching = self.touch(world) > IN_CONTACT
+        level = self.feet(world, "upvector")[:, :2]
+        distance = jnp.linalg.norm(feet[0, :2] - feet[1, :2])
+        return {
+            **super().rewards(world, memory, action),
+            "gait": jnp.exp(-squared_norm(height - SWING * swing**2) / 0.005),
+            "contact": jnp.mean((touching == (swing < 0.1)).astype(jnp.float32)),
+            "feet_level": jnp.sum(level**2),
+            "feet_apart": jnp.maximum(0.16 - distance, 0.0),
+        }
+
+    def _moving(self, memory: Memory) -> Array:
+        """() bool, whether the command is to go anywhere."""
+        return jnp.linalg.norm(memory.command) > 0.05
+
+    def _phase(self, memory: Memory) -> Array:
+        """(2,) rad, of the left and the right foot, which swings while it is between 0 and pi; zero while standing."""
+        phase = 2 * jnp.pi * STEP_RATE * self.timing.control_dt * memory.steps
+        return jnp.where(self._moving(memory), phase + np.array([0.0, np.pi], np.float32), 0.0)
+
+
+class RoughHumanoidJoystick(HumanoidJoystick):
+    """The humanoid's joystick task on gentle slopes, bumps, stairs and blocks."""
+
+    ground = Rough(max_slope=0.3, max_noise=0.05, max_step=0.1, max_block=0.1)
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Also the level of the ground the episode began on."""
+        return {**super().metrics(world, memory), "level": memory.level.astype(jnp.float32)}

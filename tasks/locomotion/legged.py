@@ -1,0 +1,241 @@
+"""What the tasks of legged robots share: the model, what varies between episodes, and readings of feet and trunk."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied import randomize
+from embodied.errors import UnknownNameError
+from embodied.rotations import quat_rotate_inverse
+from embodied.sampling import between
+from embodied.task import Task
+from embodied.world import World
+from tasks.locomotion.ground import Flat, Rough
+from tasks.locomotion.robots import LeggedRobot
+
+M = TypeVar("M")
+Readings = dict[str, Array]
+
+IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
+OTHER_VARIATIONS = ("latency", "encoder_bias", "push", "observation_noise")
+"""What differs between episodes besides the model's own fields."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """Half-widths of the uniform observation noise (MuJoCo Playground's Go1)."""
+
+    joint_pos: float = 0.03
+    """rad."""
+    joint_vel: float = 1.5
+    """rad/s."""
+    gyro: float = 0.2
+    """rad/s."""
+    gravity: float = 0.05
+    """of a unit vector."""
+    linvel: float = 0.1
+    """m/s."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variation:
+    """Ranges, smallest and largest, from which every episode draws (MuJoCo Playground's Go1 where it has them)."""
+
+    floor_friction: tuple[float, float] = (0.4, 1.0)
+    """Sliding friction of the ground."""
+    link_mass: tuple[float, float] = (0.9, 1.1)
+    """Factor on each body's mass and inertia."""
+    payload: tuple[float, float] = (-1.0, 1.0)
+    """kg added to the trunk."""
+    centre_of_mass: tuple[float, float] = (-0.05, 0.05)
+    """m by which the trunk's centre of mass is shifted along each axis."""
+    joint_friction: tuple[float, float] = (0.9, 1.1)
+    """Factor on each joint's friction torque."""
+    armature: tuple[float, float] = (1.0, 1.05)
+    """Factor on each motor's reflected inertia."""
+    motor_strength: tuple[float, float] = (0.9, 1.1)
+    """Factor on each servo's stiffness and damping."""
+    latency: tuple[float, float] = (0.0, 0.015)
+    """s that targets take to reach the motors, at most one control step."""
+    encoder_bias: tuple[float, float] = (-0.02, 0.02)
+    """rad, each joint encoder's constant error."""
+
+    def __post_init__(self) -> None:
+        """Check that every range is one."""
+        for name, (low, high) in dataclasses.asdict(self).items():
+            if not low <= high:
+                raise ValueError(f"vary.{name}=({low}, {high}); expected the smaller number first")
+
+
+class LeggedConfig(Protocol):
+    """What the config of every such task has."""
+
+    @property
+    def vary(self) -> Variation:
+        """What every episode draws anew."""
+        ...
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Variations to leave out, by name."""
+        ...
+
+    @property
+    def noise(self) -> Noise:
+        """Observation noise."""
+        ...
+
+
+class LeggedTask(Task[M], Generic[M]):
+    """A legged robot on its ground."""
+
+    robot: ClassVar[LeggedRobot]
+    ground: ClassVar[Flat | Rough] = Flat()
+    config: LeggedConfig
+    pushed: ClassVar[bool] = True
+    """Whether this task pushes the robot."""
+
+    def __init__(self, config: LeggedConfig | None = None) -> None:
+        """Look up the robot's parts in the model.
+
+        Raises:
+            UnknownNameError: `without` names no variation of this task.
+        """
+        super().__init__(config)
+        self.layout = self.robot.layout(self.model)
+        self.action_size = len(self.robot.joint_names)
+        self.mass = float(self.model.body_subtreemass[self.layout.trunk])
+        middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
+        self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
+        terms = self._field_terms()
+        others = tuple(name for name in OTHER_VARIATIONS if self.pushed or name != "push")
+        known = (*(term.name for term in terms), *others)
+        left_out = set(known if "all" in self.config.without else self.config.without)
+        for name in sorted(left_out - set(known)):
+            raise UnknownNameError("variation", name, (*known, "all"))
+        self.field_terms = tuple(term for term in terms if term.name not in left_out)
+        self.varied = frozenset(known) - left_out
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Term -> weight per control step; the config gives them per second."""
+        weights = dataclasses.asdict(self.config.weights)  # pyright: ignore[reportAttributeAccessIssue]
+        return {name: self.timing.control_dt * weight for name, weight in weights.items()}
+
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
+        vary = self.config.vary
+        drawn = {term.name: term.description for term in self._field_terms()} | {
+            "latency": f"targets reach the motors U{vary.latency} s late",
+            "encoder_bias": f"every joint angle is read with an error of U{vary.encoder_bias} rad",
+            "push": "pushed by a horizontal force now and then, see config.push",
+            "observation_noise": "uniform noise on every reading, see config.noise",
+        }
+        return {name: what for name, what in drawn.items() if name in self.varied}
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The robot on its ground.
+
+        Solver: with 4 iterations a shaken Go1's trunk stays within 4 mm of the converged solution after half a
+        second (2 iterations: 14 mm) at the same speed; implicitfast with so few iterations can fall through the floor.
+        """
+        spec = self.ground.compose(self.robot.asset)
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
+        spec.option.iterations = 4
+        spec.option.ls_iterations = 6
+        return spec
+
+    def _field_terms(self) -> tuple[randomize.Term, ...]:
+        """What an episode draws of the model itself."""
+        model, layout, vary = self.model, self.layout, self.config.vary
+        ground = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == 0]
+        standard = float(model.geom("floor").friction[0])
+        moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)
+        friction = (vary.floor_friction[0] / standard, vary.floor_friction[1] / standard)
+        return (
+            randomize.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
+            randomize.scale_bodies("link_mass", *vary.link_mass, moving),
+            randomize.offset("payload", "body_mass", *vary.payload, trunk),
+            randomize.offset("centre_of_mass", "body_ipos", *vary.centre_of_mass, trunk),
+            randomize.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
+            randomize.scale("armature", "dof_armature", *vary.armature, joints),
+            randomize.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
+        )
+
+    def state_at(self, base: Array, joints: Array, speed: Array) -> tuple[Array, Array]:
+        """qpos and qvel of the base pose (7,), the joint angles (n,) rad and the base velocity (6,)."""
+        layout, model = self.layout, self.model
+        qpos = jnp.zeros(model.nq).at[layout.root_qpos : layout.root_qpos + 7].set(base).at[layout.qpos].set(joints)
+        return qpos, jnp.zeros(model.nv).at[layout.root_qvel : layout.root_qvel + 6].set(speed)
+
+    def episode_constants(self, bias: Array, latency: Array) -> tuple[Array, Array]:
+        """This episode's encoder bias (n,) rad and latency () s, from uniform numbers of the same shapes."""
+        vary = self.config.vary
+        return (
+            between(vary.encoder_bias, bias) * ("encoder_bias" in self.varied),
+            between(vary.latency, latency) * ("latency" in self.varied),
+        )
+
+    def delayed(self, action: Array, last_action: Array, latency: Array) -> Array:
+        """What the motors get on average over a control step in which `action` (n,) arrives `latency` s late."""
+        return action + latency / self.timing.control_dt * (last_action - action)
+
+    def targets(self, command: Array) -> Array:
+        """Actuator inputs (nu,) from joint targets (n,) rad."""
+        return jnp.zeros(self.model.nu).at[self.layout.actuators].set(command)
+
+    def sense(self, world: World, encoder_bias: Array, key: Array, *, linvel: bool) -> tuple[Readings, Readings]:
+        """What the robot's own sensors say, without and with noise: gyro, gravity, joint_pos, joint_vel.
+
+        In the trunk's frame: linvel (3) m/s where asked for, gyro (3) rad/s, gravity's direction (3), joint_pos (n) rad
+        from home, joint_vel (n) rad/s.
+        """
+        clean = {
+            **({"linvel": world["linvel"]} if linvel else {}),
+            "gyro": world["gyro"],
+            "gravity": -self.up_b(world),
+            "joint_pos": self.offset(world),
+            "joint_vel": world.qvel[self.layout.qvel],
+        }
+        ends = np.cumsum([value.shape[0] for value in clean.values()])
+        drawn = jnp.split(2 * jax.random.uniform(key, (ends[-1],)) - 1, ends[:-1])
+        noisy = {
+            name: value + getattr(self.config.noise, name) * z * ("observation_noise" in self.varied)
+            for (name, value), z in zip(clean.items(), drawn, strict=True)
+        }
+        noisy["joint_pos"] = noisy["joint_pos"] + encoder_bias
+        return clean, noisy
+
+    def up_b(self, world: World) -> Array:
+        """(3,) the world's z axis in the trunk's frame."""
+        return quat_rotate_inverse(world["orientation"], jnp.array([0.0, 0.0, 1.0]))
+
+    def touch(self, world: World) -> Array:
+        """(k,) N on each foot."""
+        return jnp.concatenate([world[f"{foot}_touch"] for foot in self.robot.feet])
+
+    def feet(self, world: World, what: str) -> Array:
+        """(k, 3) a sensor of every foot."""
+        return jnp.stack([world[f"{foot}_{what}"] for foot in self.robot.feet])
+
+    def torques(self, world: World) -> Array:
+        """(n,) N m."""
+        return jnp.concatenate([world[f"{joint}_torque"] for joint in self.robot.joint_names])
+
+    def offset(self, world: World) -> Array:
+        """(n,) rad of the joints from the home pose."""
+        return world.qpos[self.layout.qpos] - self.layout.home
+
+    def height(self, world: World) -> Array:
+        """() m of the trunk above the ground."""
+        return world["position"][2] - self.ground.height(world["position"][:2])

@@ -1,0 +1,219 @@
+"""`locomotion/*-handstand` and `*-footstand`: a quadruped balances on its front or its hind feet."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from embodied import randomize
+from embodied.rewards import limit_violation, squared_norm
+from embodied.rotations import quat_from_yaw, quat_rotate
+from embodied.task import Observation, Timing
+from embodied.world import Control, Outcome, Start, World
+from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
+
+VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
+STEADY = 1.0  # s, ... for this long, with the other two feet in the air
+LYING = 0.4  # of the height at home: lower than this the trunk lies on the ground
+RISEN = 1.9  # of the height at home: the trunk's centre when it stands upright on two feet
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms per second (after MuJoCo Playground's Go1 handstand)."""
+
+    orientation: float = 3.0
+    """Closeness of the trunk's x axis to the vertical, in [0, 1]."""
+    height: float = 2.0
+    """How far the trunk has risen, in [0, 1]."""
+    balance: float = 2.0
+    """While vertical with the other two feet in the air."""
+    stillness: float = 0.5
+    """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]."""
+    other_feet: float = -0.2
+    """Other feet on the ground."""
+    alive: float = 0.5
+    """Every step off the ground."""
+    fall: float = -100.0
+    """Once, when the trunk lies on the ground: per second, so one control step of it."""
+    joint_limits: float = -1.0
+    """rad beyond 95 % of the joints' ranges."""
+    torques: float = -1e-4
+    """Norm plus sum of the torques, N m."""
+    energy: float = -5e-4
+    """Mechanical power of the motors, W."""
+    action_rate: float = -0.01
+    """Squared change of the action."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoFeetConfig:
+    """Options of handstand and footstand."""
+
+    action_scale: float = 0.8
+    """rad that an action of 1 moves a joint's target from its home pose."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if self.action_scale <= 0:
+            raise ValueError(f"action_scale={self.action_scale} must be positive")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What one balancing robot's episode carries along; joints in the robot's own order."""
+
+    encoder_bias: Array
+    """(n,) rad."""
+    latency: Array
+    """() s that targets take to reach the motors."""
+    action: Array
+    """(n,) the last action."""
+    action_change: Array
+    """(n,) the last action minus the one before."""
+    steady_steps: Array
+    """() int32 control steps since the robot last did not balance."""
+
+
+class Handstand(LeggedTask[Memory]):
+    """A quadruped rises from standing onto its front feet and stays there.
+
+    Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
+    `variations`. Success: for the last second of 10 s the trunk leans less than 20 degrees from the vertical with the
+    hind feet in the air. Failure: the trunk drops below 40 % of its height at home.
+
+    Action: offset of the joints' targets from the home pose.
+    """
+
+    nose: ClassVar[float] = -1.0
+    """Height of the unit vector along the trunk's x axis when balanced."""
+    others: ClassVar[slice] = slice(2, 4)
+    """The feet that are to leave the ground, among `LeggedRobot.feet`."""
+    config_type = TwoFeetConfig
+    config: TwoFeetConfig
+    pushed = False
+    instruction = ("Do a handstand.", "Balance on your front feet.", "Stand on your front legs, nose down.")
+    timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=10.0)
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """Standing near the home pose, at a random heading."""
+        joints = len(self.robot.joint_names)
+        draw, fields = jax.random.split(key)
+        sizes = np.cumsum([joints, joints, 1])
+        pose, bias, heading, latency = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
+        place = jnp.array([0.0, 0.0, self.robot.height + 0.02])
+        base = jnp.concatenate([place, quat_from_yaw(2 * jnp.pi * heading[0])])
+        qpos, qvel = self.state_at(base, self.layout.home * (0.8 + 0.4 * pose), jnp.zeros(6))
+        bias, late = self.episode_constants(bias, latency[0])
+        memory = Memory(
+            encoder_bias=bias,
+            latency=late,
+            action=jnp.zeros(joints),
+            action_change=jnp.zeros(joints),
+            steady_steps=jnp.zeros((), jnp.int32),
+        )
+        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Joint targets (n,) in rad around those that hold the home pose; see `Joystick.act` for the latency."""
+        del world, key
+        delayed = self.delayed(action, memory.action, memory.latency)
+        memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
+        return jnp.asarray(self.layout.stance) + self.config.action_scale * delayed, memory
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Servo targets."""
+        del world
+        return Control(ctrl=self.targets(command)), memory
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """Count how long the robot has balanced."""
+        del action, key
+        return dataclasses.replace(memory, steady_steps=jnp.where(self._balances(world), memory.steady_steps + 1, 0))
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """What the robot senses of itself.
+
+        `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
+        joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel (3) m/s, height (1) m,
+        contact (k), torque (n) N m.
+        """
+        clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
+        policy = {**noisy, "last_action": memory.action}
+        hidden = {
+            **{f"clean_{name}": value for name, value in clean.items()},
+            "linvel": world["linvel"],
+            "height": self.height(world),
+            "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
+            "torque": self.torques(world),
+        }
+        return {"policy": policy, "critic": {**policy, **hidden}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        torque, alignment = self.torques(world), self._alignment(world)
+        target = RISEN * self.robot.height
+        vertical = jnp.square((1 + alignment) / 2)
+        lying = self._lies(world)
+        return {
+            "orientation": vertical,
+            "height": jnp.clip(self.height(world) / target, 0.0, 1.0),
+            "balance": self._balances(world).astype(jnp.float32),
+            "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
+            "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
+            "alive": 1.0 - lying,
+            "fall": lying.astype(jnp.float32),
+            "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
+            "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
+            "energy": jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel])),
+            "action_rate": squared_norm(memory.action_change),
+        }
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success: has balanced for a second; failure: lies on the ground."""
+        return Outcome(success=memory.steady_steps * self.timing.control_dt >= STEADY, failure=self._lies(world))
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Fraction of the time balanced, and mean height in m."""
+        del memory
+        return {"balanced": self._balances(world).astype(jnp.float32), "height": self.height(world)}
+
+    def _alignment(self, world: World) -> Array:
+        """() cosine of the angle between the trunk's x axis and where it should point."""
+        return self.nose * quat_rotate(world["orientation"], jnp.array([1.0, 0.0, 0.0]))[2]
+
+    def _others_touch(self, world: World) -> Array:
+        return self.touch(world)[self.others] > IN_CONTACT
+
+    def _balances(self, world: World) -> Array:
+        return (self._alignment(world) > VERTICAL) & ~jnp.any(self._others_touch(world))
+
+    def _lies(self, world: World) -> Array:
+        return self.height(world) < LYING * self.robot.height
+
+
+class Footstand(Handstand):
+    """A quadruped rises from standing onto its hind feet and stays there.
+
+    Task: trunk vertical, nose up, front feet in the air. Otherwise as the handstand.
+    """
+
+    nose = 1.0
+    others = slice(0, 2)
+    instruction = ("Stand on your hind feet.", "Rear up and balance.", "Balance on your hind legs, nose up.")

@@ -1,0 +1,148 @@
+"""The tasks of legged robots: curriculum, variations, latency, self-collision, stances."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+import tasks.locomotion
+from embodied.content import join_content
+from embodied.errors import EmbodiedError
+from embodied.task import Task
+from tasks.locomotion import g1, go1, go2
+from tasks.locomotion.getup import GetupConfig
+from tasks.locomotion.joystick_config import JoystickConfig
+from tasks.locomotion.legged import Variation
+
+KEY = jax.random.PRNGKey(0)
+
+
+def starts(task: Task[Any], count: int) -> Any:
+    return jax.jit(jax.vmap(task.reset))(jax.random.split(KEY, count))
+
+
+def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after_the_top() -> None:
+    task = go1.RoughJoystick()
+    memory = task.reset(KEY).memory
+    end = jnp.asarray(float(task.timing.max_steps))
+
+    def following(level: int, steps: Any, error: float, key: Any = KEY) -> int:
+        ended = dataclasses.replace(memory, level=jnp.asarray(level), steps=steps, mean_error=jnp.asarray(error))
+        return int(restart(key, ended).memory.level)
+
+    restart = jax.jit(task.restart)
+    assert following(3, end, 0.1) == 4
+    assert following(3, end, 0.5) == 3
+    assert following(3, end - 1, 0.1) == 2
+    assert following(0, end - 1, 0.1) == 0
+    top = task.ground.levels - 1
+    assert len({following(top, end, 0.1, key) for key in jax.random.split(KEY, 12)}) > 2
+
+
+def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
+    task = go1.RoughJoystick()
+    start = starts(task, 200)
+    assert set(np.unique(start.memory.level)) == set(range(task.ground.levels))
+    above = start.qpos[:, 2] - task.ground.height(start.qpos[:, :2])
+    assert (above > task.robot.height).all()
+
+
+def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
+    whole = go1.Joystick()
+    assert {"floor_friction", "latency", "encoder_bias", "push", "observation_noise"} <= set(whole.variations)
+    for name in whole.variations:
+        assert set(go1.Joystick(JoystickConfig(without=(name,))).variations) == set(whole.variations) - {name}
+    bare = go1.Joystick(JoystickConfig(without=("all",)))
+    start = starts(bare, 3)
+    assert not bare.variations
+    assert not start.model
+    assert not np.asarray(start.memory.latency).any()
+    assert not np.asarray(start.memory.encoder_bias).any()
+    assert not np.asarray(start.memory.push.force).any()
+
+
+def test_an_unknown_variation_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(EmbodiedError, match=r"'floor_frction'.*floor_friction"):
+        go1.Joystick(JoystickConfig(without=("floor_frction",)))
+
+
+def test_a_range_the_wrong_way_round_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"latency=\(0.01, 0.0\).*smaller number first"):
+        Variation(latency=(0.01, 0.0))
+
+
+def test_what_is_drawn_stays_in_its_range() -> None:
+    task = go1.Joystick()
+    start = starts(task, 300)
+    friction = np.asarray(start.model["geom_friction"])[:, task.model.geom("floor").id, 0]
+    assert 0.4 <= friction.min() < 0.5
+    assert 0.9 < friction.max() <= 1.0 + 1e-6
+    latency = np.asarray(start.memory.latency)
+    assert 0 <= latency.min() < 0.002
+    assert 0.013 < latency.max() <= 0.015
+
+
+def test_latency_mixes_the_last_target_into_this_one() -> None:
+    task = go1.Joystick()
+    last, action = jnp.zeros(12), jnp.ones(12)
+    np.testing.assert_allclose(task.delayed(action, last, jnp.zeros(())), action)
+    np.testing.assert_allclose(task.delayed(action, last, jnp.asarray(0.005)), 0.75 * action, rtol=1e-6)
+    np.testing.assert_allclose(task.delayed(action, last, jnp.asarray(0.02)), last, atol=1e-6)
+
+
+def test_a_fallen_robot_starts_in_every_orientation_and_cannot_act_at_first() -> None:
+    task = go1.Getup(GetupConfig(without=("all",)))
+    start = starts(task, 400)
+    quat = np.asarray(start.qpos[:, 3:7])
+    up = 1 - 2 * (quat[:, 1] ** 2 + quat[:, 2] ** 2)
+    fallen = np.asarray(start.memory.limp) > 0
+    assert 0.7 < fallen.mean() < 0.9
+    assert (up[fallen] < -0.8).any()
+    assert (up[fallen] > 0.8).any()
+    assert (up[~fallen] > 0.9).all()
+
+
+def test_getup_robots_collide_with_themselves_and_others_do_not() -> None:
+    def own_pairs(model: mujoco.MjModel) -> int:
+        body = model.geom_bodyid > 0
+        meets = (model.geom_contype[:, None] & model.geom_conaffinity[None]) != 0
+        return int((meets & body[:, None] & body[None]).sum())
+
+    assert own_pairs(go1.Getup().model) > 0
+    assert own_pairs(go1.Joystick().model) == 0
+
+
+def test_soft_ankles_still_carry_the_g1_at_home() -> None:
+    """Held at its stance it neither drops nor jumps; that it tips over after some seconds is what it learns against."""
+    task = g1.Joystick()
+    model = task.model
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    data.ctrl[task.layout.actuators] = task.layout.stance
+    mujoco.mj_step(model, data, 100)
+    assert model.actuator_gainprm[model.actuator("left_ankle_pitch").id, 0] == 40
+    assert abs(data.body("pelvis").xpos[2] - task.robot.height) < 0.01
+
+
+def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
+    task = g1.Joystick()
+    memory = dataclasses.replace(task.reset(KEY).memory, command=jnp.array([0.5, 0.0, 0.0]), steps=jnp.asarray(9.0))
+    left, right = np.sin(np.asarray(task._phase(memory)))
+    assert left == pytest.approx(-right, abs=1e-5)
+    still = dataclasses.replace(memory, command=jnp.zeros(3))
+    assert not np.asarray(task._phase(still)).any()
+
+
+def test_a_second_quadruped_is_one_model_and_one_short_module() -> None:
+    module = Path(go2.__file__).read_text().splitlines()
+    assert len(module) < 15
+    registry = join_content()
+    for name, *_ in tasks.locomotion.QUADRUPED_TASKS:
+        assert registry[f"locomotion/go2-{name}"].load().robot is go2.GO2
