@@ -15,6 +15,8 @@ ENGINES: Mapping[str, str] = {
     "mujoco": "embodied.engines.mujoco:MujocoEngine",
     "mjx": "embodied.engines.mjx:MjxEngine",
     "rigid": "embodied.engines.rigid:RigidEngine",
+    "brax": "embodied.engines.brax:BraxEngine",
+    "pybullet": "embodied.engines.pybullet:PybulletEngine",
 }
 """Engine name -> `module:class`."""
 

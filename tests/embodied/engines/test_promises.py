@@ -24,9 +24,9 @@ from tests.conftest import build_env
 from tests.embodied.engines.toys import Ball, Lander
 
 N = 8
-ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp"]
-ARTICULATED = ["mujoco", "mjx-jax", "mjx-warp"]
-BIT_EXACT = ["rigid", "mujoco", "mjx-jax"]  # Warp promises statistics only
+ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
+ARTICULATED = ["mujoco", "mjx-jax", "mjx-warp"]  # pybullet and brax have no force and torque sensors at joints
+BIT_EXACT = ["rigid", "mujoco", "mjx-jax", "pybullet", "brax"]  # Warp promises statistics only
 
 pytestmark = pytest.mark.timeout(280)
 

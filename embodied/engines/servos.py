@@ -1,0 +1,197 @@
+"""Actuators and passive joint forces by MuJoCo's formulas, for engines that take nothing but joint torques.
+
+One description serves numpy and JAX: the functions take the array namespace as `xp`. Leading axes of
+environments are allowed everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from embodied.errors import EngineError
+
+FIELDS = (
+    "actuator_gainprm",
+    "actuator_biasprm",
+    "actuator_gear",
+    "actuator_ctrlrange",
+    "actuator_forcerange",
+    "jnt_actfrcrange",
+    "jnt_stiffness",
+    "qpos_spring",
+    "dof_damping",
+    "dof_frictionloss",
+)
+"""Model fields that these formulas read, each of which an episode may vary."""
+
+BIAS = mujoco.mjtBias
+SCALAR = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+
+
+@dataclasses.dataclass(frozen=True)
+class Efforts:
+    """What actuators and joints do at one instant."""
+
+    actuator: Any
+    """(..., nu) force of each actuator before its gear, N or N m."""
+    driven: Any
+    """(..., nv) force of all actuators on each degree of freedom, N or N m."""
+    passive: Any
+    """(..., nv) springs and viscous damping, N or N m; dry friction is not among them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Servos:
+    """The constant part of a model's actuators and joints: who acts on what."""
+
+    dt: float
+    """s per physics step."""
+    dofs: np.ndarray
+    """(nu,) degree of freedom each actuator drives."""
+    positions: np.ndarray
+    """(nu,) its address in qpos."""
+    joints: np.ndarray
+    """(k,) ids of the hinges and slides."""
+    joint_dofs: np.ndarray
+    """(k,) their degrees of freedom."""
+    joint_positions: np.ndarray
+    """(k,) their addresses in qpos."""
+    limited_ctrl: np.ndarray
+    """(nu,) bool."""
+    limited_force: np.ndarray
+    """(nu,) bool."""
+    limited_joint: np.ndarray
+    """(k,) bool, whether the actuators' sum on the joint is limited."""
+    biased: np.ndarray
+    """(nu,) bool, whether the actuator has an affine bias, as position servos have."""
+    inertia: np.ndarray
+    """(nv,) kg m^2 or kg, of each degree of freedom at the reference pose."""
+    size: int
+    """nv."""
+
+    @classmethod
+    def from_model(cls, model: mujoco.MjModel, engine: str) -> Servos:
+        """Look up who acts on what.
+
+        Raises:
+            EngineError: an actuator is not a motor, position or velocity servo on a hinge or slide; names it.
+        """
+        for actuator in range(model.nu):
+            if problem := _problem(model, actuator):
+                name = model.actuator(actuator).name or f"#{actuator}"
+                raise EngineError(
+                    f"engine {engine} cannot drive the actuator {name!r}: {problem}; it drives motors, position and "
+                    "velocity servos on hinges and slides"
+                )
+        driven = model.actuator_trnid[:, 0]
+        joints = np.flatnonzero(np.isin(model.jnt_type, SCALAR))
+        return cls(
+            dt=float(model.opt.timestep),
+            dofs=model.jnt_dofadr[driven],
+            positions=model.jnt_qposadr[driven],
+            joints=joints,
+            joint_dofs=model.jnt_dofadr[joints],
+            joint_positions=model.jnt_qposadr[joints],
+            limited_ctrl=model.actuator_ctrllimited.astype(bool),
+            limited_force=model.actuator_forcelimited.astype(bool),
+            limited_joint=model.jnt_actfrclimited[joints].astype(bool),
+            biased=model.actuator_biastype == int(BIAS.mjBIAS_AFFINE),
+            inertia=model.dof_M0.copy(),
+            size=model.nv,
+        )
+
+    def __call__(self, xp: Any, fields: Mapping[str, Any], qpos: Any, qvel: Any, ctrl: Any) -> Efforts:
+        """The forces at a state.
+
+        Args:
+            xp: Array namespace, numpy or `jax.numpy`.
+            fields: Model field -> values, those of `FIELDS` at least, each with the leading axes or without.
+            qpos: (..., nq) m, rad.
+            qvel: (..., nv) m/s, rad/s.
+            ctrl: (..., nu) actuator inputs.
+
+        Source: MuJoCo's documentation, "Actuation model": force = gain ctrl + b0 + b1 length + b2 velocity.
+        """
+        gear = fields["actuator_gear"][..., 0]
+        bias = fields["actuator_biasprm"]
+        length, speed = gear * qpos[..., self.positions], gear * qvel[..., self.dofs]
+        input_ = _clipped(xp, ctrl, fields["actuator_ctrlrange"], self.limited_ctrl)
+        force = fields["actuator_gainprm"][..., 0] * input_
+        force = force + xp.where(self.biased, bias[..., 0] + bias[..., 1] * length + bias[..., 2] * speed, 0.0)
+        force = _clipped(xp, force, fields["actuator_forcerange"], self.limited_force)
+        # Sums by a matrix of zeros and ones: several actuators may drive one joint.
+        onto = np.zeros((len(self.dofs), self.size))
+        onto[np.arange(len(self.dofs)), self.dofs] = 1.0
+        driven = (gear * force) @ onto
+        spread = np.zeros((len(self.joints), self.size))
+        spread[np.arange(len(self.joints)), self.joint_dofs] = 1.0
+        at_joints = driven[..., self.joint_dofs]
+        limits = fields["jnt_actfrcrange"][..., self.joints, :]
+        driven = _clipped(xp, at_joints, limits, self.limited_joint) @ spread
+        return Efforts(force, driven, self._passive(fields, qpos, qvel) @ spread)
+
+    def _passive(self, fields: Mapping[str, Any], qpos: Any, qvel: Any) -> Any:
+        """(..., k) springs and damping of the hinges and slides.
+
+        The damping is that of an implicit step of the joint alone, so that no coefficient is too large for the step.
+        """
+        stretch = qpos[..., self.joint_positions] - fields["qpos_spring"][..., self.joint_positions]
+        damping = fields["dof_damping"][..., self.joint_dofs]
+        damping = damping / (1.0 + self.dt * damping / self.inertia[self.joint_dofs])
+        return -fields["jnt_stiffness"][..., self.joints] * stretch - damping * qvel[..., self.joint_dofs]
+
+
+def add_rotor(inertia: np.ndarray, quat: np.ndarray, axis: np.ndarray, armature: float) -> tuple[Any, Any]:
+    """A body's inertia with a joint's armature added about the joint's axis.
+
+    MuJoCo's armature resists the joint's speed; a rigid link's inertia resists its speed in the world. The two
+    are equal where the parent does not turn.
+
+    Args:
+        inertia: (3,) kg m^2, principal.
+        quat: (4,) wxyz, principal axes -> body.
+        axis: (3,) unit vector, body frame.
+        armature: kg m^2.
+
+    Returns:
+        The principal inertia (3,) kg m^2 and its axes (4,) wxyz, principal axes -> body.
+    """
+    frame = np.zeros(9)
+    mujoco.mju_quat2Mat(frame, quat)
+    frame = frame.reshape(3, 3)
+    values, vectors = np.linalg.eigh(frame @ np.diag(inertia) @ frame.T + armature * np.outer(axis, axis))
+    vectors[:, 2] *= np.sign(np.linalg.det(vectors))  # a rotation, not a reflection
+    result = np.zeros(4)
+    mujoco.mju_mat2Quat(result, vectors.flatten())
+    return values, result
+
+
+def _clipped(xp: Any, value: Any, limits: Any, limited: np.ndarray) -> Any:
+    """`value` (..., k) within `limits` (..., k, 2) where `limited` (k,)."""
+    return xp.where(limited, xp.clip(value, limits[..., 0], limits[..., 1]), value)
+
+
+def _problem(model: mujoco.MjModel, actuator: int) -> str:
+    """Why an actuator is not supported; empty if it is."""
+    if model.actuator_trntype[actuator] != mujoco.mjtTrn.mjTRN_JOINT:
+        return f"its transmission is {_name(mujoco.mjtTrn, model.actuator_trntype[actuator])}"
+    joint = int(model.actuator_trnid[actuator, 0])
+    if int(model.jnt_type[joint]) not in SCALAR:
+        return f"its joint is of type {_name(mujoco.mjtJoint, model.jnt_type[joint])}"
+    if model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE:
+        return f"it has the activation dynamics {_name(mujoco.mjtDyn, model.actuator_dyntype[actuator])}"
+    if model.actuator_gaintype[actuator] != mujoco.mjtGain.mjGAIN_FIXED:
+        return f"its gain is {_name(mujoco.mjtGain, model.actuator_gaintype[actuator])}"
+    if mujoco.mjtBias(int(model.actuator_biastype[actuator])) not in (BIAS.mjBIAS_NONE, BIAS.mjBIAS_AFFINE):
+        return f"its bias is {_name(mujoco.mjtBias, model.actuator_biastype[actuator])}"
+    return ""
+
+
+def _name(enum: Any, value: int) -> str:
+    """`mjJNT_HINGE` -> `hinge`."""
+    return enum(int(value)).name.split("_", 1)[1].lower()
