@@ -178,17 +178,25 @@ def place(model: mujoco.MjModel, data: mujoco.MjData, pose: Pose, index: int) ->
 
 
 def floating_bodies(model: mujoco.MjModel) -> list[int]:
-    """Bodies on free joints that a camera should follow.
+    """Bodies that travel and that a camera should follow: on free joints, or on endless slides from the world.
 
-    None where a robot is bolted down: then free bodies are objects. Where some free bodies have joints of their own,
-    those alone: they are robots, and the others objects.
+    None where a robot is bolted down: then free bodies are objects. Where some travelling bodies have joints besides,
+    or bodies with joints on them, those alone: they are robots, and the others objects.
     """
-    moved = {int(model.jnt_bodyid[j]): int(model.jnt_type[j]) for j in range(model.njnt)}
-    free = [body for body, kind in moved.items() if kind == mujoco.mjtJoint.mjJNT_FREE]
-    roots = {int(model.body_rootid[body]) for body, kind in moved.items() if kind != mujoco.mjtJoint.mjJNT_FREE}
-    if roots - set(free):
+    joints = range(model.njnt)
+    travelling = {int(model.jnt_bodyid[j]) for j in joints if _travels(model, j)}
+    jointed = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in joints if not _travels(model, j)}
+    if jointed - travelling:
         return []
-    return [body for body in free if body in roots] or free
+    return sorted(travelling & jointed or travelling)
+
+
+def _travels(model: mujoco.MjModel, joint: int) -> bool:
+    """Whether a joint lets its body go anywhere: a planar robot's slides have no limits, a gantry's have."""
+    if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
+        return True
+    endless = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE and not model.jnt_limited[joint]
+    return bool(endless and model.body_parentid[model.jnt_bodyid[joint]] == 0)
 
 
 def radius_of(model: mujoco.MjModel, body: int) -> float:

@@ -1,4 +1,5 @@
 import imageio.v3 as iio
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -6,7 +7,7 @@ import torch
 import embodied
 from embodied.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.render import Renderer, choose_backend, frame
+from embodied.render import Renderer, choose_backend, floating_bodies, frame
 from embodied.video import VideoWriter, check_kind, contact_sheet, record
 
 SIZE = (160, 96)
@@ -40,6 +41,21 @@ def test_markers_ghosts_and_tiles_are_drawn(env: Env) -> None:
     assert (alone != together).any()
     assert (alone != bare).any()
     assert tiles.shape == alone.shape
+
+
+JOINTS = {
+    "<freejoint/>": True,
+    "<joint type='slide' axis='1 0 0'/><joint type='slide' axis='0 0 1'/><joint type='hinge'/>": True,
+    "<joint type='slide' axis='1 0 0' range='-1 1' limited='true'/>": False,
+    "<joint type='hinge'/>": False,
+}
+
+
+@pytest.mark.parametrize("joints", JOINTS)
+def test_cameras_follow_what_travels_and_not_what_is_bolted_down(joints: str) -> None:
+    arm = "<body><joint/><geom size='.1'/></body>"
+    xml = f"<mujoco><worldbody><body>{joints}<geom size='.1'/>{arm}</body></worldbody></mujoco>"
+    assert floating_bodies(mujoco.MjModel.from_xml_string(xml)) == ([1] if JOINTS[joints] else [])
 
 
 def test_what_cannot_be_drawn_is_refused_in_words(env: Env) -> None:
