@@ -124,7 +124,7 @@ def _check_fit(policy: Any, env: Env, what: str, trained_on: object) -> None:
         raise EmbodiedError(
             f"{what} reads the observation group '{policy.group}', but '{task}' has {listing(sizes)}{origin}"
         )
-    if (policy.observation_size, policy.action_size) != (sizes[policy.group], env.action_size):
+    if not policy.fits(sizes[policy.group], env.action_size):
         raise EmbodiedError(
             f"{what} does not fit '{task}': it reads {policy.observation_size} numbers and gives "
             f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}{origin}"

@@ -25,19 +25,38 @@ class Activation(StrEnum):
         return layers[self.value]()
 
 
+class Architecture(StrEnum):
+    """What kind of network reads an observation."""
+
+    MLP = "mlp"
+    """A multilayer perceptron."""
+    PARTS = "parts"
+    """A transformer over body parts that turns with the world, for observations laid out by `embodied.parts`."""
+
+
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Shape of a multilayer perceptron."""
+    """Shape of a network."""
 
     hidden: tuple[int, ...] = (64, 64)
-    """Width of each hidden layer."""
+    """Width of each hidden layer; of architecture parts, of each layer of the transformer, all of the same width."""
     activation: Activation = Activation.TANH
     """Nonlinearity between layers."""
     output_gain: float = 0.01
     """Scale of the last layer's orthogonal weights; small, so that the first actions are near zero."""
+    architecture: Architecture = Architecture.MLP
+    """mlp, or parts for tasks that observe a body part by part."""
+    heads: int = 4
+    """Attention heads of architecture parts; they divide its width among them."""
 
     def __post_init__(self) -> None:
         """Reject layers that cannot be built."""
+        if self.architecture is Architecture.PARTS and (
+            len(set(self.hidden)) != 1 or self.heads < 1 or self.hidden[0] % self.heads
+        ):
+            raise ValueError(
+                f"hidden={self.hidden} heads={self.heads}: a transformer needs layers of one width, divisible by heads"
+            )
         if any(width < 1 for width in self.hidden):
             raise ValueError(f"hidden={self.hidden}: every layer needs at least one unit")
         if not (math.isfinite(self.output_gain) and self.output_gain > 0):
@@ -60,7 +79,7 @@ class MLP(nn.Sequential):
         layers: list[nn.Module] = []
         for i, (wide, next_wide) in enumerate(itertools.pairwise(widths)):
             last = i == len(widths) - 2
-            layers.append(_linear(wide, next_wide, config.output_gain if last else HIDDEN_GAIN, generator))
+            layers.append(linear(wide, next_wide, config.output_gain if last else HIDDEN_GAIN, generator))
             if not last:
                 layers.append(config.activation.module())
         super().__init__(*layers)
@@ -90,6 +109,23 @@ class GaussianActor(nn.Module):
         """Mean action, not squashed: (N, inputs) to (N, A)."""
         return self.mean(obs)
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Lengths of the observation and of the action that it was built for."""
+        return self.mean.linears[0].in_features, len(self.log_std)
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it can act where observations and actions have these lengths."""
+        return (observation_size, action_size) == self.sizes
+
+    def deviation(self, actions: int) -> Tensor:
+        """(actions,) standard deviation."""
+        return self.log_std.exp().expand(actions)
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of the observations' statistics that belongs to it: all of them."""
+        return mean, scale
+
 
 class Critic(nn.Module):
     """Maps observations to the expected return."""
@@ -103,7 +139,8 @@ class Critic(nn.Module):
         return self.value(obs).squeeze(-1)
 
 
-def _linear(inputs: int, outputs: int, gain: float, generator: torch.Generator | None) -> nn.Linear:
+def linear(inputs: int, outputs: int, gain: float, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer with orthogonal weights of that gain and zero biases."""
     layer = nn.Linear(inputs, outputs, device="meta")  # its own initialisation would draw from the global generator
     weight = torch.empty(outputs, inputs)
     layer.weight = nn.Parameter(nn.init.orthogonal_(weight, gain, generator=generator))

@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from policies.networks import Activation, GaussianActor, NetworkConfig
+from policies.architectures import make_actor
+from policies.networks import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.vec_env import POLICY
 
-KIND = "gaussian-mlp"
+KINDS = {Architecture.MLP: "gaussian-mlp", Architecture.PARTS: "gaussian-parts"}
+"""What a stored policy of each architecture is called."""
 
 ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
 """Observation groups (N, size) to actions (N, A): what evaluation needs of a policy."""
@@ -56,13 +58,17 @@ class Policy:
 
     @property
     def observation_size(self) -> int:
-        """Length of the observation it reads."""
-        return self.network.observation_mean.numel()
+        """Length of the observation it reads; see `fits`."""
+        return self.network.actor.sizes[0]
 
     @property
     def action_size(self) -> int:
         """Length of the action."""
-        return self.network.actor.log_std.numel()
+        return self.network.actor.sizes[1]
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it can act where observations and actions have these lengths: one pair, or those of many bodies."""
+        return self.network.actor.fits(observation_size, action_size)
 
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
@@ -76,7 +82,7 @@ class Policy:
         """
         if not isinstance(obs, Tensor):
             obs = obs[self.group]
-        if obs.shape[-1] != self.observation_size:
+        if self.config.architecture is Architecture.MLP and obs.shape[-1] != self.observation_size:
             raise ValueError(
                 f"an observation of length {obs.shape[-1]} was given to a policy that reads {self.observation_size} "
                 f"numbers (group '{self.group}')"
@@ -84,7 +90,7 @@ class Policy:
         action = self.network(obs)
         if self._generator is not None:
             noise = torch.empty_like(action).normal_(generator=self._generator)
-            action = torch.addcmul(action, noise, self.network.actor.log_std.exp())
+            action = torch.addcmul(action, noise, self.network.actor.deviation(action.shape[-1]))
         return action.clamp(-1.0, 1.0)
 
     def stochastic(self, seed: int) -> Policy:
@@ -96,7 +102,7 @@ class Policy:
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Names and numbers that rebuild it: JSON values, and copies of its tensors."""
         meta = {
-            "kind": KIND,
+            "kind": KINDS[self.config.architecture],
             "group": self.group,
             "observation_size": self.observation_size,
             "action_size": self.action_size,
@@ -104,6 +110,8 @@ class Policy:
             "activation": str(self.config.activation),
             "clip": self.network.clip,
         }
+        if self.config.architecture is Architecture.PARTS:
+            meta["heads"] = self.config.heads
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
 
     @classmethod
@@ -113,12 +121,19 @@ class Policy:
         Raises:
             ValueError: Another kind of policy, or tensors that do not belong to it.
         """
-        if meta.get("kind") != KIND:
-            raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected {KIND!r}")
-        config = NetworkConfig(tuple(meta["hidden"]), Activation(meta["activation"]))
+        kinds = {kind: architecture for architecture, kind in KINDS.items()}
+        if meta.get("kind") not in kinds:
+            raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected {' or '.join(map(repr, kinds))}")
+        config = NetworkConfig(
+            tuple(meta["hidden"]),
+            Activation(meta["activation"]),
+            architecture=kinds[meta["kind"]],
+            heads=meta.get("heads", NetworkConfig.heads),
+        )
         size = meta["observation_size"]
-        actor = GaussianActor(size, meta["action_size"], config)
-        network = NormalizedActor(actor, torch.zeros(size), torch.ones(size), meta["clip"])
+        actor = make_actor(size, meta["action_size"], config)
+        mean, scale = actor.statistics(torch.zeros(size), torch.ones(size))
+        network = NormalizedActor(actor, mean, scale, meta["clip"])
         _require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies import distributed, gaussian
+from policies.architectures import make_actor, make_critic
+from policies.autograd import make_gradients
 from policies.gae import gae
-from policies.gradients import MEASURES, Gradients
-from policies.networks import Critic, GaussianActor
+from policies.gradients import MEASURES
 from policies.normalizer import Normalizer
 from policies.optimizer import FlatAdam
 from policies.parallel import one_thread
@@ -80,12 +81,12 @@ class PPO:
         self._old_log_std = self.actor.log_std.detach().clone()
         self._noise = torch.empty(num_envs, action_size, device=self.device)
         self._time = 0
-        self._gradients = Gradients(self.actor, self.critic, self.optimizer, config, len(self.rollout))
+        self._gradients = make_gradients(self.actor, self.critic, self.optimizer, config, len(self.rollout))
 
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
         config, weights = self.config, torch.Generator().manual_seed(seed)
-        actor = GaussianActor(sizes[POLICY], action_size, config.actor, config.initial_std, weights)
-        critic = Critic(sizes[self.critic_group], config.critic, weights)
+        actor = make_actor(sizes[POLICY], action_size, config.actor, config.initial_std, weights)
+        critic = make_critic(sizes[self.critic_group], config.critic, weights)
         self.actor, self.critic = actor.to(self.device), critic.to(self.device)
         self.optimizer = FlatAdam([*self.actor.parameters(), *self.critic.parameters()], config)
         distributed.broadcast_(self.optimizer.flat.data)
@@ -93,8 +94,9 @@ class PPO:
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
-        normalizer = self.normalizers[POLICY]
-        network = NormalizedActor(self.actor, normalizer.mean, normalizer.scale, self.config.observation_clip)
+        statistics = self.normalizers[POLICY]
+        mean, scale = self.actor.statistics(statistics.mean, statistics.scale)
+        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
         return Policy(network, self.config.actor)
 
     @one_thread()

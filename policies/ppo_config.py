@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from policies.networks import NetworkConfig
+from policies.networks import Architecture, NetworkConfig
+
+UNCLIPPED = 1000.0  # a bound that no body part's observation reaches
 
 
 class Schedule(StrEnum):
@@ -83,6 +85,11 @@ class PPOConfig:
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("value_coef", "entropy_coef"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        if Architecture.PARTS in (self.actor.architecture, self.critic.architecture):
+            # Scaling or clipping the components of a vector one by one depends on how the world is turned.
+            _require(not self.normalize_observations, "normalize_observations", True, "False with architecture parts")
+            clip = self.observation_clip
+            _require(clip >= UNCLIPPED, "observation_clip", clip, f"{UNCLIPPED:g} or more with architecture parts")
         if self.schedule is Schedule.ADAPTIVE:
             low, high = self.learning_rate_min, self.learning_rate_max
             expected = f"between learning_rate_min={low} and learning_rate_max={high}"

@@ -95,8 +95,11 @@ class Rough:
             condim=floor.condim,
             priority=floor.priority,
             friction=floor.friction,
-            rgba=[0.62, 0.60, 0.55, 1],
+            material=floor.material,
         )
+        # The floor's spot light reaches a few metres; here robots are spread over a field.
+        sun = spec.light("sun")
+        sun.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
         return spec
 
     @functools.cached_property

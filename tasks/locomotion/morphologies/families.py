@@ -4,7 +4,8 @@ The families, the names of their variants (the number of body parts, then the li
 is one from the thigh down, `knee` from the shin down, `foot` the foot alone), the split and the numbers of the limbs
 are those of 3D-SGRL (Chen et al., ICML 2023, arXiv:2305.18951), whose bodies extend the planar ones of modular RL
 (Huang et al., ICML 2020) by hinges about x and z. Ours differ in this: hinges that theirs lock (a range of one degree
-and no motor) are left out, and every cheetah limb is one capsule from joint to joint.
+and no motor) are left out, every cheetah limb is one capsule from joint to joint, and a walker's legs hang side by side
+(theirs from the same point, one inside the other).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _walker() -> Family:
     )  # fmt: skip
     shin = Limb("shin", (0, 0, -0.48), _rod((0, 0, -0.384), 0.0448), (None, hinge(BACK, -160, -2), None), (foot,))
     hip = (hinge(X, -25, 5), hinge(BACK, -20, 110), hinge(Z, -60, 35))
-    thigh = Limb("thigh", (0, 0, -0.3), _rod((0, 0, -0.48), 0.056), hip, (shin,))
+    thigh = Limb("thigh", (0, -0.07, -0.3), _rod((0, 0, -0.48), 0.056), hip, (shin,))
     body = Limb("torso", ORIGIN, (Capsule((0, 0, 0.3), (0, 0, -0.3), 0.07),), children=pair(thigh))
     missing = {
         "2_right_leg_left_knee": ("right_thigh", "left_shin"),

@@ -26,7 +26,7 @@ DECORATIONS: Mapping[str, tuple[tuple[Capsule, Vector], ...]] = {
     "hopper": ((Capsule((0.034, -0.02, 0.185), (0.034, 0.02, 0.185), 0.024), DARK),),
     "walker": (
         (Capsule((0.046, -0.03, 0.27), (0.046, 0.03, 0.27), 0.032), DETAIL),
-        (Capsule((0, -0.05, -0.3), (0, 0.05, -0.3), 0.05), DARK),
+        (Capsule((0, -0.07, -0.3), (0, 0.07, -0.3), 0.05), (0.25, 0.30, 0.37)),
     ),
     "humanoid": (
         (Capsule((0.055, -0.03, 0.365), (0.055, 0.03, 0.365), 0.042), _GLASS),
@@ -41,7 +41,8 @@ DECORATIONS: Mapping[str, tuple[tuple[Capsule, Vector], ...]] = {
         *_both(0.573, 0.04, 0.125, 0.017, DARK),
         (Capsule((0.56, 0, 0.075), (0.6, 0, 0.07), 0.045), DETAIL),
         (_ball(0.642, 0, 0.082, 0.02), DARK),
-        *(spot for x in (-0.4, -0.21, -0.07, 0.07, 0.21) for spot in _both(x, 0.05, 0.042, 0.02, DARK)),
+        (Capsule((-0.44, 0, -0.01), (0.4, 0, -0.01), 0.062), (0.91, 0.66, 0.26)),
+        *(spot for x in (-0.28, -0.14, 0.0, 0.14, 0.28) for spot in _both(x, 0.05, 0.036, 0.025, DARK)),
     ),
 }
 """Family -> shapes in the torso's frame, and their colours."""

@@ -17,6 +17,7 @@ from tasks.locomotion.morphologies.looks import DARK, DECORATIONS, DETAIL
 
 ARENA = 4 * 2**20  # bytes for the contacts and constraints of one environment, of which MuJoCo would reserve 15 MB
 FRICTION = 1.0  # sliding, of floor and body: the larger of the two is 1 in the published models too
+BEARING = 1.2  # radius of the ball drawn at a joint, in radii of the limb
 SENSORS = {
     "pos": mujoco.mjtSensor.mjSENS_FRAMEPOS,
     "quat": mujoco.mjtSensor.mjSENS_FRAMEQUAT,
@@ -84,7 +85,7 @@ def _add(spec: mujoco.MjSpec, parent: mujoco.MjsBody, limb: Limb, family: Family
         for capsule, detail in DECORATIONS[family.name]:
             _for_the_eye(_add_capsule(body, capsule, detail))
     elif any(limb.hinges):
-        bearing = Capsule((0, 0, 0), (0, 0, 0), 1.1 * limb.capsules[0].radius)
+        bearing = Capsule((0, 0, 0), (0, 0, 0), BEARING * limb.capsules[0].radius)
         _for_the_eye(_add_capsule(body, bearing, DETAIL if limb.name.startswith("left_") else DARK))
     for child in limb.children:
         _add(spec, body, child, family)
