@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 
 from embodied.errors import EngineError
-from embodied.world import Control, Start, World
+from embodied.world import Control, SensorLayout, Start, World
 
 P = TypeVar("P")
 
@@ -97,6 +97,17 @@ def substeps_model(model: mujoco.MjModel, physics_dt: float) -> mujoco.MjModel:
     copy = model.__copy__()
     copy.opt.timestep = physics_dt
     return copy
+
+
+def numpy_world(
+    time: np.ndarray, qpos: np.ndarray, qvel: np.ndarray, sensordata: np.ndarray, layout: SensorLayout
+) -> World:
+    """A batched world of a host engine's arrays, copied to float32; the task's compiled functions take it as it is."""
+
+    def single(array: np.ndarray) -> Any:
+        return array.astype(np.float32)
+
+    return World(single(time), single(qpos), single(qvel), single(sensordata), layout)
 
 
 def data_fields(model: mujoco.MjModel) -> dict[str, slice]:

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
-from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, substeps_model
+from embodied.engines.base import POST_CONSTRAINT, data_fields, numpy_world, of_last_step, substeps_model
 from embodied.errors import EngineError
 from embodied.task import Task
 from embodied.world import Control, SensorLayout, Start, World
@@ -115,13 +115,7 @@ class MujocoEngine:
     def world(self, ids: np.ndarray | None = None) -> World:
         """The joints and sensors of all environments, or of some, as float32; see `HostEngine.world`."""
         batch, rows = self.batch, slice(None) if ids is None else ids
-        return World(
-            time=batch.time[rows].astype(np.float32),
-            qpos=batch.qpos[rows].astype(np.float32),
-            qvel=batch.qvel[rows].astype(np.float32),
-            sensordata=self._sensordata[rows].copy(),
-            layout=self._layout,
-        )
+        return numpy_world(batch.time[rows], batch.qpos[rows], batch.qvel[rows], self._sensordata[rows], self._layout)
 
     def _run(self, call: Callable[[], None]) -> None:
         """Make a call in which single simulations may fail without the others' notice."""

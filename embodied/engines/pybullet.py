@@ -29,7 +29,7 @@ import mujoco
 import numpy as np
 
 from embodied.engines import bullet_model, servos
-from embodied.engines.base import substeps_model
+from embodied.engines.base import numpy_world, substeps_model
 from embodied.engines.bullet_rotors import Rotors
 from embodied.engines.bullet_world import BulletWorld
 from embodied.engines.sensors import Bodies, Forces, SensorReader, at_rest, rotate
@@ -149,8 +149,9 @@ class PybulletEngine:
             self._ctrl[...] = control.ctrl
         alive = [index for index in range(self.num_envs) if self._alive(index)]
         felt: dict[int, tuple[Bodies, Any]] = {}
+        efforts = self._efforts()
         for substep in range(substeps):
-            efforts = self._efforts()
+            efforts = efforts if substep == 0 else self._efforts()
             last = substep == substeps - 1
             for index in alive:
                 wrench = None if control.wrench is None else np.asarray(control.wrench[index], float)
@@ -198,13 +199,7 @@ class PybulletEngine:
     def world(self, ids: np.ndarray | None = None) -> World:
         """The joints and sensors of all environments, or of some, as float32; see `HostEngine.world`."""
         rows = slice(None) if ids is None else ids
-        return World(
-            time=self._time[rows].astype(np.float32),
-            qpos=self._qpos[rows].astype(np.float32),
-            qvel=self._qvel[rows].astype(np.float32),
-            sensordata=self._sensordata[rows].copy(),
-            layout=self._layout,
-        )
+        return numpy_world(self._time[rows], self._qpos[rows], self._qvel[rows], self._sensordata[rows], self._layout)
 
     def overflow(self) -> bool:
         """Never: Bullet's buffers grow."""

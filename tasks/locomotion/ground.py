@@ -144,7 +144,8 @@ class Rough:
         size = np.array(field.shape[::-1], np.float32)
         at = xy / self.cell + (size - 1) / 2
         outside = jnp.any((at < 0) | (at > size - 1), axis=-1)
-        value = jax.scipy.ndimage.map_coordinates(jnp.asarray(field), [at[..., 1], at[..., 0]], order=1, mode="nearest")
+        rows, columns = at[..., 1], at[..., 0]
+        value = jnp.asarray(jax.scipy.ndimage.map_coordinates(jnp.asarray(field), [rows, columns], 1, mode="nearest"))
         return jnp.where(outside, -self.sunk, value)
 
 

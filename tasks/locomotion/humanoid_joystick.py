@@ -73,7 +73,6 @@ class HumanoidJoystick(Joystick):
     """
 
     config_type = HumanoidConfig
-    config: HumanoidConfig
     lowest: ClassVar[float] = 0.6
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
@@ -95,9 +94,9 @@ class HumanoidJoystick(Joystick):
 
         `policy`, with noise and in the pelvis's frame: linvel (3) m/s, gyro (3) rad/s, gravity's direction (3),
         joint_pos (29) rad from home, joint_vel (29) rad/s, last_action (29), command (3), phase (4): cosines and sines
-        of both feet's clocks. `critic`: those; the first five clean; accelerometer (3) m/s^2, angvel_w (3) rad/s, torque
-        (29) N m, contact (2), foot_vel (6) m/s and air_time (2) s of the feet, push (2) m/s^2, push_wait (2): s until
-        the next push, and whether one lasts.
+        of both feet's clocks. `critic`: those; the first five clean; accelerometer (3) m/s^2, angvel_w (3) rad/s,
+        torque (29) N m, contact (2), foot_vel (6) m/s and air_time (2) s of the feet, push (2) m/s^2, push_wait (2): s
+        until the next push, and whether one lasts.
         """
         observation = super().observe(world, memory, key)
         phase = self._phase(memory)

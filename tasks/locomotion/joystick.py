@@ -106,7 +106,7 @@ class Joystick(LeggedTask[Memory]):
         xy = self.ground.place(place, level)
         height = self.ground.clear_height(xy) + self.robot.height + 0.02
         base = jnp.concatenate([xy, height[None], quat_from_yaw(2 * jnp.pi * heading[0])])
-        qpos, qvel = self.state_at(base, self.layout.home * (0.8 + 0.4 * pose), speed - 0.5)
+        qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), speed - 0.5)
         bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             command=draw_command(self.config.command, command),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +99,7 @@ class LeggedTask(Task[M], Generic[M]):
 
     robot: ClassVar[LeggedRobot]
     ground: ClassVar[Flat | Rough] = Flat()
-    config: LeggedConfig
+    config: Any
     pushed: ClassVar[bool] = True
     """Whether this task pushes the robot."""
 
@@ -127,7 +127,7 @@ class LeggedTask(Task[M], Generic[M]):
     @property
     def reward_weights(self) -> Mapping[str, float]:
         """Term -> weight per control step; the config gives them per second."""
-        weights = dataclasses.asdict(self.config.weights)  # pyright: ignore[reportAttributeAccessIssue]
+        weights = dataclasses.asdict(self.config.weights)
         return {name: self.timing.control_dt * weight for name, weight in weights.items()}
 
     @property
@@ -157,7 +157,8 @@ class LeggedTask(Task[M], Generic[M]):
 
     def _field_terms(self) -> tuple[randomize.Term, ...]:
         """What an episode draws of the model itself."""
-        model, layout, vary = self.model, self.layout, self.config.vary
+        model, layout = self.model, self.layout
+        vary: Variation = self.config.vary
         ground = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == 0]
         standard = float(model.geom("floor").friction[0])
         moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)

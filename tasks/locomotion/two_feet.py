@@ -118,7 +118,7 @@ class Handstand(LeggedTask[Memory]):
         pose, bias, heading, latency = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
         place = jnp.array([0.0, 0.0, self.robot.height + 0.02])
         base = jnp.concatenate([place, quat_from_yaw(2 * jnp.pi * heading[0])])
-        qpos, qvel = self.state_at(base, self.layout.home * (0.8 + 0.4 * pose), jnp.zeros(6))
+        qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), jnp.zeros(6))
         bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             encoder_bias=bias,

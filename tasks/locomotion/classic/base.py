@@ -140,7 +140,7 @@ class Classic(Task[Memory], abc.ABC):
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Controls (nu,): the action in the motors' range. Notes where the body is before it moves."""
         del key
-        return self.strength * action, dataclasses.replace(memory, before=self.place(world))
+        return jnp.asarray(self.strength) * action, dataclasses.replace(memory, before=self.place(world))
 
     def forward_speed(self, world: World, memory: Memory) -> Array:
         """() m/s along +x over the last control step."""
@@ -159,7 +159,7 @@ class Classic(Task[Memory], abc.ABC):
         """`forward`: m/s; `ctrl`: squared controls."""
         return {
             "forward": self.forward_speed(world, memory),
-            "ctrl": squared_norm(self.strength * action),
+            "ctrl": squared_norm(jnp.asarray(self.strength) * action),
         }
 
     def outcome(self, world: World, memory: Memory) -> Outcome:

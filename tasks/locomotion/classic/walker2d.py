@@ -41,7 +41,6 @@ class Walker2d(Hopper):
     """
 
     config_type = Walker2dConfig
-    config: Walker2dConfig
     instruction = ("Walk forward without falling.", "Run ahead on two legs.", "Make the walker walk to the right.")
     asset = "robots/walker2d/walker2d.xml"
     floor = Floor(friction=(0.7, 0.1, 0.1))
