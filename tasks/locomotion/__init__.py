@@ -24,6 +24,8 @@ VARIANTS = {
     **{f"go2-{name}": f"locomotion/go1-{name}" for name, *_ in QUADRUPED_TASKS},
     "go1-footstand": "locomotion/go1-handstand",
     "g1-joystick-rough": "locomotion/go1-joystick-rough",
+    "hopper": "locomotion/half-cheetah",
+    "walker2d": "locomotion/half-cheetah",
 }
 """Tasks that differ from another in the robot only, or in one number."""
 CLASSICS = (
@@ -49,6 +51,7 @@ def register(registry: Registry) -> None:
                 summary=summary,
                 engines=("mujoco", "mjx"),
                 training=f"tasks.locomotion.training:{training}",
+                variant_of=VARIANTS.get(name),
             )
         )
     morphologies.register(registry)

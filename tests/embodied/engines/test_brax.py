@@ -49,7 +49,7 @@ DROP = """
   <sensor><touch name="touch" site="skin"/><framepos name="position" objtype="body" objname="ball"/></sensor>
 </mujoco>
 """
-PIPELINES = ["positional", "spring"]
+PIPELINES = [pytest.param("positional", marks=pytest.mark.slow), "spring"]
 
 
 class Scene:
