@@ -76,7 +76,7 @@ def test_list_describes_a_task(capsys):
     row = json.loads(capsys.readouterr().out)
     sizes = {group: sum(max(1, *shape, 1) for shape in terms.values()) for group, terms in row["observations"].items()}
     assert sizes == {"policy": 48, "critic": 123}
-    assert "floor_friction" in row["randomised"]
+    assert "floor_friction" in row["variations"]
 
 
 def test_list_unknown_task(capsys):

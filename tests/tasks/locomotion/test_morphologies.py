@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +18,14 @@ from embodied.engines import make_engine
 from embodied.env import Env
 from embodied.episodes import flatten_observation
 from embodied.errors import UnknownNameError
+from embodied.factory import make
+from embodied.load_policy import load_policy
 from embodied.parts import COLUMNS, VECTOR_WIDTH, WIDTH, parts_in
 from embodied.rotations import quat_from_yaw, quat_multiply
 from embodied.world import SensorLayout, World
 from policies.architectures import make_actor
 from policies.networks import Activation, Architecture, NetworkConfig
-from tasks.locomotion.morphologies import class_name, reach
+from tasks.locomotion.morphologies import class_name, reach, train
 from tasks.locomotion.morphologies.description import mirrored, without
 from tasks.locomotion.morphologies.families import FAMILIES, HELD_OUT, TRAIN, task_name
 from tasks.locomotion.morphologies.reach import Memory, Reach, ReachConfig
@@ -41,11 +44,14 @@ def world_of(task: Reach, qpos: np.ndarray, qvel: np.ndarray) -> World:
     data = mujoco.MjData(task.model)
     data.qpos, data.qvel = qpos, qvel
     mujoco.mj_forward(task.model, data)
-    arrays = (jnp.asarray(array, jnp.float32) for array in (data.qpos, data.qvel, data.sensordata))
-    return World(jnp.zeros(()), *arrays, SensorLayout.from_model(task.model))
+    pos, vel, sensed = (jnp.asarray(array, jnp.float32) for array in (data.qpos, data.qvel, data.sensordata))
+    return World(jnp.zeros(()), pos, vel, sensed, SensorLayout.from_model(task.model))
 
 
-def state_of(task: Reach, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+State = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def state_of(task: Reach, seed: int) -> State:
     """Some pose in mid-air, velocities, and a target (2,) m."""
     rng = np.random.default_rng(seed)
     qpos, qvel = rng.uniform(-0.5, 0.5, task.model.nq), rng.normal(0, 2, task.model.nv)
@@ -85,7 +91,7 @@ def rotated(rows: torch.Tensor, yaw: float) -> torch.Tensor:
     return table.flatten()[None]
 
 
-def turned(task: Reach, state: tuple[np.ndarray, ...], yaw: float) -> tuple[np.ndarray, ...]:
+def turned(state: State, yaw: float) -> State:
     """The state with the whole world turned about the vertical: pose, velocities and target."""
     qpos, qvel, target = (array.copy() for array in state)
     turn = np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])
@@ -214,8 +220,8 @@ def test_turning_the_world_leaves_the_actions_as_they_are(family: str, variant: 
     for seed, yaw in enumerate((0.4, 2.0, -2.7)):
         state = state_of(task, seed)
         with torch.no_grad():
-            before, after = actor(rows_of(task, *state)), actor(rows_of(task, *turned(task, state, yaw)))
-            other = actor(rows_of(task, *turned(task, state, yaw)[:2], state[2]))
+            before, after = actor(rows_of(task, *state)), actor(rows_of(task, *turned(state, yaw)))
+            other = actor(rows_of(task, *turned(state, yaw)[:2], state[2]))
         torch.testing.assert_close(after, before, atol=1e-5, rtol=0)
         assert before.abs().max() > 1e-2
         assert (other - before).abs().max() > 1e-3  # the target alone stayed: that is another situation
@@ -278,6 +284,15 @@ def test_a_reached_target_is_replaced_and_counts_as_success() -> None:
     fallen = task.outcome(world_of(task, qpos, np.zeros(task.model.nv)), after)
     assert bool(fallen.failure)
     assert not bool(fallen.success)
+
+
+@pytest.mark.slow
+def test_one_policy_is_trained_on_a_family_and_runs_on_another_body(tmp_path: Path) -> None:
+    words = ["hopper", "--num-envs", "4", "--steps", "64", "--ppo.unroll", "8", "--evaluate-episodes", "0"]
+    assert train.main([*words, "--out", str(tmp_path)]) == 0
+    env = make("locomotion/reach-walker-6-right-foot", num_envs=2, engine="mujoco")
+    (checkpoint,) = tmp_path.iterdir()
+    assert load_policy(checkpoint, env)(env.reset()).shape == (2, env.action_size)
 
 
 def generator() -> torch.Generator:
