@@ -96,7 +96,8 @@ class HumanoidJoystick(Joystick):
         joint_pos (29) rad from home, joint_vel (29) rad/s, last_action (29), command (3), phase (4): cosines and sines
         of both feet's clocks. `critic`: those; the first five clean; accelerometer (3) m/s^2, angvel_w (3) rad/s,
         torque (29) N m, contact (2), foot_vel (6) m/s and air_time (2) s of the feet, push (2) m/s^2, push_wait (2): s
-        until the next push, and whether one lasts.
+        until the next push, and whether one lasts; on rough ground also ground (21) m, how far it lies below the pelvis
+        on a grid around it.
         """
         observation = super().observe(world, memory, key)
         phase = self._phase(memory)

@@ -166,7 +166,8 @@ class Joystick(LeggedTask[Memory]):
         `policy`, with noise and in the body frame: linvel (3) m/s, gyro (3) rad/s, gravity's direction (3), joint_pos
         (12) rad from home, joint_vel (12) rad/s, last_action (12), command (3). `critic`: those; the first five clean;
         accelerometer (3) m/s^2, angvel_w (3) rad/s, torque (12) N m, contact (4), foot_vel (12) m/s and air_time (4) s
-        of the feet, push (2) m/s^2, push_wait (2): s until the next push, and whether one lasts.
+        of the feet, push (2) m/s^2, push_wait (2): s until the next push, and whether one lasts; on rough ground also
+        ground (21) m, how far it lies below the trunk on a grid around it.
         """
         clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=True)
         policy = {**noisy, "last_action": memory.action, "command": memory.command}

@@ -26,7 +26,7 @@ def test_fields_of_the_config_are_arguments():
     ("arguments", "error", "message"),
     [
         ({"name": "hover"}, UnknownNameError, r"unknown task 'hover'; did you mean 'swarm/hover'"),
-        ({"engine": "physx"}, UnknownNameError, r"unknown engine 'physx'.*mjx, mujoco, rigid"),
+        ({"engine": "physx"}, UnknownNameError, r"unknown engine 'physx'.*mjx, mujoco, pybullet, rigid"),
         ({"num_envs": 0}, EmbodiedError, r"num_envs=0; expected at least 1"),
         ({"start_tlt": 1.0}, EmbodiedError, r"no field 'start_tlt'; did you mean 'start_tilt'"),
         ({"mass_spread": 2.0}, EmbodiedError, r"mass_spread=2.0; expected a fraction"),
