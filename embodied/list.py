@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import tyro
-from rich.table import Table
+from rich.text import Text
 
 from embodied import cli
 from embodied.content import join_content
@@ -86,15 +86,16 @@ def has_shipped_policy(name: str) -> bool:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """All tasks, a line each."""
-    table = Table(title=f"{len(rows)} tasks", title_justify="left", title_style="bold")
-    for column in ("task", "what", "engines", "trained policy"):
-        table.add_column(column, no_wrap=column == "task")
-    for row in rows:
-        shipped = "shipped" if row["shipped"] else "-"
-        table.add_row(row["task"], row["summary"], ", ".join(row["engines"]), shipped)
+    """All tasks, a line each; a summary that is too long for a terminal ends in an ellipsis."""
     output = cli.console()
-    output.print(table)
+    width = max(len(row["task"]) for row in rows)
+    output.print(f"[bold]{len(rows)} tasks[/bold] (* with a trained policy)")
+    for row in rows:
+        mark = "*" if row["shipped"] else " "
+        line = f"{mark} {row['task']:<{width}}  {row['summary']}  [{', '.join(row['engines'])}]"
+        output.print(
+            Text(line), no_wrap=True, overflow="ellipsis", crop=output.is_terminal, soft_wrap=not output.is_terminal
+        )
     output.print("python -m embodied.list TASK      describes one in full")
     output.print("python -m embodied.train TASK     trains on it")
 
