@@ -93,9 +93,9 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         mark = "*" if row["shipped"] else " "
         line = f"{mark} {row['task']:<{width}}  {row['summary']}  [{', '.join(row['engines'])}]"
-        output.print(
-            Text(line), no_wrap=True, overflow="ellipsis", crop=output.is_terminal, soft_wrap=not output.is_terminal
-        )
+        if output.is_terminal and len(line) > output.width:
+            line = line[: output.width - 1] + "…"
+        output.print(Text(line), soft_wrap=True)
     output.print("python -m embodied.list TASK      describes one in full")
     output.print("python -m embodied.train TASK     trains on it")
 
