@@ -33,7 +33,7 @@ class Weights:
 
     orientation: float = 2.0
     """Closeness of the trunk's z axis to the vertical, in [0, 1]."""
-    height: float = 1.0
+    height: float = 3.0
     """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
     posture: float = 1.0
     """Closeness of the joints to the home pose once the trunk is up, in [0, 1]."""
@@ -193,7 +193,8 @@ class Getup(LeggedTask[Memory]):
         upright = jnp.square((1 + up) / 2)
         risen = jnp.clip(self.height(world) / self.robot.height, 0.0, 1.0)
         is_up = (up > UPRIGHT) & (risen > HIGH)
-        posture = jnp.exp(-0.5 * jnp.sum(offset**2))
+        # Wide enough to be felt with all legs folded, 1 rad from home in eight joints.
+        posture = jnp.exp(-0.15 * jnp.sum(offset**2))
         touching = self.touch(world) > IN_CONTACT
         return {
             "orientation": upright,
