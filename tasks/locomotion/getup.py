@@ -153,7 +153,7 @@ class Getup(LeggedTask[Memory]):
         action = jnp.where(memory.limp > 0, 0.0, action)
         delayed = self.delayed(action, memory.action, memory.latency)
         here = world.qpos[self.layout.qpos] + memory.encoder_bias
-        target = jnp.where(memory.limp > 0, memory.pose, here + self.config.action_scale * delayed)
+        target = jnp.where(memory.limp > 0, memory.pose, here + self.action_scale * delayed)
         return target, dataclasses.replace(memory, action=action, action_change=action - memory.action)
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:

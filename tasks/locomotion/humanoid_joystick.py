@@ -30,6 +30,8 @@ SOFT_ANKLES = {"ankle_pitch": (40.0, 2.0), "ankle_roll": (40.0, 2.0)}
 class HumanoidWeights(Weights):
     """Weights of the reward terms per second (MuJoCo Playground's G1 terms, weighted for short training)."""
 
+    tracking_linvel: float = 3.0
+    tracking_yaw: float = 1.5
     alive: float = 1.0
     linvel_z: float = -0.5
     angvel_xy: float = -0.15
@@ -43,7 +45,7 @@ class HumanoidWeights(Weights):
     foot_clearance: float = 0.0
     foot_slip: float = -0.2
     air_time: float = 0.0
-    gait: float = 2.0
+    gait: float = 1.5
     """Closeness of the feet's heights to the clock's, in [0, 1]."""
     contact: float = 0.5
     """Fraction of the feet that are on the ground when the clock says so, and off it when not."""

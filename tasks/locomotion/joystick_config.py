@@ -51,7 +51,7 @@ class JoystickConfig:
     """Options of the joystick tasks."""
 
     action_scale: float = 0.5
-    """rad that an action of 1 moves a joint's target from its home pose."""
+    """rad that an action of 1 moves a joint's target from its home pose; of joints with a `reach`, times that."""
     command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
     """Velocity commands."""
     push: PushConfig = dataclasses.field(default_factory=PushConfig)

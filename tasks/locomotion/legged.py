@@ -79,6 +79,11 @@ class LeggedConfig(Protocol):
     """What the config of every such task has."""
 
     @property
+    def action_scale(self) -> float:
+        """rad that an action of 1 moves a joint's target."""
+        ...
+
+    @property
     def vary(self) -> Variation:
         """What every episode draws anew."""
         ...
@@ -112,6 +117,7 @@ class LeggedTask(Task[M], Generic[M]):
         super().__init__(config)
         self.layout = self.robot.layout(self.model)
         self.action_size = len(self.robot.joint_names)
+        self.action_scale = self.config.action_scale * np.asarray(self.robot.reach or [1.0] * self.action_size)
         self.mass = float(self.model.body_subtreemass[self.layout.trunk])
         middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
         self.soft_limits = middle - 0.95 * half, middle + 0.95 * half

@@ -27,6 +27,8 @@ class LeggedRobot:
     """m of the trunk above the floor in the home pose."""
     pose_weights: tuple[float, ...]
     """How much each joint's distance from the home pose, in rad^2, counts."""
+    reach: tuple[float, ...] | None = None
+    """How far an action moves each joint's target, in multiples of the config's `action_scale`; None: by 1 each."""
 
     def layout(self, model: mujoco.MjModel) -> Layout:
         """Where this robot's parts lie in a compiled model."""

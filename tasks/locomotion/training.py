@@ -38,8 +38,8 @@ TWO_FEET = TrainConfig(
 
 G1_JOYSTICK = TrainConfig(
     num_envs=1024,
-    steps=16_000_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.98, initial_std=0.4, actor=LARGE, critic=CRITIC),
+    steps=18_000_000,
+    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.015, initial_std=0.4, actor=LARGE, critic=CRITIC),
 )
 """The G1 on a flat floor, within an hour on two CPU cores."""
 

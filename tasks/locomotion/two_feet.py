@@ -134,7 +134,7 @@ class Handstand(LeggedTask[Memory]):
         del world, key
         delayed = self.delayed(action, memory.action, memory.latency)
         memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
-        return jnp.asarray(self.layout.stance) + self.config.action_scale * delayed, memory
+        return jnp.asarray(self.layout.stance) + self.action_scale * delayed, memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets."""
