@@ -55,8 +55,8 @@ class Weights:
 class GetupConfig:
     """Options of the getup tasks."""
 
-    action_scale: float = 0.7
-    """rad that an action of 1 moves a joint's target from where the joint is."""
+    action_scale: float = 1.2
+    """rad that an action of 1 moves a joint's target from its home pose; enough to fold and to stretch every leg."""
     standing: float = 0.2
     """Fraction of episodes that begin on the feet, so that the robot also learns to stay there."""
     vary: Variation = dataclasses.field(default_factory=Variation)
@@ -104,8 +104,8 @@ class Getup(LeggedTask[Memory]):
     the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
     than 80 % of its height at home, and no joint is more than 0.5 rad from home. Nothing ends an episode early.
 
-    Action: offset of each joint's target from where the joint is, so that every pose can be reached from every other.
-    The robot's parts collide with each other: legs cannot pass through the trunk.
+    Action: offset of the joints' targets from the home pose, so that a robot that has rolled over and does nothing
+    stands up. The robot's parts collide with each other: legs cannot pass through the trunk.
     """
 
     config_type = GetupConfig
@@ -149,11 +149,11 @@ class Getup(LeggedTask[Memory]):
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
-        del key
+        del world, key
         action = jnp.where(memory.limp > 0, 0.0, action)
         delayed = self.delayed(action, memory.action, memory.latency)
-        here = world.qpos[self.layout.qpos] + memory.encoder_bias
-        target = jnp.where(memory.limp > 0, memory.pose, here + self.action_scale * delayed)
+        chosen = jnp.asarray(self.layout.stance) + self.action_scale * delayed
+        target = jnp.where(memory.limp > 0, memory.pose, chosen)
         return target, dataclasses.replace(memory, action=action, action_change=action - memory.action)
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:

@@ -16,6 +16,7 @@ from jax import Array
 from embodied.scenes import compose
 
 FLOOR = "scenes/floor.xml"
+EARTH = (176, 170, 158)  # RGB of rough ground, 0 to 255
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,12 +96,33 @@ class Rough:
             condim=floor.condim,
             priority=floor.priority,
             friction=floor.friction,
-            material=floor.material,
+            material=self._paint(spec),
         )
         # The floor's spot light reaches a few metres; here robots are spread over a field.
         sun = spec.light("sun")
         sun.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
         return spec
+
+    def _paint(self, spec: mujoco.MjSpec) -> str:
+        """A material with the relief drawn on it: without it, pictures show a plain that robots stumble over."""
+        shade = self._relief()
+        rgb = np.clip(shade[..., None] * np.array(EARTH), 0, 255).astype(np.uint8)
+        texture = spec.add_texture(name="relief", type=mujoco.mjtTexture.mjTEXTURE_2D)
+        texture.height, texture.width, texture.nchannel = *shade.shape, 3
+        texture.data = rgb[::-1].tobytes()  # a picture's first row is its top, the field's is its lower edge
+        material = spec.add_material(name="relief", specular=0.1, shininess=0.1)
+        material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "relief"
+        return "relief"
+
+    def _relief(self) -> np.ndarray:
+        """(points along y, points along x) brightness under a low sun, with a line around every tile."""
+        along_y, along_x = np.gradient(self.heights, self.cell)
+        normal = np.stack([-along_x, -along_y, np.ones_like(along_x)])
+        light = np.array([-0.5, 0.4, 0.77])
+        shade = 0.2 + 0.8 * np.maximum(np.einsum("i,i...", light, normal), 0) / np.linalg.norm(normal, axis=0)
+        count = round(self.tile / self.cell)
+        shade[::count], shade[:, ::count] = 0.5, 0.5
+        return shade
 
     @functools.cached_property
     def heights(self) -> np.ndarray:
