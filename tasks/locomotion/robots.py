@@ -30,6 +30,13 @@ class LeggedRobot:
     reach: tuple[float, ...] | None = None
     """How far an action moves each joint's target, in multiples of the config's `action_scale`; None: by 1 each."""
 
+    def __post_init__(self) -> None:
+        """Check that there is a number for every joint."""
+        count = len(self.joint_names)
+        for name, values in (("pose_weights", self.pose_weights), ("reach", self.reach)):
+            if values is not None and len(values) != count:
+                raise ValueError(f"{self.name}: {len(values)} {name} for {count} joints")
+
     def layout(self, model: mujoco.MjModel) -> Layout:
         """Where this robot's parts lie in a compiled model."""
         joints = [model.joint(name) for name in self.joint_names]

@@ -131,6 +131,23 @@ def test_soft_ankles_still_carry_the_g1_at_home() -> None:
     assert abs(data.body("pelvis").xpos[2] - task.robot.height) < 0.01
 
 
+def test_an_action_moves_each_joint_as_far_as_it_reaches() -> None:
+    task = g1.Joystick(g1.Joystick.config_type(without=("all",)))
+    start = task.reset(KEY)
+    joints = len(task.robot.joint_names)
+    targets, _ = task.act(None, start.memory, jnp.ones(joints), KEY)  # pyright: ignore[reportArgumentType]
+    moved = np.asarray(targets) - task.layout.stance
+    legs, waist, arms = np.split(moved, [12, 15])
+    assert moved.shape == (joints,)
+    assert legs.max() == pytest.approx(task.config.action_scale)
+    assert waist.max() < arms.max() < legs.max()
+
+
+def test_a_robot_with_numbers_for_other_joints_is_refused() -> None:
+    with pytest.raises(ValueError, match="g1: 2 reach for 29 joints"):
+        dataclasses.replace(g1.G1, reach=(1.0, 1.0))
+
+
 def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
     task = g1.Joystick()
     memory = dataclasses.replace(task.reset(KEY).memory, command=jnp.array([0.5, 0.0, 0.0]), steps=jnp.asarray(9.0))

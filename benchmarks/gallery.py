@@ -1,0 +1,82 @@
+"""A picture of many tasks at work, each by its shipped policy, or at rest where there is none.
+
+python -m benchmarks.gallery --out docs/locomotion.jpg
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import tyro
+
+import embodied
+from embodied.cli import Line
+from embodied.load_policy import default_policy, load_policy
+from embodied.render import frame
+
+TASKS = (
+    "locomotion/go1-joystick-flat",
+    "locomotion/go1-joystick-rough",
+    "locomotion/go1-getup",
+    "locomotion/go2-joystick-flat",
+    "locomotion/g1-joystick-flat",
+    "locomotion/ant",
+    "locomotion/half-cheetah",
+    "locomotion/walker2d",
+    "locomotion/hopper",
+    "locomotion/humanoid",
+    "locomotion/reach-walker-7-full",
+    "locomotion/reach-cheetah-14-full",
+)
+INK = (40, 40, 40)  # RGB of the captions
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is drawn."""
+
+    tasks: tyro.conf.Positional[tuple[str, ...]] = TASKS
+    """Tasks, a tile each."""
+    out: Path = Path("gallery.jpg")
+    """File to write: .jpg or .png."""
+    columns: int = 4
+    """Tiles side by side."""
+    size: tuple[int, int] = (400, 260)
+    """Width and height of a tile in pixels."""
+    seconds: float = 1.5
+    """Time at which each task is caught."""
+    seed: int = 0
+    """Seed of the starts."""
+
+
+def main(settings: Settings) -> None:
+    """Draw and write."""
+    tiles = []
+    with Line("drawing", len(settings.tasks)) as line:
+        for task in settings.tasks:
+            tiles.append(tile(task, settings))
+            line.update(len(tiles), task)
+    blank = np.full_like(tiles[0], 255)
+    tiles += [blank] * (-len(tiles) % settings.columns)
+    rows = [np.hstack(tiles[i : i + settings.columns]) for i in range(0, len(tiles), settings.columns)]
+    cv2.imwrite(str(settings.out), np.vstack(rows)[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 85])
+    print(f"{settings.out}: {len(settings.tasks)} tasks")
+
+
+def tile(task: str, settings: Settings) -> np.ndarray:
+    """(height, width, 3) RGB, the task after a while, with its name."""
+    env = embodied.make(task, 1, seed=settings.seed)
+    name = default_policy(env)
+    obs = env.reset()
+    if name in ("shipped", "expert"):
+        act = load_policy(name, env)
+        for _ in range(round(settings.seconds / env.task.timing.control_dt)):
+            obs = env.step(act(obs)).obs
+    picture = np.ascontiguousarray(frame(env, size=settings.size))
+    cv2.putText(picture, task.split("/")[1], (10, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.55, INK, 1, cv2.LINE_AA)
+    return picture
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))
