@@ -23,6 +23,7 @@ from embodied.registry import TaskEntry
 if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
+    from policies.policy import Policy
     from policies.trainer import Trainer
     from policies.vec_env import VecEnv
 
@@ -44,6 +45,7 @@ class Settings(Generic[C, P]):
 
         python -m embodied.train
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
+        python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
     """
 
@@ -61,6 +63,9 @@ class Settings(Generic[C, P]):
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
+    start_from: str | None = None
+    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
+    --ppo.actor."""
     resume: Path | None = None
     """Run folder to go on with: its own settings hold, but --steps may extend it."""
     checkpoint_seconds: float = 60.0
@@ -115,11 +120,29 @@ def start(settings: Settings[Any, Any]) -> int:
 
     with distributed.joined(settings.device or "cpu"):
         env = build_env(settings, settings.num_envs, settings.seed + RANK_SEED * distributed.rank())
+        settings, policy = with_start(settings, env)
         document = {name: value for name, value in to_json(settings).items() if name not in UNSAVED}
         document["engine"] = env.engine_name
         first = distributed.rank() == 0
         run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
-        return Session(settings, env, run).train(resume=None)
+        return Session(settings, env, run).train(start_from=policy)
+
+
+def with_start(settings: Settings[Any, Any], env: Env) -> tuple[Settings[Any, Any], Policy | None]:
+    """The policy to begin with, and the settings with an actor of its shape.
+
+    Raises:
+        EmbodiedError: there is no such policy, it is not a trained one, or it does not fit the task.
+    """
+    if settings.start_from is None:
+        return settings, None
+    from embodied.load_policy import load_policy
+    from policies.policy import Policy
+
+    policy = load_policy(settings.start_from, env)
+    if not isinstance(policy, Policy):
+        raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
+    return dataclasses.replace(settings, ppo=dataclasses.replace(settings.ppo, actor=policy.config)), policy
 
 
 def _resume(path: Path, words: list[str]) -> int:
@@ -177,7 +200,7 @@ class Session:
         self._saved_step: int | None = None
         self._started = time.monotonic()
 
-    def train(self, resume: Any) -> int:
+    def train(self, start_from: Policy | None = None, resume: Any = None) -> int:
         """Train to the end or to a signal; returns the exit code."""
         from embodied.checkpoints import unflatten
         from policies.trainer import train
@@ -195,6 +218,7 @@ class Session:
                     settings.ppo,
                     total_steps=settings.steps,
                     seed=settings.seed,
+                    start_from=start_from,
                     resume=state,
                     on_iteration=self._on_iteration,
                     should_stop=lambda: self.signal is not None,

@@ -12,6 +12,7 @@ from torch import Tensor
 from policies import distributed
 
 MIN_VARIANCE = 1e-8  # of a component that never moved; it then maps to zero
+ADOPTED = 1_000_000  # observations that adopted statistics count as: new ones shift them over some dozen rollouts
 
 
 class Normalizer:
@@ -80,6 +81,11 @@ class Normalizer:
         self._pending.zero_()
         self.empty = bool(self._count == 0)
         self._refresh()
+
+    def adopt(self, mean: Tensor, scale: Tensor) -> None:
+        """Continue from another's (size,) mean and reciprocal deviation."""
+        count = torch.tensor(float(ADOPTED))
+        self.load_state({"count": count, "mean": mean.double(), "squares": scale.double() ** -2 * count})
 
     def _refresh(self) -> None:
         if self.empty:

@@ -99,6 +99,29 @@ class PPO:
         network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
         return Policy(network, self.config.actor)
 
+    @torch.no_grad()
+    def start_from(self, policy: Policy) -> None:
+        """Begin with another policy's network, noise and statistics; the critic begins untaught.
+
+        Raises:
+            ValueError: its network has other layers than this learner's.
+        """
+        own = {name: tuple(tensor.shape) for name, tensor in self.actor.named_parameters()}
+        given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
+        if own != given or policy.config.activation is not self.config.actor.activation:
+            raise ValueError(
+                f"cannot start from a policy with hidden={policy.config.hidden} {policy.config.activation} for "
+                f"{policy.observation_size} observations and {policy.action_size} actions; this learner's actor has "
+                f"hidden={self.config.actor.hidden} {self.config.actor.activation} for {self.actor.sizes}"
+            )
+        # In place: every parameter is a view into the optimiser's vector.
+        for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):
+            parameter.copy_(source)
+        self._old_log_std.copy_(self.actor.log_std)
+        network = policy.network
+        if self.config.normalize_observations:
+            self.normalizers[POLICY].adopt(network.observation_mean, network.observation_scale)
+
     @one_thread()
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from policies import distributed
+from policies.policy import Policy
 from policies.ppo import PPO
 from policies.ppo_config import PPOConfig
 from policies.vec_env import VecEnv
@@ -96,6 +97,7 @@ def train(
     *,
     total_steps: int,
     seed: int = 0,
+    start_from: Policy | None = None,
     resume: Mapping[str, Any] | None = None,
     on_iteration: Callable[[Trainer, dict[str, float]], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -107,6 +109,7 @@ def train(
         config: Settings of the learner.
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
         seed: Seed of the learner.
+        start_from: A policy to begin with instead of an untrained one.
         resume: What `Trainer.state` returned.
         on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `ppo.policy` serve
             progress lines, checkpoints and videos, and with the iteration's metrics.
@@ -116,6 +119,8 @@ def train(
         The trainer, with the learned policy at `ppo.policy`.
     """
     trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
+    if start_from is not None:
+        trainer.ppo.start_from(start_from)
     if resume is not None:
         trainer.load_state(resume)
     while not trainer.done:

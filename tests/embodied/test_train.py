@@ -45,6 +45,15 @@ def test_resume_is_bit_exact(tmp_path, engine):
     assert not different
 
 
+def test_training_starts_from_a_trained_policy_with_its_layers(tmp_path, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run_main(*SMALL, "--steps", str(STEP), "--ppo.actor.hidden", "24", "8", "--out", str(first)) == 0
+    assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(first), "--out", str(second)) == 0
+    assert Run.open(second).config["ppo"]["actor"]["hidden"] == [24, 8]
+    assert run_main(*SMALL, "--start-from", "random", "--out", str(tmp_path / "third")) == 2
+    assert "--start-from random: expected a trained policy" in capsys.readouterr().err
+
+
 def test_run_folder_holds_what_a_reader_needs(tmp_path):
     out, result = tmp_path / "run", tmp_path / "result.json"
     words = [*SMALL, "--steps", str(2 * STEP), "--out", str(out), "--json", str(result), "--evaluate-episodes", "4"]

@@ -71,6 +71,25 @@ def test_six_iterations_equal_three_a_resume_and_three_more():
         assert torch.equal(tensor, trees.flatten(resumed.state())[name]), name
 
 
+def test_a_learner_starts_from_another_policy_and_goes_on_learning():
+    teacher = train(PointMass(64), QUICK, total_steps=10 * 8 * 64).ppo.policy
+    trainer = Trainer(PointMass(64, seed=5), QUICK, total_steps=10_000, seed=5)
+    trainer.ppo.start_from(teacher)
+    obs = torch.randn(20, 4)[:, : teacher.observation_size]
+    torch.testing.assert_close(trainer.ppo.policy(obs), teacher(obs))
+    torch.testing.assert_close(trainer.ppo.actor.log_std, teacher.network.actor.log_std)
+    before = teacher(obs).clone()
+    trainer.iterate()
+    assert not torch.equal(trainer.ppo.policy(obs), before)
+    assert torch.equal(teacher(obs), before)
+
+
+def test_a_policy_with_other_layers_is_no_start():
+    teacher = make(dataclasses.replace(QUICK, actor=NetworkConfig((8,)))).policy
+    with pytest.raises(ValueError, match=r"a policy with hidden=\(8,\) tanh .* actor has hidden=\(16,\)"):
+        make().start_from(teacher)
+
+
 def test_the_first_gradient_starts_at_the_rollout_s_policy():
     config = dataclasses.replace(QUICK, epochs=1, minibatches=1, schedule=Schedule.FIXED)
     ppo = make(config)
