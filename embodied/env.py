@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import Array
@@ -166,6 +167,15 @@ class Env:
         self._totals = triage.Tally()
         arrays = self.stepper.reset(self.seed if seed is None else seed)
         return {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
+
+    def stagger(self) -> None:
+        """Let the running episodes end at different times, spread evenly over the time limit.
+
+        For training, right after `reset`: episodes that only time ends would otherwise all begin and end in the same
+        steps for ever, and every rollout would hold one part of the task only.
+        """
+        places = np.arange(self.num_envs, dtype=np.int64) * self.max_episode_steps // self.num_envs
+        self.stepper.set_steps(jnp.asarray(places, jnp.int32))
 
     def step(self, action: Tensor) -> Step:
         """Advance every environment by one control step under `action` (N, action_size), clipped to [-1, 1].

@@ -62,6 +62,11 @@ class JoinedEnv:
         """Begin a fresh episode everywhere and return its first observation."""
         return self._joined([env.reset() for env in self.envs])
 
+    def stagger(self) -> None:
+        """Spread the ends of the running episodes over the time limit, in each."""
+        for env in self.envs:
+            env.stagger()
+
     def step(self, action: Tensor, /) -> JoinedStep:
         """Apply (N, action_size) actions."""
         rows = action.split([env.num_envs for env in self.envs])

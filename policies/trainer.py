@@ -31,6 +31,7 @@ class Trainer:
         self.env, self.total_steps, self.steps = env, total_steps, 0
         self.ppo = PPO(env.observation_sizes, env.action_size, env.num_envs, config, device=env.device, seed=seed)
         self._obs = dict(env.reset())
+        env.stagger()
 
     @property
     def steps_per_iteration(self) -> int:

@@ -80,6 +80,10 @@ class VecEnv(Protocol):
         """Begin a fresh episode everywhere and return its first observation."""
         ...
 
+    def stagger(self) -> None:
+        """Spread the ends of the running episodes evenly over the time limit; called once, after `reset`."""
+        ...
+
     def step(self, action: Tensor, /) -> Step:
         """Apply (N, action_size) actions, which the environment clips to [-1, 1]."""
         ...

@@ -69,6 +69,10 @@ class Stepper(Protocol):
         """The running episodes, every array with a leading axis (N,): for viewers and scripted experts."""
         ...
 
+    def set_steps(self, steps: Array) -> None:
+        """Let the running episodes be `steps` (N,) int32 control steps old."""
+        ...
+
     def tree(self) -> Any:
         """All state as a pytree of arrays, for checkpoints."""
         ...

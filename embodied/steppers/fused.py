@@ -79,6 +79,11 @@ class FusedStepper:
         """The running episodes; see `Stepper.episode`."""
         return self.tree().episode
 
+    def set_steps(self, steps: Array) -> None:
+        """Change how old the episodes are; see `Stepper.set_steps`."""
+        state = self.tree()
+        self._state = dataclasses.replace(state, episode=dataclasses.replace(state.episode, steps=placed(steps)))
+
     def tree(self) -> FusedState:
         """All state; see `Stepper.tree`."""
         assert self._state is not None

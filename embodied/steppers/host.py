@@ -101,6 +101,13 @@ class HostStepper:
         assert self._state is not None
         return self._state.episode
 
+    def set_steps(self, steps: Array) -> None:
+        """Change how old the episodes are; see `Stepper.set_steps`."""
+        assert self._state is not None
+        self._state = dataclasses.replace(
+            self._state, episode=dataclasses.replace(self._state.episode, steps=placed(steps))
+        )
+
     def tree(self) -> dict[str, Any]:
         """All state; see `Stepper.tree`."""
         return {"engine": self.engine.state(), "episodes": self._state}

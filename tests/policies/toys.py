@@ -43,6 +43,9 @@ class PointMass:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))
         return self._observe()
 
+    def stagger(self) -> None:
+        self.time = torch.arange(self.num_envs) * self.max_episode_steps // self.num_envs
+
     def step(self, action: Tensor) -> ToyStep:
         self.position = self.position + 0.1 * action.clamp(-1, 1)
         self.time += 1

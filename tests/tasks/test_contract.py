@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -288,3 +289,16 @@ def test_a_wrong_action_is_refused_in_plain_words(action: Any, message: str, env
 def test_a_step_before_the_first_reset_is_refused() -> None:
     with pytest.raises(ActionError, match=r"step\(\) before reset\(\)"):
         make("swarm/hover", num_envs=1, engine="mujoco").step(torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_staggered_episodes_end_at_different_times(engine: str) -> None:
+    env = make("swarm/hover", 4, engine)
+    env.reset()
+    env.stagger()
+    limit = env.max_episode_steps
+    np.testing.assert_array_equal(env.stepper.episode().steps, [0, limit // 4, limit // 2, 3 * limit // 4])
+    env.stepper.set_steps(jnp.asarray([0, 0, 0, limit - 1], jnp.int32))
+    step = env.step(torch.zeros(4, env.action_size))
+    assert step.truncated.tolist() == [False, False, False, True]
+    np.testing.assert_array_equal(env.stepper.episode().steps, [1, 1, 1, 0])
