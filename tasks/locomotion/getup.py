@@ -32,7 +32,7 @@ class Weights:
     """Weights of the reward terms per second (after MuJoCo Playground's Go1 getup)."""
 
     orientation: float = 2.0
-    """Closeness of the trunk's z axis to the vertical, in [0, 1]."""
+    """Height of the trunk's z axis, from 0 upside down to 1: it rises evenly, so that lying on the back is no plateau."""
     height: float = 3.0
     """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
     posture: float = 1.0
@@ -190,14 +190,15 @@ class Getup(LeggedTask[Memory]):
         del action
         up, offset, torque = self.up_b(world)[2], self.offset(world), self.torques(world)
         speed = world.qvel[self.layout.qvel]
-        upright = jnp.square((1 + up) / 2)
+        turned = (1 + up) / 2
+        upright = jnp.square(turned)
         risen = jnp.clip(self.height(world) / self.robot.height, 0.0, 1.0)
         is_up = (up > UPRIGHT) & (risen > HIGH)
         # Wide enough to be felt with all legs folded, 1 rad from home in eight joints.
         posture = jnp.exp(-0.15 * jnp.sum(offset**2))
         touching = self.touch(world) > IN_CONTACT
         return {
-            "orientation": upright,
+            "orientation": turned,
             "height": risen * upright,
             "posture": posture * upright**4,
             "stand_still": gaussian_kernel(squared_norm(speed), 4.0) * posture * is_up,
