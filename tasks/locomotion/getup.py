@@ -32,7 +32,7 @@ class Weights:
     """Weights of the reward terms per second (after MuJoCo Playground's Go1 getup)."""
 
     orientation: float = 2.0
-    """Height of the trunk's z axis, from 0 upside down to 1: it rises evenly, so that lying on the back is no plateau."""
+    """Height of the trunk's z axis, from 0 upside down to 1; even, so that the back is no plateau."""
     height: float = 3.0
     """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
     posture: float = 1.0
