@@ -24,6 +24,7 @@ HIGH = 0.8  # ... and is higher than this fraction of its height at home ...
 AT_HOME = 0.5  # rad, ... with no joint further than this from home ...
 STEADY = 0.5  # s, ... for this long
 DROP = 0.5  # m, height of the trunk's centre at the start, from which the robot falls before it can act
+LEAD = 0.8  # rad that a joint's target may be ahead of the joint: 28 N m of a Go1's servos, about what its motors give
 LIMP = 0.4  # s at the start of an episode during which the motors hold the pose the robot fell in
 
 
@@ -35,7 +36,7 @@ class Weights:
     """Height of the trunk's z axis, from 0 upside down to 1; even, so that the back is no plateau."""
     height: float = 3.0
     """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
-    posture: float = 1.0
+    posture: float = 2.0
     """Closeness of the joints to the home pose once the trunk is up, in [0, 1]."""
     stand_still: float = 1.0
     """Closeness of the joints to rest once the robot stands, in [0, 1]."""
@@ -55,8 +56,8 @@ class Weights:
 class GetupConfig:
     """Options of the getup tasks."""
 
-    action_scale: float = 1.2
-    """rad that an action of 1 moves a joint's target from its home pose; enough to fold and to stretch every leg."""
+    action_scale: float = 0.3
+    """rad that an action of 1 moves a joint's target in one control step."""
     standing: float = 0.2
     """Fraction of episodes that begin on the feet, so that the robot also learns to stay there."""
     vary: Variation = dataclasses.field(default_factory=Variation)
@@ -83,8 +84,8 @@ class Memory:
 
     limp: Array
     """() s until the robot may act."""
-    pose: Array
-    """(n,) rad, the targets it falls with."""
+    target: Array
+    """(n,) rad, where the motors are to hold the joints."""
     encoder_bias: Array
     """(n,) rad."""
     latency: Array
@@ -104,8 +105,9 @@ class Getup(LeggedTask[Memory]):
     the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
     than 80 % of its height at home, and no joint is more than 0.5 rad from home. Nothing ends an episode early.
 
-    Action: offset of the joints' targets from the home pose, so that a robot that has rolled over and does nothing
-    stands up. The robot's parts collide with each other: legs cannot pass through the trunk.
+    Action: change of the joints' targets, which stay close to the joints. Without one a robot holds its pose, and
+    exploring is a random walk of the legs through all poses, which turns a robot over as trembling around one pose
+    does not. The robot's parts collide with each other: legs cannot pass through the trunk.
     """
 
     config_type = GetupConfig
@@ -138,7 +140,7 @@ class Getup(LeggedTask[Memory]):
         bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             limp=jnp.where(standing, 0.0, LIMP),
-            pose=angles,
+            target=jnp.where(standing, layout.stance, angles),
             encoder_bias=bias,
             latency=late,
             action=jnp.zeros(joints),
@@ -149,12 +151,15 @@ class Getup(LeggedTask[Memory]):
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
-        del world, key
-        action = jnp.where(memory.limp > 0, 0.0, action)
-        delayed = self.delayed(action, memory.action, memory.latency)
-        chosen = jnp.asarray(self.layout.stance) + self.action_scale * delayed
-        target = jnp.where(memory.limp > 0, memory.pose, chosen)
-        return target, dataclasses.replace(memory, action=action, action_change=action - memory.action)
+        del key
+        limp = memory.limp > 0
+        action = jnp.where(limp, 0.0, action)
+        moved = memory.target + self.action_scale * self.delayed(action, memory.action, memory.latency)
+        here = world.qpos[self.layout.qpos] + memory.encoder_bias
+        target = jnp.where(limp, memory.target, jnp.clip(moved, here - LEAD, here + LEAD))
+        target = jnp.clip(target, *self.layout.limits.T)
+        memory = dataclasses.replace(memory, target=target, action=action, action_change=action - memory.action)
+        return target, memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets."""
@@ -171,11 +176,16 @@ class Getup(LeggedTask[Memory]):
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
-        joint_vel (n) rad/s, last_action (n), limp (1), s until it may act. `critic`: those; the first four clean;
-        linvel (3) m/s, height (1) m, contact (k), torque (n) N m.
+        joint_vel (n) rad/s, last_action (n), target (n) rad from home, limp (1), s until it may act. `critic`: those;
+        the first four clean; linvel (3) m/s, height (1) m, contact (k), torque (n) N m.
         """
         clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
-        policy = {**noisy, "last_action": memory.action, "limp": jnp.maximum(memory.limp, 0.0)}
+        policy = {
+            **noisy,
+            "last_action": memory.action,
+            "target": memory.target - self.layout.home,
+            "limp": jnp.maximum(memory.limp, 0.0)[None],
+        }
         hidden = {
             **{f"clean_{name}": value for name, value in clean.items()},
             "linvel": world["linvel"],

@@ -25,7 +25,7 @@ ROUGH = TrainConfig(
 GETUP = TrainConfig(
     num_envs=1024,
     steps=9_200_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, entropy_coef=0.003, initial_std=0.5, actor=SMALL, critic=CRITIC),
+    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.6, actor=SMALL, critic=CRITIC),
 )
 """Quadrupeds that roll over and stand up."""
 
