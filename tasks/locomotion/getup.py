@@ -36,7 +36,7 @@ class Weights:
     """Height of the trunk's z axis, from 0 upside down to 1; even, so that the back is no plateau."""
     height: float = 3.0
     """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
-    posture: float = 2.0
+    posture: float = 5.0
     """Closeness of the joints to the home pose once the trunk is up, in [0, 1]."""
     stand_still: float = 1.0
     """Closeness of the joints to rest once the robot stands, in [0, 1]."""
@@ -205,7 +205,7 @@ class Getup(LeggedTask[Memory]):
         risen = jnp.clip(self.height(world) / self.robot.height, 0.0, 1.0)
         is_up = (up > UPRIGHT) & (risen > HIGH)
         # Wide enough to be felt with all legs folded, 1 rad from home in eight joints.
-        posture = jnp.exp(-0.15 * jnp.sum(offset**2))
+        posture = jnp.exp(-0.25 * jnp.sum(offset**2))
         touching = self.touch(world) > IN_CONTACT
         return {
             "orientation": turned,
