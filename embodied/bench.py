@@ -45,6 +45,8 @@ class Settings:
     """Physics engine; by default the best that runs each task on this machine."""
     impl: str | None = None
     """Implementation of mjx: warp or jax; by default what fits the machine."""
+    pipeline: str | None = None
+    """Pipeline of brax: spring or positional; by default spring."""
     num_envs: int | None = None
     """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx."""
     turns: int = 9
@@ -90,7 +92,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     entry = join_content()[name]
     engine = settings.engine or default_engine(entry)
     num_envs = settings.num_envs or DEFAULT_ENVS.get(engine, 1024)
-    options = {"impl": settings.impl} if settings.impl else {}
+    options = {name: value for name in ("impl", "pipeline") if (value := getattr(settings, name))}
     env = make(name, num_envs, engine, settings.seed, engine_options=options)
     started = time.perf_counter()
     act = acting(env, settings)
@@ -120,6 +122,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         "task": name,
         "engine": engine,
         "impl": str(getattr(env.engine, "impl", "")) or None,
+        "pipeline": str(getattr(env.engine, "pipeline", "")) or None,
         "num_envs": num_envs,
         "substeps": substeps,
         "policy": settings.policy,

@@ -26,6 +26,7 @@ class Settings(Generic[C]):
         python -m embodied.evaluate swarm/hover --policy shipped
         python -m embodied.evaluate swarm/hover --policy runs/swarm/hover/20261121-103000 --engine mujoco
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
+        python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
     """
 
     task: tyro.conf.Positional[str]
@@ -38,6 +39,8 @@ class Settings(Generic[C]):
     """Environments that step together; each contributes the same number of episodes."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
+    pipeline: str | None = None
+    """Pipeline of brax: spring or positional; by default spring."""
     seed: int = 1000
     """Seed of the starts; training seeds are small numbers."""
     device: str | None = None
@@ -83,7 +86,15 @@ def run(settings: Settings[Any]) -> int:
     from embodied.load_policy import load_policy
 
     num_envs = min(settings.num_envs, settings.episodes)
-    env = make(settings.task, num_envs, settings.engine, settings.seed, device=settings.device, config=settings.config)
+    env = make(
+        settings.task,
+        num_envs,
+        settings.engine,
+        settings.seed,
+        device=settings.device,
+        config=settings.config,
+        engine_options={"pipeline": settings.pipeline} if settings.pipeline else {},
+    )
     policy = load_policy(settings.policy, env)
     with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
         outcome = evaluate(

@@ -37,19 +37,22 @@ CLASSICS = (
 )
 """Name below `locomotion/`, class, summary and training defaults of the classic bodies."""
 
+PLANAR = ("half-cheetah", "hopper", "walker2d")
+"""Those of them that `brax` runs: the others observe quantities of MuJoCo's own (`cfrc_ext`, `cinert`)."""
+
 
 def register(registry: Registry) -> None:
     """Register the family's tasks."""
     for robot, full_name in QUADRUPEDS.items():
-        register_robot(registry, robot, full_name, QUADRUPED_TASKS)
-    register_robot(registry, "g1", "Unitree G1", G1_TASKS)
+        register_robot(registry, robot, full_name, QUADRUPED_TASKS, ("pybullet", "brax"))
+    register_robot(registry, "g1", "Unitree G1", G1_TASKS, ("pybullet",))
     for name, target, summary, training in CLASSICS:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{name}",
                 target=f"tasks.locomotion.classic.{target}",
                 summary=summary,
-                engines=("mujoco", "mjx"),
+                engines=("mujoco", "mjx", "brax") if name in PLANAR else ("mujoco", "mjx"),
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=VARIANTS.get(name),
             )
@@ -57,15 +60,20 @@ def register(registry: Registry) -> None:
     morphologies.register(registry)
 
 
-def register_robot(registry: Registry, robot: str, full_name: str, tasks: Iterable[tuple[str, str, str, str]]) -> None:
-    """Register the tasks of a robot that is described in `tasks/locomotion/<robot>.py`."""
+def register_robot(
+    registry: Registry, robot: str, full_name: str, tasks: Iterable[tuple[str, str, str, str]], others: tuple[str, ...]
+) -> None:
+    """Register the tasks of a robot that is described in `tasks/locomotion/<robot>.py`.
+
+    The engines `others` run its `joystick-flat` only.
+    """
     for name, attribute, summary, training in tasks:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{robot}-{name}",
                 target=f"tasks.locomotion.{robot}:{attribute}",
                 summary=f"A {full_name} {summary}.",
-                engines=("mujoco", "mjx", "pybullet") if name == "joystick-flat" else ("mujoco", "mjx"),
+                engines=("mujoco", "mjx", *(others if name == "joystick-flat" else ())),
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=VARIANTS.get(f"{robot}-{name}"),
             )
