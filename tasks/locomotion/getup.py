@@ -24,7 +24,6 @@ HIGH = 0.8  # ... and is higher than this fraction of its height at home ...
 AT_HOME = 0.5  # rad, ... with no joint further than this from home ...
 STEADY = 0.5  # s, ... for this long
 DROP = 0.5  # m, height of the trunk's centre at the start, from which the robot falls before it can act
-LEAD = 0.8  # rad that a joint's target may be ahead of the joint: 28 N m of a Go1's servos, about what its motors give
 LIMP = 0.4  # s at the start of an episode during which the motors hold the pose the robot fell in
 
 
@@ -105,9 +104,8 @@ class Getup(LeggedTask[Memory]):
     the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
     than 80 % of its height at home, and no joint is more than 0.5 rad from home. Nothing ends an episode early.
 
-    Action: change of the joints' targets, which stay close to the joints. Without one a robot holds its pose, and
-    exploring is a random walk of the legs through all poses, which turns a robot over as trembling around one pose
-    does not. The robot's parts collide with each other: legs cannot pass through the trunk.
+    Action: change of the joints' targets, see `LeggedTask.moved`. The robot's parts collide with each other: legs
+    cannot pass through the trunk.
     """
 
     config_type = GetupConfig
@@ -154,10 +152,9 @@ class Getup(LeggedTask[Memory]):
         del key
         limp = memory.limp > 0
         action = jnp.where(limp, 0.0, action)
-        moved = memory.target + self.action_scale * self.delayed(action, memory.action, memory.latency)
-        here = world.qpos[self.layout.qpos] + memory.encoder_bias
-        target = jnp.where(limp, memory.target, jnp.clip(moved, here - LEAD, here + LEAD))
-        target = jnp.clip(target, *self.layout.limits.T)
+        delayed = self.delayed(action, memory.action, memory.latency)
+        moved = self.moved(memory.target, delayed, world, memory.encoder_bias)
+        target = jnp.where(limp, memory.target, moved)
         memory = dataclasses.replace(memory, target=target, action=action, action_change=action - memory.action)
         return target, memory
 

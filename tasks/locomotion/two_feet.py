@@ -56,8 +56,8 @@ class Weights:
 class TwoFeetConfig:
     """Options of handstand and footstand."""
 
-    action_scale: float = 0.8
-    """rad that an action of 1 moves a joint's target from its home pose."""
+    action_scale: float = 0.3
+    """rad that an action of 1 moves a joint's target in one control step."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """What every episode draws anew."""
     without: tuple[str, ...] = ()
@@ -82,6 +82,8 @@ class Memory:
     """(n,) rad."""
     latency: Array
     """() s that targets take to reach the motors."""
+    target: Array
+    """(n,) rad, where the motors are to hold the joints."""
     action: Array
     """(n,) the last action."""
     action_change: Array
@@ -97,7 +99,7 @@ class Handstand(LeggedTask[Memory]):
     `variations`. Success: for the last second of 10 s the trunk leans less than 20 degrees from the vertical with the
     hind feet in the air. Failure: the trunk drops below 40 % of its height at home.
 
-    Action: offset of the joints' targets from the home pose.
+    Action: change of the joints' targets, see `LeggedTask.moved`.
     """
 
     nose: ClassVar[float] = -1.0
@@ -123,6 +125,7 @@ class Handstand(LeggedTask[Memory]):
         memory = Memory(
             encoder_bias=bias,
             latency=late,
+            target=jnp.asarray(self.layout.stance),
             action=jnp.zeros(joints),
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
@@ -130,11 +133,12 @@ class Handstand(LeggedTask[Memory]):
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Joint targets (n,) in rad around those that hold the home pose; see `Joystick.act` for the latency."""
-        del world, key
+        """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
+        del key
         delayed = self.delayed(action, memory.action, memory.latency)
-        memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
-        return jnp.asarray(self.layout.stance) + self.action_scale * delayed, memory
+        target = self.moved(memory.target, delayed, world, memory.encoder_bias)
+        memory = dataclasses.replace(memory, target=target, action=action, action_change=action - memory.action)
+        return target, memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets."""
@@ -150,11 +154,11 @@ class Handstand(LeggedTask[Memory]):
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
-        joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel (3) m/s, height (1) m,
-        contact (k), torque (n) N m.
+        joint_vel (n) rad/s, last_action (n), target (n) rad from home. `critic`: those; the first four clean; linvel
+        (3) m/s, height (1) m, contact (k), torque (n) N m.
         """
         clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
-        policy = {**noisy, "last_action": memory.action}
+        policy = {**noisy, "last_action": memory.action, "target": memory.target - self.layout.home}
         hidden = {
             **{f"clean_{name}": value for name, value in clean.items()},
             "linvel": world["linvel"],
