@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -15,8 +16,12 @@ from embodied.errors import RunError, listing
 T = TypeVar("T")
 
 
+INFINITIES = ("inf", "-inf")
+"""How infinite numbers are written: they are bounds that a user may set, and JSON has none."""
+
+
 def to_json(value: Any) -> Any:
-    """A config as JSON values: dictionaries, lists, strings, numbers, booleans, None."""
+    """A config as JSON values: dictionaries, lists, strings, finite numbers, booleans, None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -25,6 +30,8 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
     return str(value) if isinstance(value, Path) else value
 
 
@@ -50,7 +57,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _dataclass(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Enum | Path):
         return kind(value)
-    return float(value) if kind is float and isinstance(value, int) else value
+    if kind is float and (isinstance(value, int) or value in INFINITIES):
+        return float(value)
+    return value
 
 
 def _dataclass(kind: type, value: Any, where: str) -> Any:

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.configs import from_json, to_json
 from embodied.content import join_content
 from embodied.engines import ENGINES, make_engine
 from embodied.env import Env
@@ -189,6 +191,13 @@ def test_an_episode_is_truncated_exactly_at_its_time_limit(name: str, env_of: Ca
 def _started(env: Env) -> Env:
     env.reset()
     return env
+
+
+@each_task
+def test_its_options_survive_the_way_to_a_file_and_back(name: str) -> None:
+    config = entry_of(name).load().config_type()
+    written = json.dumps(to_json(config), allow_nan=False)
+    assert from_json(type(config), json.loads(written)) == config
 
 
 @each_task
