@@ -29,11 +29,11 @@ VARIANTS = {
 }
 """Tasks that differ from another in the robot only, or in one number."""
 CLASSICS = (
-    ("ant", "ant:Ant", "A ball on four legs runs ahead (Gymnasium's Ant-v5).", "CLASSIC_SPATIAL"),
-    ("half-cheetah", "half_cheetah:HalfCheetah", "Half a cheetah runs (Gymnasium's HalfCheetah-v5).", "CLASSIC_PLANAR"),
-    ("hopper", "hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "CLASSIC_PLANAR"),
-    ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "CLASSIC_SPATIAL"),
-    ("walker2d", "walker2d:Walker2d", "A planar biped walks ahead (Gymnasium's Walker2d-v5).", "CLASSIC_PLANAR"),
+    ("ant", "ant:Ant", "A ball on four legs runs ahead (Gymnasium's Ant-v5).", "ANT"),
+    ("half-cheetah", "half_cheetah:HalfCheetah", "Half a cheetah runs (Gymnasium's HalfCheetah-v5).", "HALF_CHEETAH"),
+    ("hopper", "hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "HOPPER"),
+    ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "ANT"),
+    ("walker2d", "walker2d:Walker2d", "A planar biped walks ahead (Gymnasium's Walker2d-v5).", "WALKER2D"),
 )
 """Name below `locomotion/`, class, summary and training defaults of the classic bodies."""
 
