@@ -33,7 +33,7 @@ NUMERICS: Mapping[str, float] = {
 YIELD = 2e-3
 """m, how far a joint may give way under the weight of the whole model."""
 LONGEST = 1e-3
-"""s, no finer step is longer, whatever the weight."""
+"""s, no finer step is longer where there are joints, whatever the weight."""
 STABLE = 0.8
 """What all joints together take away of any error in a step; `positional` is unstable above 4/3."""
 VARIABLE = ("body_mass", "body_inertia", "body_ipos", "geom_friction")
@@ -128,6 +128,8 @@ def answer(model: mujoco.MjModel, easy: np.ndarray, taken_away: np.ndarray) -> t
         easy: (links,) 1 / kg, see `embodied.engines.brax_links.stiffness`.
         taken_away: (k, k), see there.
     """
+    if not taken_away.any():  # Free bodies have no joints to bend: their step is MuJoCo's, to the last term.
+        return 0.5, 1
     share = min(0.5, STABLE / max(float(np.abs(np.linalg.eigvals(taken_away)).max()), STABLE))
     weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity))
     longest = min(LONGEST, np.sqrt(YIELD * share / max(weight * float(easy.max()), 1e-12)))
