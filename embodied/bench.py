@@ -92,7 +92,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     entry = join_content()[name]
     engine = settings.engine or default_engine(entry)
     num_envs = settings.num_envs or DEFAULT_ENVS.get(engine, 1024)
-    options = {name: value for name in ("impl", "pipeline") if (value := getattr(settings, name))}
+    options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
     env = make(name, num_envs, engine, settings.seed, engine_options=options)
     started = time.perf_counter()
     act = acting(env, settings)

@@ -1,6 +1,7 @@
 """How the locomotion tasks are trained by default."""
 
 import dataclasses
+from typing import Any
 
 from policies.networks import Activation, NetworkConfig
 from policies.ppo_config import PPOConfig, Schedule
@@ -52,7 +53,6 @@ G1_ROUGH = TrainConfig(
 )
 """The G1 on rough ground."""
 
-NARROW = NetworkConfig(hidden=(64, 64))
 CLASSIC = PPOConfig(
     unroll=32,
     epochs=10,
@@ -62,50 +62,42 @@ CLASSIC = PPOConfig(
     initial_std=0.6,
     reward_scale=0.02,
     max_grad_norm=0.5,
-    actor=NARROW,
-    critic=dataclasses.replace(NARROW, output_gain=1.0),
+    actor=NetworkConfig(hidden=(64, 64)),
+    critic=NetworkConfig(hidden=(64, 64), output_gain=1.0),
 )
 """The classic bodies: rollouts of 1,024 steps, many small gradient steps.
 
 PPO's own settings (Schulman et al. 2017, table 3), over several environments at once. Rewards are scaled so that values
 are about 1: the critic's gradients would otherwise fill the norm to which actor and critic are shortened together.
 """
-WALKER2D = TrainConfig(num_envs=32, steps=1_000_000, ppo=CLASSIC)
+
+
+def classic(
+    hidden: tuple[int, ...] = (64, 64), activation: Activation = Activation.TANH, num_envs: int = 32, **changes: Any
+) -> TrainConfig:
+    """`CLASSIC` for a million steps with `changes`, and networks of these layers for both actor and critic."""
+    actor = NetworkConfig(hidden, activation)
+    ppo = dataclasses.replace(CLASSIC, actor=actor, critic=dataclasses.replace(actor, output_gain=1.0), **changes)
+    return TrainConfig(num_envs, 1_000_000, ppo)
+
+
+WALKER2D = classic()
 """`locomotion/walker2d`: a million steps in four minutes on one CPU core."""
 
-HOPPER = TrainConfig(num_envs=32, steps=1_000_000, ppo=dataclasses.replace(CLASSIC, initial_std=1.0, max_grad_norm=1.0))
+HOPPER = classic(initial_std=1.0, max_grad_norm=1.0)
 """`locomotion/hopper`, which with less noise never leaves the place where it stands."""
 
-RELU = NetworkConfig(hidden=(256, 256), activation=Activation.RELU)
-HALF_CHEETAH = TrainConfig(
-    num_envs=32,
-    steps=1_000_000,
-    ppo=dataclasses.replace(
-        CLASSIC,
-        gamma=0.98,
-        lam=0.92,
-        max_grad_norm=0.8,
-        initial_std=0.4,
-        actor=RELU,
-        critic=dataclasses.replace(RELU, output_gain=1.0),
-    ),
-)
+HALF_CHEETAH = classic((256, 256), Activation.RELU, gamma=0.98, lam=0.92, max_grad_norm=0.8, initial_std=0.4)
 """`locomotion/half-cheetah`: wide networks and a short horizon, as in rl-baselines3-zoo's settings for it."""
 
-BROAD = NetworkConfig(hidden=(128, 128))
-ANT = TrainConfig(
+ANT = classic(
+    (128, 128),
     num_envs=64,
-    steps=1_000_000,
-    ppo=dataclasses.replace(
-        CLASSIC,
-        minibatches=32,
-        gamma=0.98,
-        lam=0.92,
-        initial_std=0.5,
-        reward_scale=0.05,
-        max_grad_norm=1.0,
-        actor=BROAD,
-        critic=dataclasses.replace(BROAD, output_gain=1.0),
-    ),
+    minibatches=32,
+    gamma=0.98,
+    lam=0.92,
+    initial_std=0.5,
+    reward_scale=0.05,
+    max_grad_norm=1.0,
 )
-"""`locomotion/ant`, and `humanoid` likewise: less noise, which only makes them fall."""
+"""`locomotion/ant`, and `humanoid` likewise, on which it is not tried: less noise, which only makes them fall."""
