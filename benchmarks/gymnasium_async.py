@@ -2,7 +2,8 @@
 
 Both get random actions drawn beforehand, and take turns in one process, so that a machine whose speed drifts slows
 both; every figure is the median over the turns. Gymnasium's `AsyncVectorEnv` runs every environment in a process of its
-own, with shared memory; the number of them that does best on this machine stands for it.
+own, with shared memory; the number of them that does best on this machine stands for it. The share of the time that
+embodied spends inside C MuJoCo, which both sides need, says how much faster it could still become.
 
 python -m benchmarks.gymnasium_async --json FILE
 """
@@ -62,6 +63,8 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     """The figures of one body."""
     env = embodied.make(name, settings.num_envs, settings.engine)
     env.reset()
+    physics = _Stopwatch(env.engine.step)
+    env.engine.step = physics
     drawn = 2 * torch.rand(64, settings.num_envs, env.action_size, device=env.device) - 1
     contestants: dict[str, Callable[[int], object]] = {"embodied": lambda step: env.step(drawn[step % 64])}
     vectors = {f"async_{count}": _vector(BODIES[name], count) for count in settings.processes}
@@ -69,12 +72,16 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         contestants[key] = _stepper(vector)
     sizes = {"embodied": settings.num_envs} | {key: vector.num_envs for key, vector in vectors.items()}
     try:
+        shares: list[float] = []
         rates: dict[str, list[float]] = {key: [] for key in contestants}
         for turn in range(settings.turns + 1):
             for key, step in contestants.items():
+                physics.seconds, begin = 0.0, time.perf_counter()
                 rate = sizes[key] * _rate(step, settings.seconds)
                 if turn:  # the first turn compiles and warms up
                     rates[key].append(rate)
+                if turn and key == "embodied":
+                    shares.append(physics.seconds / (time.perf_counter() - begin))
     finally:
         for vector in vectors.values():
             vector.close()
@@ -85,12 +92,25 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         "num_envs": settings.num_envs,
         "substeps": env.task.timing.substeps,
         "env_steps_per_second": medians["embodied"],
+        "share_of_time_in_physics": statistics.median(shares),
         "gymnasium_env_steps_per_second": medians[best],
         "gymnasium_processes": int(sizes[best]),
         "times_gymnasium": statistics.median(a / b for a, b in zip(rates["embodied"], rates[best], strict=True)),
         **{f"gymnasium_{key}": medians[key] for key in vectors},
         "turns": settings.turns,
     }
+
+
+class _Stopwatch:
+    """Calls a function and adds up how long it takes."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function, self.seconds = function, 0.0
+
+    def __call__(self, *arguments: Any) -> None:
+        begin = time.perf_counter()
+        self.function(*arguments)
+        self.seconds += time.perf_counter() - begin
 
 
 def _vector(gymnasium_id: str, count: int) -> Any:

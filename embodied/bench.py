@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows:
         cli.console().print(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
     result = rows[0] if len(rows) == 1 else {"results": rows}
-    cli.write_result(settings.json, cli.command_line("bench"), result)
+    cli.write_result(settings.json, cli.command_line("embodied.bench"), result)
     return 0
 
 

@@ -123,6 +123,6 @@ def write_result(path: Path | None, command: str, values: Mapping[str, Any]) -> 
 
 
 def command_line(module: str) -> str:
-    """The command as a reader would type it, without this machine's paths."""
+    """The command as a reader would type it, without this machine's paths; `module` as in `python -m module`."""
     words = [word if "/" not in word or not Path(word).is_absolute() else Path(word).name for word in sys.argv[1:]]
-    return " ".join(["python -m", f"embodied.{module}", *words])
+    return " ".join(["python -m", module, *words])

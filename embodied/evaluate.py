@@ -104,7 +104,7 @@ def run(settings: Settings[Any]) -> int:
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
     cli.console().print(cli.table(title, cli.evaluation_rows(summary)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
-    cli.write_result(settings.json, cli.command_line("evaluate"), result | summary)
+    cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
     return 0
 
 

@@ -295,7 +295,7 @@ class Session:
         output.print(f"trained {trainer.steps:,} steps in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
         output.print(f"Evaluate it:  python -m embodied.evaluate {self.settings.task} --policy {self.run.path}")
-        cli.write_result(self.settings.json, cli.command_line("train"), result)
+        cli.write_result(self.settings.json, cli.command_line("embodied.train"), result)
 
 
 def progress_text(metrics: dict[str, float]) -> str:

@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         }
         cli.console().print(cli.table(f"{family.name}, {settings.evaluate_episodes} episodes of each variant", shown))
         result = {"family": family.name, "steps": trainer.steps, "seed": settings.seed, "variants": rows}
-        cli.write_result(settings.json, cli.command_line("morphologies.train"), result)
+        cli.write_result(settings.json, cli.command_line("tasks.locomotion.morphologies.train"), result)
     return 0
 
 
