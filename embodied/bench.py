@@ -149,7 +149,7 @@ def acting(env: Env, settings: Settings) -> Callable[[dict[str, Tensor]], Tensor
     from embodied.load_policy import load_policy, shipped
 
     generator = torch.Generator().manual_seed(settings.seed)
-    drawn = 0.2 * torch.randn(env.num_envs, env.action_size, generator=generator)
+    drawn = 0.2 * torch.randn(env.action_shape, generator=generator)
     if not settings.policy:
         drawn = drawn.to(env.device)
         return lambda obs: drawn

@@ -123,8 +123,18 @@ class Env:
 
     @property
     def action_size(self) -> int:
-        """Length of one environment's action."""
+        """Length of one environment's action; of each agent's, where there are several."""
         return self.task.action_size
+
+    @property
+    def agents(self) -> int | None:
+        """Number of agents in each environment; None for tasks without an axis of agents."""
+        return self.task.agents
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """(N, action_size) or (N, agents, action_size): what `step` takes."""
+        return (self.num_envs, *self.task.action_shape)
 
     @property
     def control_dt(self) -> float:
@@ -138,28 +148,31 @@ class Env:
 
     @functools.cached_property
     def observation_terms(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """Group -> term -> shape, in the order in which they are concatenated."""
+        """Group -> term -> shape (of one agent's), in the order in which they are concatenated."""
         shapes: dict[str, dict[str, tuple[int, ...]]] = {}
 
         def record(key: Array) -> None:
             # Noted while tracing: JAX would hand the terms back in alphabetical order.
             start = self.task.reset(key)
             terms = self.task.observe(_shape_of_world(self.task), start.memory, key)
-            shapes.update({group: {name: term.shape for name, term in named.items()} for group, named in terms.items()})
+            axes = 0 if self.task.agents is None else 1
+            shapes.update(
+                {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
+            )
 
         jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))
         return shapes
 
     @functools.cached_property
     def observation_sizes(self) -> dict[str, int]:
-        """Group -> length of its flat observation."""
+        """Group -> length of its flat observation (of one agent's)."""
         return {
             group: sum(int(np.prod(shape)) for shape in terms.values())
             for group, terms in self.observation_terms.items()
         }
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start every environment afresh. Returns group -> (N, size).
+        """Start every environment afresh. Returns group -> (N, size), or (N, agents, size).
 
         The same seed gives the same starts; without one, the seed the environment was made with.
         """
@@ -178,7 +191,7 @@ class Env:
         self.stepper.set_steps(jnp.asarray(places, jnp.int32))
 
     def step(self, action: Tensor) -> Step:
-        """Advance every environment by one control step under `action` (N, action_size), clipped to [-1, 1].
+        """Advance every environment by one control step under `action`, of `action_shape`, clipped to [-1, 1].
 
         Raises:
             ActionError: wrong shape or type, or not finite.
@@ -241,11 +254,12 @@ class Env:
         triage.check(self, totals, steps)
 
     def _check_action(self, action: Tensor) -> None:
-        shape = (self.num_envs, self.action_size)
+        shape = self.action_shape
         if not isinstance(action, Tensor):
             raise ActionError(f"action is a {type(action).__name__}; expected a torch tensor {shape}")
         if tuple(action.shape) != shape:
-            raise ActionError(f"action has shape {tuple(action.shape)}; expected (num_envs, action_size) = {shape}")
+            axes = "num_envs, action_size" if self.agents is None else "num_envs, agents, action_size"
+            raise ActionError(f"action has shape {tuple(action.shape)}; expected ({axes}) = {shape}")
         if not action.is_floating_point():
             raise ActionError(f"action has dtype {action.dtype}; expected a floating-point tensor in [-1, 1]")
         # On a GPU the check would wait for the device; there a NaN shows as a diverged environment.

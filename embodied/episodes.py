@@ -33,7 +33,7 @@ class Episode(Generic[M]):
     steps: Array
     """() int32 control steps taken in this episode."""
     total: Array
-    """() sum of rewards so far (the return)."""
+    """() sum of rewards so far (the return); of several agents their mean, as in the two below."""
     terms: dict[str, Array]
     """Sum of each weighted reward term so far."""
     metrics: dict[str, Array]
@@ -48,7 +48,7 @@ class Transition:
     """What one control step brought, before any reset."""
 
     reward: Array
-    """() sum of the weighted terms."""
+    """() sum of the weighted terms; (agents,) where the task has agents."""
     terminated: Array
     """() bool, the episode failed (or diverged) and ends without bootstrapping."""
     truncated: Array
@@ -61,12 +61,18 @@ class Transition:
     """Group -> flat observation after the step."""
 
 
-def flatten_observation(observation: Any) -> dict[str, Array]:
-    """Concatenate each group's terms along the last axis, in the order the task lists them."""
+def flatten_observation(observation: Any, agents: int | None = None) -> dict[str, Array]:
+    """Join each group's terms to one vector, or to one for each agent, in the order the task lists them."""
+    shape = (-1,) if agents is None else (agents, -1)
     return {
-        group: jnp.concatenate([jnp.atleast_1d(term) for term in terms.values()], axis=-1)
+        group: jnp.concatenate([jnp.reshape(term, shape) for term in terms.values()], axis=-1)
         for group, terms in observation.items()
     }
+
+
+def team_mean(value: Array) -> Array:
+    """() from what is () or (agents,)."""
+    return value if jnp.ndim(value) == 0 else jnp.mean(value)
 
 
 def begin(task: Task[M], key: Array) -> tuple[Start[M], Array]:
@@ -95,7 +101,7 @@ def first(task: Task[M], world: World, memory: M, key: Array) -> tuple[Episode[M
         metrics={name: zero for name in names},
         success_any=jnp.zeros((), bool),
     )
-    return episode, flatten_observation(task.observe(world, memory, noise))
+    return episode, flatten_observation(task.observe(world, memory, noise), task.agents)
 
 
 def before(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Array, Episode[M]]:
@@ -126,9 +132,9 @@ def after(task: Task[M], world: World, episode: Episode[M], action: Array) -> tu
     metrics = {name: jnp.where(diverged, 0.0, value) for name, value in task.metrics(world, memory).items()}
     outcome = task.outcome(world, memory)
     noise = jax.random.fold_in(episode.key, 3 * episode.steps + 4)
-    observation = flatten_observation(task.observe(world, memory, noise))
+    observation = flatten_observation(task.observe(world, memory, noise), task.agents)
 
-    reward = sum(terms.values(), start=jnp.zeros(()))
+    reward = sum(terms.values(), start=jnp.zeros(() if task.agents is None else task.agents))
     steps = episode.steps + 1
     success = outcome.success & ~diverged
     terminated = outcome.failure | diverged
@@ -144,9 +150,9 @@ def after(task: Task[M], world: World, episode: Episode[M], action: Array) -> tu
         memory=memory,
         key=episode.key,
         steps=steps,
-        total=episode.total + reward,
-        terms={name: episode.terms[name] + value for name, value in terms.items()},
-        metrics={name: episode.metrics[name] + value for name, value in metrics.items()},
+        total=episode.total + team_mean(reward),
+        terms={name: episode.terms[name] + team_mean(value) for name, value in terms.items()},
+        metrics={name: episode.metrics[name] + team_mean(value) for name, value in metrics.items()},
         success_any=episode.success_any | success,
     )
     return transition, episode

@@ -63,7 +63,13 @@ class Task(abc.ABC, Generic[M]):
     timing: Timing
     """Physics step, control step and time limit."""
     action_size: int
-    """Length of the action vector, each entry in [-1, 1]."""
+    """Length of the action vector (of one agent's, where there are several), each entry in [-1, 1]."""
+    agents: int | None = None
+    """Number of agents that each observe, act and earn; None: one robot, and no axis of agents anywhere.
+
+    With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
+    () or (agents,). They begin and end together: outcomes stay ().
+    """
     config_type: ClassVar[type]
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()
@@ -72,6 +78,11 @@ class Task(abc.ABC, Generic[M]):
     def __init__(self, config: Any = None) -> None:
         """Take `config`, or the defaults of `config_type`."""
         self.config = self.config_type() if config is None else config
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """(action_size,), or (agents, action_size)."""
+        return (self.action_size,) if self.agents is None else (self.agents, self.action_size)
 
     @property
     def variations(self) -> Mapping[str, str]:
@@ -115,7 +126,7 @@ class Task(abc.ABC, Generic[M]):
         return self.reset(key)
 
     def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
-        """Turn an action (action_size,) in [-1, 1] into a command, once per control step."""
+        """Turn an action of `action_shape`, in [-1, 1], into a command, once per control step."""
         del world, key
         return action, memory
 
@@ -141,14 +152,14 @@ class Task(abc.ABC, Generic[M]):
 
     @abc.abstractmethod
     def rewards(self, world: World, memory: M, action: Array) -> Mapping[str, Array]:
-        """Named, unweighted reward terms, each ()."""
+        """Named, unweighted reward terms, each (); of several agents also (agents,)."""
 
     @abc.abstractmethod
     def outcome(self, world: World, memory: M) -> Outcome:
         """Success and failure at this instant."""
 
     def metrics(self, world: World, memory: M) -> Mapping[str, Array]:
-        """Named quantities, each (), averaged over an episode and reported beside the return."""
+        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
         del world, memory
         return {}
 
@@ -158,7 +169,7 @@ class Task(abc.ABC, Generic[M]):
         return {}
 
     def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
-        """A scripted action (action_size,) where the task has one.
+        """A scripted action of `action_shape` where the task has one.
 
         Raises:
             NotImplementedError: this task has no expert.

@@ -189,6 +189,13 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env:
     return make(settings.task, num_envs, settings.engine, seed, device=settings.device, config=settings.config)
 
 
+def learning_env(env: Env) -> VecEnv:
+    """What the learner steps: the environments, or every agent of them as one."""
+    from policies.agents_env import AgentsEnv
+
+    return cast("VecEnv", env if env.agents is None else AgentsEnv(env))
+
+
 class Session:
     """One process's part in a training run: progress, metrics, checkpoints, a clean stop."""
 
@@ -214,7 +221,7 @@ class Session:
             with cli.Line(settings.task, settings.steps) as line:
                 self._line = line
                 trainer = train(
-                    cast("VecEnv", self.env),
+                    learning_env(self.env),
                     settings.ppo,
                     total_steps=settings.steps,
                     seed=settings.seed,

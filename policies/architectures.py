@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import torch
 
+from policies.entities import EntitiesActor, EntitiesCritic
 from policies.equivariant import PartsActor, PartsCritic
 from policies.networks import Architecture, Critic, GaussianActor, NetworkConfig
+
+ACTORS: dict[Architecture, type[GaussianActor]] = {
+    Architecture.MLP: GaussianActor,
+    Architecture.PARTS: PartsActor,
+    Architecture.ENTITIES: EntitiesActor,
+}
+CRITICS: dict[Architecture, type[Critic]] = {
+    Architecture.MLP: Critic,
+    Architecture.PARTS: PartsCritic,
+    Architecture.ENTITIES: EntitiesCritic,
+}
 
 
 def make_actor(
@@ -16,11 +28,9 @@ def make_actor(
     generator: torch.Generator | None = None,
 ) -> GaussianActor:
     """An actor of the architecture that `config` names."""
-    kind = PartsActor if config.architecture is Architecture.PARTS else GaussianActor
-    return kind(inputs, actions, config, initial_std, generator)
+    return ACTORS[config.architecture](inputs, actions, config, initial_std, generator)
 
 
 def make_critic(inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> Critic:
     """A critic of the architecture that `config` names."""
-    kind = PartsCritic if config.architecture is Architecture.PARTS else Critic
-    return kind(inputs, config, generator)
+    return CRITICS[config.architecture](inputs, config, generator)

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from policies.vec_env import Step, VecEnv
+from policies.vec_env import Step, StepData, VecEnv
 
 COUNTS = ("episodes", "diverged")
 """Statistics that are counts, and add up; the others are means over episodes."""
-
-
-@dataclass(frozen=True)
-class JoinedStep:
-    """One control step of all environments; see `policies.vec_env.Step`."""
-
-    obs: dict[str, Tensor]
-    """Group to (N, size)."""
-    reward: Tensor
-    """(N,)."""
-    terminated: Tensor
-    """(N,) bool."""
-    truncated: Tensor
-    """(N,) bool."""
-    success: Tensor
-    """(N,) bool."""
-    final_obs: dict[str, Tensor]
-    """Group to (N, size)."""
 
 
 class JoinedEnv:
@@ -67,7 +48,7 @@ class JoinedEnv:
         for env in self.envs:
             env.stagger()
 
-    def step(self, action: Tensor, /) -> JoinedStep:
+    def step(self, action: Tensor, /) -> StepData:
         """Apply (N, action_size) actions."""
         rows = action.split([env.num_envs for env in self.envs])
         steps = [env.step(part[:, : env.action_size]) for env, part in zip(self.envs, rows, strict=True)]
@@ -75,7 +56,7 @@ class JoinedEnv:
         def flat(read: Callable[[Step], Tensor]) -> Tensor:
             return torch.cat([read(step) for step in steps])
 
-        return JoinedStep(
+        return StepData(
             obs=self._joined([step.obs for step in steps]),
             reward=flat(lambda step: step.reward),
             terminated=flat(lambda step: step.terminated),

@@ -16,11 +16,11 @@ from policies.architectures import make_actor
 from policies.networks import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.vec_env import POLICY
 
-KINDS = {Architecture.MLP: "gaussian-mlp", Architecture.PARTS: "gaussian-parts"}
+KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
 
 ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
-"""Observation groups (N, size) to actions (N, A): what evaluation needs of a policy."""
+"""Observation groups (N, size) to actions (N, A), or those of many agents: what evaluation needs of a policy."""
 
 
 class NormalizedActor(nn.Module):
@@ -75,10 +75,11 @@ class Policy:
         """Choose actions.
 
         Args:
-            obs: The environment's observation groups, or just the group this policy reads: (N, size).
+            obs: The environment's observation groups, or just the group this policy reads: (N, size), or
+                (N, agents, size).
 
         Returns:
-            (N, A) in [-1, 1].
+            (N, A) or (N, agents, A), in [-1, 1].
         """
         if not isinstance(obs, Tensor):
             obs = obs[self.group]
@@ -87,7 +88,7 @@ class Policy:
                 f"an observation of length {obs.shape[-1]} was given to a policy that reads {self.observation_size} "
                 f"numbers (group '{self.group}')"
             )
-        action = self.network(obs)
+        action = self.network(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1])
         if self._generator is not None:
             noise = torch.empty_like(action).normal_(generator=self._generator)
             action = torch.addcmul(action, noise, self.network.actor.deviation(action.shape[-1]))
@@ -110,8 +111,8 @@ class Policy:
             "activation": str(self.config.activation),
             "clip": self.network.clip,
         }
-        if self.config.architecture is Architecture.PARTS:
-            meta["heads"] = self.config.heads
+        if self.config.architecture is not Architecture.MLP:
+            meta |= {"heads": self.config.heads, "own": self.config.own}
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
 
     @classmethod
@@ -129,6 +130,7 @@ class Policy:
             Activation(meta["activation"]),
             architecture=kinds[meta["kind"]],
             heads=meta.get("heads", NetworkConfig.heads),
+            own=meta.get("own", NetworkConfig.own),
         )
         size = meta["observation_size"]
         actor = make_actor(size, meta["action_size"], config)
@@ -143,7 +145,7 @@ def zero_policy(action_size: int) -> ActionRule:
     """Policy that always acts zero."""
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
-        return obs[POLICY].new_zeros(len(obs[POLICY]), action_size)
+        return obs[POLICY].new_zeros(*obs[POLICY].shape[:-1], action_size)
 
     return act
 
@@ -156,7 +158,7 @@ def random_policy(action_size: int, seed: int = 0) -> ActionRule:
         like = obs[POLICY]
         if like.device not in generators:
             generators[like.device] = torch.Generator(like.device).manual_seed(seed)
-        return like.new_empty(len(like), action_size).uniform_(-1.0, 1.0, generator=generators[like.device])
+        return like.new_empty(*like.shape[:-1], action_size).uniform_(-1.0, 1.0, generator=generators[like.device])
 
     return act
 

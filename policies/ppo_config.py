@@ -85,11 +85,15 @@ class PPOConfig:
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("value_coef", "entropy_coef"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        if Architecture.PARTS in (self.actor.architecture, self.critic.architecture):
-            # Scaling or clipping the components of a vector one by one depends on how the world is turned.
-            _require(not self.normalize_observations, "normalize_observations", True, "False with architecture parts")
-            clip = self.observation_clip
-            _require(clip >= UNCLIPPED, "observation_clip", clip, f"{UNCLIPPED:g} or more with architecture parts")
+        for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
+            # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the
+            # observation an entity happens to stand in.
+            only = f"with architecture {architecture}"
+            _require(not self.normalize_observations, "normalize_observations", True, f"False {only}")
+            _require(
+                self.observation_clip >= UNCLIPPED, "observation_clip", self.observation_clip,
+                f"{UNCLIPPED:g} or more {only}",
+            )  # fmt: skip
         if self.schedule is Schedule.ADAPTIVE:
             low, high = self.learning_rate_min, self.learning_rate_max
             expected = f"between learning_rate_min={low} and learning_rate_max={high}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -46,6 +47,18 @@ class Step(Protocol):
     def final_obs(self) -> Mapping[str, Tensor]:
         """Group to (N, size) float32: the observation this step led to, before any reset."""
         ...
+
+
+@dataclass(frozen=True)
+class StepData:
+    """A `Step` put together from others' parts."""
+
+    obs: dict[str, Tensor]
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    success: Tensor
+    final_obs: dict[str, Tensor]
 
 
 class VecEnv(Protocol):

@@ -117,7 +117,7 @@ class FusedStepper:
             found=jnp.zeros((), bool),
             physics=take(physics, 0),
             episode=take(episode, 0),
-            action=jnp.zeros(self.task.action_size),
+            action=jnp.zeros(self.task.action_shape),
         )
         return FusedState(physics, episode, no_totals(episode), nobody), observation
 

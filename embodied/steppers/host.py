@@ -125,7 +125,7 @@ class HostStepper:
 
     def template(self) -> Culprit:
         """The structure of a dump; see `Stepper.template`."""
-        return self._culprit_at(0, self.engine.snapshot(), jnp.zeros((1, self.task.action_size)))
+        return self._culprit_at(0, self.engine.snapshot(), jnp.zeros((1, *self.task.action_shape)))
 
     def load_culprit(self, culprit: Culprit) -> None:
         """Become that environment; see `Stepper.load_culprit`."""
