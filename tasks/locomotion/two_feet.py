@@ -13,15 +13,16 @@ from jax import Array
 
 from embodied import randomize
 from embodied.rewards import limit_violation, squared_norm
-from embodied.rotations import quat_from_yaw, quat_rotate
+from embodied.rotations import quat_from_yaw, quat_rotate, quat_rotate_inverse
 from embodied.task import Observation, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
 
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
-LYING = 0.4  # of the height at home: lower than this the trunk lies on the ground
 RISEN = 1.9  # of the height at home: the trunk's centre when it stands upright on two feet
+KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
+GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it lies, or sits, on the ground
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Weights:
     height: float = 2.0
     """How far the trunk has risen, in [0, 1]."""
     balance: float = 2.0
-    """While vertical with the other two feet in the air."""
+    """While vertical, and high on two feet with the other two in the air."""
     stillness: float = 0.5
     """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]."""
     other_feet: float = -0.2
@@ -41,7 +42,7 @@ class Weights:
     alive: float = 0.5
     """Every step off the ground."""
     fall: float = -100.0
-    """Once, when the trunk lies on the ground: per second, so one control step of it."""
+    """Once, when trunk or head touch the ground: per second, so one control step of it."""
     joint_limits: float = -1.0
     """rad beyond 95 % of the joints' ranges."""
     torques: float = -1e-4
@@ -96,8 +97,8 @@ class Handstand(LeggedTask[Memory]):
     """A quadruped rises from standing onto its front feet and stays there.
 
     Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
-    `variations`. Success: for the last second of 10 s the trunk leans less than 20 degrees from the vertical with the
-    hind feet in the air. Failure: the trunk drops below 40 % of its height at home.
+    `variations`. Success: for the last second of 10 s the trunk leans less than 20 degrees from the vertical, half as
+    high again as at home or higher, with the hind feet in the air. Failure: trunk or head touch the ground.
 
     Action: change of the joints' targets, see `LeggedTask.moved`.
     """
@@ -111,6 +112,14 @@ class Handstand(LeggedTask[Memory]):
     pushed = False
     instruction = ("Do a handstand.", "Balance on your front feet.", "Stand on your front legs, nose down.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=10.0)
+
+    def __init__(self, config: TwoFeetConfig | None = None) -> None:
+        """Measure the trunk."""
+        super().__init__(config)
+        # How far its shapes reach along the axes of the trunk, and against them: the box, and the head before it.
+        shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
+        centre, reach = self.model.geom_pos[shapes], self.model.geom_aabb[shapes, 3:]
+        self.front, self.back = (reach + centre).max(0), (reach - centre).max(0)
 
     def reset(self, key: Array) -> Start[Memory]:
         """Standing near the home pose, at a random heading."""
@@ -190,7 +199,7 @@ class Handstand(LeggedTask[Memory]):
         }
 
     def outcome(self, world: World, memory: Memory) -> Outcome:
-        """Success: has balanced for a second; failure: lies on the ground."""
+        """Success: has balanced for a second; failure: trunk or head on the ground."""
         return Outcome(success=memory.steady_steps * self.timing.control_dt >= STEADY, failure=self._lies(world))
 
     def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
@@ -206,10 +215,14 @@ class Handstand(LeggedTask[Memory]):
         return self.touch(world)[self.others] > IN_CONTACT
 
     def _balances(self, world: World) -> Array:
-        return (self._alignment(world) > VERTICAL) & ~jnp.any(self._others_touch(world))
+        high = self.height(world) > KNEELING * self.robot.height
+        return (self._alignment(world) > VERTICAL) & high & ~jnp.any(self._others_touch(world))
 
     def _lies(self, world: World) -> Array:
-        return self.height(world) < LYING * self.robot.height
+        """() bool, whether the lowest corner of the box around trunk and head is at the ground."""
+        down = -quat_rotate_inverse(world["orientation"], jnp.array([0.0, 0.0, 1.0]))
+        lowest = jnp.sum(jnp.where(down > 0, down * self.front, -down * self.back))
+        return self.height(world) - lowest < GROUNDED
 
 
 class Footstand(Handstand):
