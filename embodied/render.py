@@ -145,6 +145,7 @@ class Watcher:
     def __init__(self, env: Env, markers: bool = True) -> None:
         """Compile nothing yet."""
         self.env = env
+        self._props = jax.jit(jax.vmap(env.task.props))
         self._markers: Callable[..., Any] | None = jax.jit(jax.vmap(env.task.markers)) if markers else None
 
     def look(self) -> Pose:
@@ -155,14 +156,19 @@ class Watcher:
         if self._markers is not None:
             found = self._markers(world, env.stepper.episode().memory)
             markers = {name: np.array(point).reshape(env.num_envs, -1, 3) for name, point in found.items()}
-        held = getattr(env.engine, "batch", None) if env.task.model.nmocap else None
-        return Pose(
-            time=np.array(world.time),
-            qpos=np.array(world.qpos),
-            mocap_pos=None if held is None else np.array(held.mocap_pos),
-            mocap_quat=None if held is None else np.array(held.mocap_quat),
-            markers=markers,
-        )
+        mocap_pos, mocap_quat = self._mocap()
+        return Pose(np.array(world.time), np.array(world.qpos), mocap_pos, mocap_quat, markers)
+
+    def _mocap(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Where mocap bodies are: as the task says, else as the engine keeps them."""
+        env = self.env
+        if not env.task.model.nmocap:
+            return None, None
+        placed = self._props(env.stepper.episode().memory)
+        if placed is not None:
+            return np.array(placed), np.tile([1.0, 0.0, 0.0, 0.0], (*placed.shape[:2], 1))
+        held = getattr(env.engine, "batch", None)
+        return (None, None) if held is None else (np.array(held.mocap_pos), np.array(held.mocap_quat))
 
 
 def place(model: mujoco.MjModel, data: mujoco.MjData, pose: Pose, index: int) -> None:

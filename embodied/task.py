@@ -168,6 +168,14 @@ class Task(abc.ABC, Generic[M]):
         del world, memory
         return {}
 
+    def props(self, memory: M) -> Array | None:
+        """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
+
+        Only looked at: engines are told by `Control.mocap_pos`. None: pictures show what the engine keeps.
+        """
+        del memory
+        return None
+
     def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
         """A scripted action of `action_shape` where the task has one.
 

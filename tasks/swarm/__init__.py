@@ -1,16 +1,36 @@
-"""Quadcopters, from one Crazyflie up."""
+"""Quadcopters, from one Crazyflie to a thousand."""
 
 from embodied.registry import Registry, TaskEntry
+
+ENGINES = ("rigid", "mujoco", "mjx")
+
+# name -> target, training defaults, summary
+TASKS = {
+    "hover": ("hover:Hover", "HOVER", "A thrown Crazyflie recovers and holds a point in the air."),
+    "trajectory": ("trajectory:Trajectory", "TRAJECTORY", "A drone follows a smooth path by body rates and thrust."),
+    "landing": ("landing:Landing", "LANDING", "A drone comes down on a pad through the air's cushion."),
+    "gate-race": ("gate_race:GateRace", "GATE_RACE", "A drone races through a course of gates."),
+    "formation": ("formation:Formation", "POINTS", "Drones take their slots in a formation that travels."),
+    "leader-follower": ("leader:LeaderFollower", "POINTS", "One drone knows the way, the others follow it."),
+    "swap": ("swap:Swap", "POINTS", "Drones change places with the one opposite."),
+    "meet-up": ("swap:MeetUp", "POINTS", "Drones scattered in the air come together."),
+    "flock": ("flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
+    "navigation": ("navigation:Navigation", "POINTS", "Every drone to its own place between columns."),
+    "pursuit": ("pursuit:Pursuit", "PURSUIT", "A team keeps moving targets in sight."),
+    "coverage": ("coverage:Coverage", "COVERAGE", "A team explores unknown ground around hills."),
+    "base-station": ("base_station:BaseStation", "BASE_STATION", "Drones place themselves as radio stations."),
+}
 
 
 def register(registry: Registry) -> None:
     """Register the family's tasks."""
-    registry.register(
-        TaskEntry(
-            name="swarm/hover",
-            target="tasks.swarm.hover:Hover",
-            summary="A thrown Crazyflie recovers and holds a point in the air.",
-            engines=("rigid", "mujoco", "mjx"),
-            training="tasks.swarm.training:HOVER",
+    for name, (target, training, summary) in TASKS.items():
+        registry.register(
+            TaskEntry(
+                name=f"swarm/{name}",
+                target=f"tasks.swarm.{target}",
+                summary=summary,
+                engines=ENGINES,
+                training=f"tasks.swarm.training:{training}",
+            )
         )
-    )

@@ -15,6 +15,10 @@ from jax import Array
 
 from embodied.rotations import quat_rotate, quat_rotate_inverse
 
+# The same for any leading axes: a drone, the drones of a world.
+rotate = jnp.vectorize(quat_rotate, signature="(4),(3)->(3)")
+rotate_inverse = jnp.vectorize(quat_rotate_inverse, signature="(4),(3)->(3)")
+
 # Sources of the sets below, tabulated in crazyflow 0.4.0 (its `first_principles` parameters) and
 # gym-pybullet-drones 2.1 (cf2x). The two disagree; the identified sets were measured on the drones named.
 
@@ -114,31 +118,32 @@ def rotor_lag(drone: Quadrotor, speed: Array, command: Array, dt: float) -> Arra
 
 
 def rotor_wrench(drone: Quadrotor, speed: Array, strength: Array | float = 1.0) -> tuple[Array, Array]:
-    """Thrust (N, along body z) and torque (3,) N m in the body frame of four rotors at `speed` (4,) rpm.
+    """Thrust (...,) N along body z and torque (..., 3) N m in the body frame of four rotors at `speed` (..., 4) rpm.
 
-    `strength` scales every thrust: a sagging battery, a worn propeller.
+    `strength` (...,) scales every thrust: a sagging battery, a worn propeller.
     """
-    thrust = strength * (drone.thrust[0] * speed + drone.thrust[1] * speed**2)
+    thrust = jnp.asarray(strength)[..., None] * (drone.thrust[0] * speed + drone.thrust[1] * speed**2)
     reaction = drone.torque[0] * speed + drone.torque[1] * speed**2
-    f1, f2, f3, f4 = thrust
-    q1, q2, q3, q4 = reaction
+    f1, f2, f3, f4 = jnp.unstack(thrust, axis=-1)
+    q1, q2, q3, q4 = jnp.unstack(reaction, axis=-1)
     torque = jnp.stack(
         [
             drone.lever * (-f1 - f2 + f3 + f4),
             drone.lever * (-f1 + f2 + f3 - f4),
             # Rotors 1 and 3 turn counter-clockwise seen from above; the body is driven the other way.
             -q1 + q2 - q3 + q4,
-        ]
+        ],
+        axis=-1,
     )
     return f1 + f2 + f3 + f4, torque
 
 
 def body_drag(drone: Quadrotor, quat: Array, linvel_w: Array) -> Array:
-    """Air drag (3,) N in the body frame at `linvel_w` (3,) m/s: F = -D R' v."""
-    return -jnp.asarray(drone.drag) * quat_rotate_inverse(quat, linvel_w)
+    """Air drag (..., 3) N in the body frame at `linvel_w` (..., 3) m/s: F = -D R' v."""
+    return -jnp.asarray(drone.drag) * rotate_inverse(quat, linvel_w)
 
 
 def world_wrench(quat: Array, force_b: Array, torque_b: Array) -> Array:
-    """Force and torque (6,) in the world frame from those in the body frame."""
-    force, torque = jax.lax.optimization_barrier((quat_rotate(quat, force_b), quat_rotate(quat, torque_b)))
-    return jnp.concatenate([force, torque])
+    """Force and torque (..., 6) in the world frame from those in the body frame."""
+    force, torque = jax.lax.optimization_barrier((rotate(quat, force_b), rotate(quat, torque_b)))
+    return jnp.concatenate([force, torque], axis=-1)

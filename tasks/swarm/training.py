@@ -1,19 +1,75 @@
 """How the swarm tasks are trained by default."""
 
-from policies.networks import NetworkConfig
-from policies.ppo_config import PPOConfig
-from policies.train_config import TrainConfig
+import dataclasses
 
-HOVER = TrainConfig(
-    num_envs=1024,
-    steps=3_500_000,
-    ppo=PPOConfig(
-        unroll=24,
-        epochs=3,
-        minibatches=8,
-        initial_std=0.5,
-        actor=NetworkConfig(hidden=(64, 64)),
-        critic=NetworkConfig(hidden=(64, 64), output_gain=1.0),
-    ),
-)
+from policies.networks import Activation, Architecture, NetworkConfig
+from policies.ppo_config import UNCLIPPED, PPOConfig
+from policies.train_config import TrainConfig
+from tasks.swarm import base_station, coverage, flock, points, pursuit
+
+
+def solo(steps: int) -> TrainConfig:
+    """PPO for a drone that needs to see no other: perceptrons, whose gradients are written out."""
+    return TrainConfig(
+        num_envs=1024,
+        steps=steps,
+        ppo=PPOConfig(
+            unroll=24,
+            epochs=3,
+            minibatches=8,
+            initial_std=0.5,
+            actor=NetworkConfig(hidden=(64, 64)),
+            critic=NetworkConfig(hidden=(64, 64), output_gain=1.0),
+        ),
+    )
+
+
+HOVER = solo(3_500_000)
 """`swarm/hover` on two CPU cores in half a minute."""
+TRAJECTORY = solo(10_000_000)
+"""`swarm/trajectory`."""
+LANDING = solo(3_500_000)
+"""`swarm/landing`."""
+GATE_RACE = solo(10_000_000)
+"""`swarm/gate-race`."""
+
+
+def team(own: int, num_envs: int = 64, steps: int = 8_000_000, critic_own: int | None = None) -> TrainConfig:
+    """MAPPO with attention over entities: one policy for all drones.
+
+    Args:
+        own: Numbers with which a drone's observation begins.
+        num_envs: Worlds.
+        steps: Steps of all drones together: a world of eight takes eight at a time.
+        critic_own: The same for the critic, where it sees a group of its own.
+    """
+    actor = NetworkConfig((64, 64), Activation.SILU, architecture=Architecture.ENTITIES, own=own)
+    critic = dataclasses.replace(actor, output_gain=1.0, own=critic_own or own)
+    return TrainConfig(
+        num_envs,
+        steps,
+        PPOConfig(
+            unroll=32,
+            epochs=4,
+            minibatches=8,
+            initial_std=0.5,
+            reward_scale=0.1,
+            # Statistics would depend on which row an entity happens to stand in; the rows come scaled.
+            normalize_observations=False,
+            observation_clip=UNCLIPPED,
+            actor=actor,
+            critic=critic,
+        ),
+    )
+
+
+POINTS = team(points.OWN)
+"""Formation, leader and followers, meeting, swapping, navigation."""
+FLOCK = team(flock.OWN)
+"""`swarm/flock`."""
+PURSUIT = team(pursuit.OWN, critic_own=pursuit.OWN + 1)
+"""`swarm/pursuit`, trained with four."""
+COVERAGE = team(coverage.OWN)
+"""`swarm/coverage`."""
+BASE_STATION = team(base_station.OWN)
+"""`swarm/base-station`."""

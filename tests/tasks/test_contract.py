@@ -63,7 +63,7 @@ def entry_of(name: str) -> TaskEntry:
 
 
 def actions(env: Env, steps: int) -> torch.Tensor:
-    return 2 * torch.rand(steps, env.num_envs, env.action_size, generator=torch.Generator().manual_seed(0)) - 1
+    return 2 * torch.rand(steps, *env.action_shape, generator=torch.Generator().manual_seed(0)) - 1
 
 
 @each_task
@@ -75,14 +75,15 @@ def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, e
         step = env.step(action)
         for group in (obs, step.obs, step.final_obs):
             assert {key: tuple(value.shape) for key, value in group.items()} == {
-                key: (N, size) for key, size in env.observation_sizes.items()
+                key: (*env.action_shape[:-1], size) for key, size in env.observation_sizes.items()
             }
             for value in group.values():
                 assert value.dtype == torch.float32
                 assert torch.isfinite(value).all()
         assert step.reward.dtype == torch.float32
         assert torch.isfinite(step.reward).all()
-        for flag in (step.reward, step.terminated, step.truncated, step.success, step.done):
+        assert step.reward.shape == env.action_shape[:-1]
+        for flag in (step.terminated, step.truncated, step.success, step.done):
             assert flag.shape == (N,)
         for flag in (step.terminated, step.truncated, step.success):
             assert flag.dtype == torch.bool
@@ -99,7 +100,7 @@ def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str
     rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
     constant = []
     for group, terms in env.observation_terms.items():
-        values = torch.cat([row[group] for row in rows])
+        values = torch.cat([row[group].flatten(0, -2) for row in rows])
         sizes = [int(np.prod(shape)) for shape in terms.values()]
         for term, part in zip(terms, values.split(sizes, dim=1), strict=True):
             if part.std(dim=0).max() == 0:
@@ -151,10 +152,10 @@ def test_reward_terms_are_the_weighted_ones(name: str, env_of: Callable[[str], E
     start = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32))
     env.reset()
     world = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), env.world())
-    action = jax.ShapeDtypeStruct((env.action_size,), np.float32)
+    action = jax.ShapeDtypeStruct(env.task.action_shape, np.float32)
     terms = jax.eval_shape(task.rewards, world, start.memory, action)
     assert set(terms) == set(task.reward_weights)
-    assert all(term.shape == () for term in terms.values())
+    assert all(term.shape in {(), env.task.action_shape[:-1]} for term in terms.values())
     assert all(np.isfinite(weight) for weight in task.reward_weights.values())
 
 
@@ -183,7 +184,7 @@ def test_an_episode_is_truncated_exactly_at_its_time_limit(name: str, env_of: Ca
         (steps,) = [key for key in state["stepper"] if key.endswith("episode.steps") and "culprit" not in key]
         state["stepper"][steps] = np.full(N, taken, np.int32)
         env.load_state(state)
-        step = env.step(torch.zeros(N, env.action_size))
+        step = env.step(torch.zeros(env.action_shape))
         assert torch.equal(step.truncated, ~step.terminated) if ends else not step.truncated.any()
         assert (step.info["length"] == taken + 1).all()
 
@@ -210,11 +211,19 @@ def test_the_task_is_said_in_words(name: str) -> None:
     assert task.__doc__
 
 
+def documented(task: type[Any]) -> str:
+    """What a task and its bases say of themselves, of `observe` and of the methods that its docstring names."""
+    own = inspect.getdoc(task.observe) or ""
+    methods = ["observe", *re.findall(r"`(\w+)`", own)]
+    said = [inspect.getdoc(getattr(base, name, None)) or "" for base in task.__mro__ for name in methods]
+    return " ".join([inspect.getdoc(task) or "", *said]).lower()
+
+
 @each_task
 def test_observations_are_documented(name: str, env_of: Callable[[str], Env]) -> None:
     """Each group by its name, each term by its name or the start of a word of it ('rotors': 'rotor speeds')."""
     task = env_of(name).task
-    text = f"{inspect.getdoc(type(task).observe)} {inspect.getdoc(type(task))}".lower()
+    text = documented(type(task))
     for group, terms in env_of(name).observation_terms.items():
         assert f"`{group}`" in text, f"the docstring of observe does not mention the group {group}"
         for term in terms:
@@ -308,6 +317,6 @@ def test_staggered_episodes_end_at_different_times(engine: str) -> None:
     limit = env.max_episode_steps
     np.testing.assert_array_equal(env.stepper.episode().steps, [0, limit // 4, limit // 2, 3 * limit // 4])
     env.stepper.set_steps(jnp.asarray([0, 0, 0, limit - 1], jnp.int32))
-    step = env.step(torch.zeros(4, env.action_size))
+    step = env.step(torch.zeros(env.action_shape))
     assert step.truncated.tolist() == [False, False, False, True]
     np.testing.assert_array_equal(env.stepper.episode().steps, [1, 1, 1, 0])

@@ -1,0 +1,177 @@
+"""`swarm/base-station`: drones place themselves as radio stations for people on the ground."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.entities import Kind, entity_rows
+from embodied.errors import EmbodiedError
+from embodied.world import World
+from tasks.swarm.drones import Box, Drones
+from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+
+SIDE = 6.0  # m of ground, a town in miniature: one metre here stands for a hundred
+HEIGHT = 1.5  # m, of the drones at the start
+CLUSTERS = 4  # crowds among which people gather
+SPREAD = 0.5  # m, standard deviation of a crowd
+SERVED = 1.0  # bit/s/Hz, least rate at which somebody counts as served
+# Free-space loss at a reference distance of 1 m, transmit power and noise together: 20 dB of signal over noise there.
+SNR_AT_1M = 100.0  # -
+INTERFERENCE = 0.1  # -, share of the other stations' power that a receiver's channel filter lets through
+OWN = 13  # numbers with which a drone's observation begins, see `BaseStation.own`
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per control step of 21 ms."""
+
+    rate: float = 0.3
+    """Mean rate of all people, bit/s/Hz."""
+    served: float = 1.0
+    """Share of the people who are served."""
+    crowding: float = -1.0
+    """How far others have come within 30 cm, in [0, 1]."""
+    speed: float = -0.05
+    """m/s."""
+    ended: float = -20.0
+    """For a drone that collides, crashes or leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseStationConfig(FleetConfig):
+    """Options of `swarm/base-station`."""
+
+    agents: int = 4
+    """Number of drones."""
+    users: int = 24
+    """Number of people on the ground."""
+    seen: int = 8
+    """People that each drone hears, those with the strongest signals."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        super().__post_init__()
+        if self.users < 1 or not 1 <= self.seen <= self.users:
+            raise EmbodiedError(f"users={self.users} must be positive and seen={self.seen} between 1 and users")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """Where people stand, and how well they receive."""
+
+    users: Array
+    """(U, 2) m."""
+    rate: Array
+    """(U,) bit/s/Hz from the best station."""
+    station: Array
+    """(U,) int32 the drone that serves each."""
+
+
+class BaseStation(Fleet[Goal]):
+    """A team spreads over a crowd so that everybody receives.
+
+    People gather in four crowds. Each takes the strongest drone as station; the others interfere. The rate is
+    log2(1 + signal / (noise + interference)), power falls with the square of the distance. Randomised: starts, crowds.
+    Success: nine of ten people get at least 1 bit/s/Hz. Failure: a collision, a crash, a drone outside the arena.
+    """
+
+    config_type = BaseStationConfig
+    config: BaseStationConfig
+    seconds = 12.0
+    arena = Box((-SIDE / 2 - 1, -SIDE / 2 - 1, 0.0), (SIDE / 2 + 1, SIDE / 2 + 1, 4.0))
+    instruction = ("Serve the people on the ground.", "Spread out as base stations.", "Cover all users with signal.")
+
+    def start_box(self) -> Box:
+        """In the middle."""
+        reach = max(1.0, 0.3 * self.config.agents**0.5)
+        return Box((-reach, -reach, HEIGHT), (reach, reach, HEIGHT))
+
+    def draw(self, key: Array) -> tuple[Drones, Goal]:
+        """Drones in the middle, people in crowds around."""
+        place, crowd, which, away = jax.random.split(key, 4)
+        drones, count = self.scattered(place), self.config.users
+        centres = jax.random.uniform(crowd, (CLUSTERS, 2), minval=-SIDE / 2 + SPREAD, maxval=SIDE / 2 - SPREAD)
+        of = jax.random.randint(which, (count,), 0, CLUSTERS)
+        users = jnp.clip(centres[of] + SPREAD * jax.random.normal(away, (count, 2)), -SIDE / 2, SIDE / 2)
+        return drones, self._received(drones, users)
+
+    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+        """People stay; what they receive changes."""
+        del key
+        return self._received(drones, memory.goal.users)
+
+    def _received(self, drones: Drones, users: Array) -> Goal:
+        """Who serves whom, and how well."""
+        offset = drones.pos[:, None] - jnp.pad(users, ((0, 0), (0, 1)))
+        power = SNR_AT_1M / jnp.maximum(jnp.sum(offset**2, -1), 0.01)  # (A, U), over noise
+        best = jnp.max(power, 0)
+        rate = jnp.log2(1 + best / (1 + INTERFERENCE * (jnp.sum(power, 0) - best)))
+        return Goal(users, rate, jnp.argmax(power, 0).astype(jnp.int32))
+
+    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """`place` (3) and `velocity` (3) m and m/s, `load` (1), `heard` (2) m, `last_action` (4).
+
+        `load`: share of the people it serves; `heard`: from the drone to their middle, along the ground.
+        """
+        serves = memory.goal.station == jnp.arange(self.config.agents)[:, None]
+        count = jnp.sum(serves, 1, keepdims=True)
+        middle = (serves @ memory.goal.users) / jnp.maximum(count, 1)
+        return {
+            "place": drones.pos / jnp.array([SIDE / 2, SIDE / 2, 2.0]),
+            "velocity": drones.vel,
+            "load": count / self.config.users,
+            "heard": jnp.where(count > 0, middle - drones.pos[:, :2], 0.0),
+            "last_action": memory.action,
+        }
+
+    def entities(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """`teammates`, and the `people` with the strongest signals, of size 1 where another drone serves them."""
+        users, goal = memory.goal.users, memory.goal
+        offset = jnp.pad(users, ((0, 0), (0, 1))) - drones.pos[:, None]
+        _, near = jax.lax.top_k(-jnp.sum(offset**2, -1), self.config.seen)
+        theirs = (goal.station[near] != jnp.arange(self.config.agents)[:, None]).astype(jnp.float32)
+        offset = jnp.take_along_axis(offset, near[..., None], 1)
+        present = jnp.ones(near.shape, bool)
+        people = entity_rows(Kind.TARGET, offset, jnp.zeros_like(offset), theirs, present)
+        return {**super().entities(drones, memory), "people": people}
+
+    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        drones = Drones.of(world)
+        return {
+            "rate": jnp.mean(memory.goal.rate),
+            "served": self._served(memory.goal),
+            "crowding": self.crowding(memory),
+            "speed": jnp.sqrt(jnp.sum(drones.vel**2, -1)),
+            "ended": self.ended(drones, memory).astype(jnp.float32),
+        }
+
+    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """Nine of ten are served."""
+        del drones
+        return self._served(memory.goal) >= 0.9
+
+    def _served(self, goal: Goal) -> Array:
+        """() share of the people who are served."""
+        return jnp.mean((goal.rate >= SERVED).astype(jnp.float32))
+
+    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Share of people served, mean rate in bit/s/Hz, share of drones in a collision."""
+        del world
+        goal = memory.goal
+        collided = self.collided(memory).astype(jnp.float32)
+        return {"served": self._served(goal), "rate": jnp.mean(goal.rate), "collision": collided}
+
+    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """The people."""
+        del world
+        return {"target": jnp.pad(memory.goal.users, ((0, 0), (0, 1)), constant_values=0.05)}

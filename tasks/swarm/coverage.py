@@ -1,0 +1,194 @@
+"""`swarm/coverage`: a team explores ground it does not know, around hills it cannot fly over."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from embodied.errors import EmbodiedError
+from embodied.world import World
+from tasks.swarm.drones import Box, Drones
+from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+
+CELL = 0.5  # m, side of a cell of the map
+HEIGHT = 1.0  # m, of the drones at the start
+CEILING = 1.6  # m: hills are higher
+SIGHT = 1.0  # m, how far a drone makes out ground
+WINDOW = 7  # cells along each side of the map that a drone sees around itself
+OWN = 11 + 2 * WINDOW * WINDOW  # numbers with which a drone's observation begins, see `Coverage.own`
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per control step of 21 ms."""
+
+    explored: float = 200.0
+    """Share of the free ground that the team saw for the first time."""
+    approach: float = 0.3
+    """m/s towards the nearest ground that nobody has seen."""
+    crowding: float = -1.0
+    """How far others have come within 30 cm, in [0, 1]."""
+    action_rate: float = -0.02
+    """Squared change of the action."""
+    ended: float = -20.0
+    """For a drone that collides, meets a hill, crashes or leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CoverageConfig(FleetConfig):
+    """Options of `swarm/coverage`."""
+
+    agents: int = 3
+    """Number of drones."""
+    size: float = 7.0
+    """m, side of the square to explore."""
+    hills: int = 4
+    """Number of hills."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        super().__post_init__()
+        if self.size < 4 * CELL or self.hills < 0:
+            raise EmbodiedError(f"size={self.size} m must be at least {4 * CELL} and hills={self.hills} not negative")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """The ground, and what is known of it."""
+
+    hill: Array
+    """(C, C) bool, cells under a hill."""
+    known: Array
+    """(C, C) bool, cells that some drone has seen."""
+    news: Array
+    """(A,) share of the free ground that each drone saw first in the last step."""
+    unseen: Array
+    """(A, 2) m from each drone to the nearest cell that nobody has seen; 0 when there is none."""
+
+
+class Coverage(Fleet[Goal]):
+    """Drones see the ground below them and share one map; hills are known once seen.
+
+    After MarsExplorer (Koutras et al. 2021): an unknown map of obstacles, a sensor of limited reach, an episode that
+    counts what was explored; here with velocities instead of moves on a grid, and for a team. Randomised: starts in the
+    middle, hills. Success: 95 % of the free ground seen. Failure: a collision, a drone in a hill or outside the arena.
+    """
+
+    config_type = CoverageConfig
+    config: CoverageConfig
+    seconds = 20.0
+    instruction = ("Explore the ground.", "See all of the terrain.", "Map the area together, around the hills.")
+
+    def __init__(self, config: CoverageConfig | None = None) -> None:
+        """Lay out the map."""
+        options = config or self.config_type()
+        self.half = options.size / 2
+        self.cells = round(options.size / CELL)
+        middle = (np.arange(self.cells) + 0.5) * CELL - self.half
+        self.centres = np.stack(np.meshgrid(middle, middle, indexing="ij"), -1).astype(np.float32)
+        reach = self.half + 0.5
+        self.arena = Box((-reach, -reach, 0.0), (reach, reach, CEILING))
+        super().__init__(options)
+
+    def start_box(self) -> Box:
+        """In the middle."""
+        reach = min(0.3 + 0.2 * self.config.agents**0.5, self.half)
+        return Box((-reach, -reach, HEIGHT), (reach, reach, HEIGHT))
+
+    def draw(self, key: Array) -> tuple[Drones, Goal]:
+        """Round hills anywhere but in the middle."""
+        place, where, wide = jax.random.split(key, 3)
+        drones, count = self.scattered(place), self.config.hills
+        spot = jax.random.uniform(where, (count, 2), minval=-self.half, maxval=self.half)
+        radius = jax.random.uniform(wide, (count,), minval=0.4, maxval=0.9)
+        distance = jnp.sqrt(jnp.sum((jnp.asarray(self.centres)[:, :, None] - spot) ** 2, -1))
+        free = jnp.max(jnp.abs(jnp.asarray(self.centres)), -1) < self.start_box().high[0] + 2 * CELL
+        hill = jnp.any(distance < radius, -1) & ~free
+        nothing = jnp.zeros_like(hill)
+        return drones, self._looked(drones, hill, nothing)
+
+    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+        """Add what drones see now to the map."""
+        del key
+        return self._looked(drones, memory.goal.hill, memory.goal.known)
+
+    def _looked(self, drones: Drones, hill: Array, known: Array) -> Goal:
+        offset = jnp.asarray(self.centres) - drones.pos[:, None, None, :2]  # (A, C, C, 2)
+        distance = jnp.sqrt(jnp.sum(offset**2, -1))
+        sees = distance < SIGHT
+        fresh = sees & ~known & ~hill
+        # Several may see a cell first; they share it.
+        share = fresh / jnp.maximum(jnp.sum(fresh, 0), 1)
+        news = jnp.sum(share, (1, 2)) / jnp.maximum(jnp.sum(~hill), 1)
+        known = known | jnp.any(sees, 0)
+        away = jnp.where(known | hill, jnp.inf, distance).reshape(len(drones.pos), -1)
+        nearest = jnp.argmin(away, 1)
+        unseen = jnp.take_along_axis(offset.reshape(len(drones.pos), -1, 2), nearest[:, None, None], 1)[:, 0]
+        return Goal(hill, known, news, jnp.where(jnp.all(known | hill), 0.0, unseen))
+
+    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (1), `last_action` (4), the map.
+
+        `unseen`: m to the nearest unseen ground; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1
+        where seen (or outside) and where a hill is known (or the square ends).
+        """
+        goal = memory.goal
+        pad = WINDOW // 2
+        known = jnp.pad(goal.known, pad, constant_values=True)
+        hill = jnp.pad(goal.hill & goal.known, pad, constant_values=True)
+        cell = jnp.clip(jnp.floor((drones.pos[:, :2] + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
+
+        def around(grid: Array) -> Array:
+            cut = jax.vmap(lambda corner: jax.lax.dynamic_slice(grid, (corner[0], corner[1]), (WINDOW, WINDOW)))
+            return cut(cell).reshape(len(cell), -1).astype(jnp.float32)
+
+        return {
+            "velocity": drones.vel,
+            "height": drones.pos[:, 2:] - HEIGHT,
+            "place": drones.pos[:, :2] / self.half,
+            "unseen": jnp.sqrt(jnp.sum(goal.unseen**2, -1, keepdims=True)),
+            "last_action": memory.action,
+            "known": around(known),
+            "hill": around(hill),
+        }
+
+    def ended(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """(A,) bool, drones that collided, flew into a hill, crashed or left."""
+        cell = jnp.clip(jnp.floor((drones.pos[:, :2] + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
+        return super().ended(drones, memory) | memory.goal.hill[cell[:, 0], cell[:, 1]]
+
+    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        drones, goal = Drones.of(world), memory.goal
+        far = jnp.sqrt(jnp.sum(goal.unseen**2, -1))
+        return {
+            "explored": goal.news,
+            "approach": jnp.sum(goal.unseen * drones.vel[:, :2], -1) / jnp.maximum(far, 0.1),
+            "crowding": self.crowding(memory),
+            "action_rate": jnp.sum(memory.action_change**2, -1),
+            "ended": self.ended(drones, memory).astype(jnp.float32),
+        }
+
+    def explored(self, goal: Goal) -> Array:
+        """() share of the free ground that has been seen."""
+        return jnp.sum(goal.known & ~goal.hill) / jnp.maximum(jnp.sum(~goal.hill), 1)
+
+    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """95 % of the free ground has been seen."""
+        del drones
+        return self.explored(memory.goal) >= 0.95
+
+    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Share of the free ground seen so far (on average over the episode), share of drones in a collision."""
+        del world
+        collided = self.collided(memory).astype(jnp.float32)
+        return {"explored": self.explored(memory.goal), "collision": collided}

@@ -1,0 +1,240 @@
+"""`Fleet`: what all tasks with several drones share: flight, starts, collisions, and rows for what is around.
+
+A task of this suite says where drones begin and what they are after (`draw`), how that moves on (`advance`), what an
+agent knows of itself (`own`), what else is around (`entities`), and what it earns.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+from jax import Array
+
+from embodied.entities import Kind, entity_rows
+from embodied.errors import EmbodiedError
+from embodied.task import Observation, Task, Timing
+from embodied.world import Control, Outcome, Start, World
+from tasks.swarm.aerodynamics import Effect, find_mode
+from tasks.swarm.control.levels import LEVELS, Level
+from tasks.swarm.drones import RADIUS, Box, Drones, fleet_spec, places, scatter, still
+from tasks.swarm.flight import Flight, Physics, known_effects
+from tasks.swarm.neighbours import nearest
+from tasks.swarm.quadrotor import QUADROTORS, Preset
+
+G = TypeVar("G")
+
+SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on, they pay
+CONTACTS = 16  # drones up to which engines that know contact compute it: every pair of drones costs a test per step
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetConfig:
+    """Options that every task of several drones has."""
+
+    agents: int = 8
+    """Number of drones."""
+    preset: Preset = Preset.P250
+    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    effects: tuple[Effect, ...] = (Effect.DRAG,)
+    """What acts besides the rotors: drag, ground, downwash, wind, battery."""
+    mode: str | None = None
+    """Instead of preset and effects, one of gym-pybullet-drones' physics modes by its name, e.g. pyb_gnd_drag_dw."""
+    level: Level = Level.VELOCITY
+    """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    rate: int = 240
+    """Hz, of physics and controllers."""
+    decimation: int = 5
+    """Physics steps per action."""
+    neighbours: int = 6
+    """Team-mates that each drone sees, the nearest ones."""
+    sensing: float = 3.0
+    """m, how far it sees them."""
+    starts: tuple[tuple[float, float, float], ...] = ()
+    """m, where the drones begin, one place for each; by default at random places of the task's own."""
+    collisions_end: bool = True
+    """Whether a collision, a crash or a drone that leaves ends the episode as a failure; else they only cost reward."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        for name in ("agents", "rate", "decimation"):
+            if getattr(self, name) < 1:
+                raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
+        if self.neighbours < 0 or self.sensing <= 0:
+            raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
+        if self.starts and len(self.starts) != self.agents:
+            raise EmbodiedError(f"{len(self.starts)} starts for agents={self.agents}; expected one for each, or none")
+        for one, other in itertools.combinations(range(len(self.starts)), 2):
+            gap = math.dist(self.starts[one], self.starts[other])
+            if gap < 2 * RADIUS:
+                raise EmbodiedError(
+                    f"starts {one} at {self.starts[one]} and {other} at {self.starts[other]} overlap: {gap:.3g} m "
+                    f"between drones of {RADIUS} m radius"
+                )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory(Generic[G]):
+    """What an episode of a fleet carries along."""
+
+    flight: Flight
+    action: Array
+    """(A, k) the last action."""
+    action_change: Array
+    """(A, k) the last action minus the one before."""
+    near: Array
+    """(A, neighbours) int32 nearest team-mates; A where there is none in reach."""
+    gap: Array
+    """(A,) m between the centres of a drone and its nearest team-mate."""
+    goal: G
+    """What the drones are after."""
+
+
+class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
+    """Several drones of one kind in one world."""
+
+    config: Any
+    actuates_every_step = True
+    arena: ClassVar[Box]
+    """Where drones may fly."""
+    seconds: ClassVar[float] = 10.0
+    """s per episode."""
+
+    def __init__(self, config: Any = None) -> None:
+        """Set the clocks, and lay out the starts."""
+        super().__init__(config)
+        options = self.config
+        self.agents = options.agents
+        preset, effects = options.preset, known_effects(options.effects)
+        if options.mode is not None:
+            preset, effects = find_mode(options.mode).preset, find_mode(options.mode).effects
+        self.drone = QUADROTORS[preset]
+        self.level = LEVELS[options.level]
+        self.action_size = self.level.size
+        self.timing = Timing(1 / options.rate, options.decimation, self.seconds)
+        self.physics = Physics(
+            self.drone, self.level, effects, options.agents, self.timing.physics_dt, self.timing.control_dt
+        )
+        try:
+            self.start_grid = places(self.start_box(), options.agents, SPACING)
+        except ValueError as error:
+            raise EmbodiedError(f"agents={options.agents}: {error}") from None
+
+    def start_box(self) -> Box:
+        """Where drones begin."""
+        return self.arena
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The drones over a floor; up to `CONTACTS` of them push each other on engines that know contact."""
+        return fleet_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
+
+    @abc.abstractmethod
+    def draw(self, key: Array) -> tuple[Drones, G]:
+        """Where the drones begin, and what they are after."""
+
+    def scattered(self, key: Array) -> Drones:
+        """Drones at rest, upright, where the config says or at random places."""
+        if self.config.starts:
+            return still(jnp.asarray(self.config.starts))
+        return still(scatter(key, self.start_grid, self.config.agents))
+
+    def reset(self, key: Array) -> Start[Memory[G]]:
+        """A fresh start, rotors at hover."""
+        drawn, air = jax.random.split(key)
+        drones, goal = self.draw(drawn)
+        none = jnp.zeros((self.config.agents, self.action_size))
+        near, gap = self._look_around(drones)
+        memory = Memory(self.physics.start(drones, air), none, none, near, gap, goal)
+        return Start(drones.qpos, drones.qvel, memory)
+
+    def act(self, world: World, memory: Memory[G], action: Array, key: Array) -> tuple[Any, Memory[G]]:
+        """The controllers' setpoints for this control step, and the air's motion."""
+        drones = Drones.of(world)
+        flight = self.physics.prepare(drones, memory.flight, key)
+        change = action - memory.action
+        memory = dataclasses.replace(memory, flight=flight, action=action, action_change=change)
+        return self.level.setpoint(action, drones), memory
+
+    def actuate(self, world: World, memory: Memory[G], command: Any) -> tuple[Control, Memory[G]]:
+        """Controllers, rotors and air, at every physics step."""
+        wrench, flight = self.physics.wrench(Drones.of(world), memory.flight, command)
+        return Control(wrench=wrench), dataclasses.replace(memory, flight=flight)
+
+    def update(self, world: World, memory: Memory[G], action: Array, key: Array) -> Memory[G]:
+        """Look around, and move on what the drones are after."""
+        del action
+        drones = Drones.of(world)
+        near, gap = self._look_around(drones)
+        memory = dataclasses.replace(memory, near=near, gap=gap)
+        return dataclasses.replace(memory, goal=self.advance(drones, memory, key))
+
+    def advance(self, drones: Drones, memory: Memory[G], key: Array) -> G:
+        """What the drones are after next."""
+        del drones, key
+        return memory.goal
+
+    def _look_around(self, drones: Drones) -> tuple[Array, Array]:
+        """Nearest team-mates (A, neighbours), and the distance (A,) to the nearest; infinite where it sees none."""
+        found = nearest(drones.pos, max(self.config.neighbours, 1), self.config.sensing)
+        return found.index[:, : self.config.neighbours], found.distance[:, 0]
+
+    def turned(self, drones: Drones, vector_w: Array) -> Array:
+        """(A, 3) world vectors as the level's commands have them: in the world's frame, or in the drones'."""
+        return vector_w if self.level.world else drones.in_body(vector_w)
+
+    @abc.abstractmethod
+    def own(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+        """What each drone knows of itself and its goal: terms (A, k), scaled to about 1."""
+
+    def entities(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+        """What is around each drone: terms (A, rows, embodied.entities.WIDTH). Here its nearest `teammates`."""
+        return {"teammates": self.teammates(drones, memory.near)} if self.config.neighbours else {}
+
+    def teammates(self, drones: Drones, near: Array) -> Array:
+        """Rows (A, k, WIDTH) for team-mates (A, k); ids past the end are nobody."""
+        present, others = near < self.config.agents, jnp.minimum(near, self.config.agents - 1)
+        offset, velocity = drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None]
+        turn = jax.vmap(self.turned, (None, 1), 1)
+        return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
+
+    def observe(self, world: World, memory: Memory[G], key: Array) -> Observation:
+        """`policy`: `own` and then the rows of `entities`."""
+        del key
+        drones = Drones.of(world)
+        return {"policy": {**self.own(drones, memory), **self.entities(drones, memory)}}
+
+    def crowding(self, memory: Memory[G]) -> Array:
+        """(A,) how far the nearest team-mate has come within 30 cm: 0 there, 1 where the two touch."""
+        return jnp.clip((SPACING - memory.gap) / (SPACING - 2 * RADIUS), 0.0, 1.0)
+
+    def collided(self, memory: Memory[G]) -> Array:
+        """(A,) bool, whether two drones touch."""
+        return memory.gap < 2 * RADIUS
+
+    def lost(self, drones: Drones) -> Array:
+        """(A,) bool, whether a drone is on the floor or outside the arena."""
+        return ~self.arena.contains(drones.pos) | (drones.pos[:, 2] < RADIUS)
+
+    def ended(self, drones: Drones, memory: Memory[G]) -> Array:
+        """(A,) bool, drones that collided, crashed or left."""
+        return self.collided(memory) | self.lost(drones)
+
+    @abc.abstractmethod
+    def solved(self, drones: Drones, memory: Memory[G]) -> Array:
+        """() bool."""
+
+    def outcome(self, world: World, memory: Memory[G]) -> Outcome:
+        """Success as the task says; failure when a drone collides, crashes or leaves."""
+        drones = Drones.of(world)
+        return Outcome(
+            success=self.solved(drones, memory),
+            failure=jnp.any(self.ended(drones, memory)) & self.config.collisions_end,
+        )

@@ -1,0 +1,278 @@
+"""`swarm/gate-race`: through a course of gates as fast as it goes, commanding body rates and thrust."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.errors import EmbodiedError
+from embodied.world import World
+from tasks.swarm.control.levels import Level
+from tasks.swarm.drones import RADIUS, Box, Drones, length, still
+from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+
+OPENING = 0.4  # m, half the side of a gate's square opening
+FRAME = 0.1  # m, width of its frame
+AHEAD = 2  # gates that a drone sees
+RING = 2.0  # m, mean distance of the gates of a random course from its middle
+CLEAR = 0.6  # m before and behind a gate that must be free of walls
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """A square opening to fly through."""
+
+    x: float
+    """m."""
+    y: float
+    """m."""
+    z: float
+    """m, of its middle."""
+    heading: float
+    """rad, of the direction in which it is flown through."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wall:
+    """A box that stands in the way."""
+
+    low: tuple[float, float, float]
+    """m."""
+    high: tuple[float, float, float]
+    """m."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per control step of 21 ms."""
+
+    progress: float = 5.0
+    """m nearer to the next gate's middle."""
+    passed: float = 2.0
+    """Once for every gate."""
+    spin: float = -0.005
+    """Angular speed, rad/s."""
+    action_rate: float = -0.01
+    """Squared change of the action."""
+    ended: float = -10.0
+    """Once, for the drone that hits a gate or a wall, crashes or leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GateRaceConfig(FleetConfig):
+    """Options of `swarm/gate-race`."""
+
+    agents: int = 1
+    """Number of drones; they do not see each other's gates."""
+    level: Level = Level.RATES
+    """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    neighbours: int = 0
+    """Team-mates that each drone sees."""
+    gates: int = 5
+    """Gates of a random course: around a ring, each at a random height and a little turned."""
+    course: tuple[Gate, ...] = ()
+    """A course of your own instead, in the order of flight."""
+    walls: tuple[Wall, ...] = ()
+    """Boxes that no drone may touch."""
+    laps: int = 1
+    """Rounds to fly."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Reject courses that nobody can fly."""
+        super().__post_init__()
+        if self.gates < 2 or self.laps < 1:
+            raise EmbodiedError(f"gates={self.gates} must be at least 2 and laps={self.laps} at least 1")
+        for number, gate in enumerate(self.course):
+            if gate.z < OPENING + FRAME:
+                raise EmbodiedError(f"gate {number} at z={gate.z} m reaches into the floor; expected {OPENING + FRAME}")
+            for wall in self.walls:
+                if blocked(gate, wall):
+                    raise EmbodiedError(
+                        f"gate {number} at ({gate.x:g}, {gate.y:g}, {gate.z:g}) m cannot be flown through: the wall "
+                        f"from {wall.low} to {wall.high} m stands within {CLEAR} m before, in or behind it"
+                    )
+
+
+def blocked(gate: Gate, wall: Wall) -> bool:
+    """Whether a wall reaches into the opening of a gate or the way through it."""
+    way = np.linspace(-CLEAR, CLEAR, 13)
+    across = np.linspace(-OPENING, OPENING, 9)
+    s, u, v = np.meshgrid(way, across, across, indexing="ij")
+    cosine, sine = np.cos(gate.heading), np.sin(gate.heading)
+    points = np.stack([gate.x + cosine * s - sine * u, gate.y + sine * s + cosine * u, gate.z + v], -1)
+    return bool(np.all((points > np.array(wall.low)) & (points < np.array(wall.high)), -1).any())
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """The course, and how far each drone has come."""
+
+    middle: Array
+    """(G, 3) m."""
+    heading: Array
+    """(G,) rad."""
+    next: Array
+    """(A,) int32 gates passed so far; the next one's number is this, modulo G."""
+    pos: Array
+    """(A, 3) m, where the drones were after the last step."""
+    progress: Array
+    """(A,) m nearer to the next gate in the last step."""
+    passed: Array
+    """(A,) bool, whether a gate was passed in it."""
+    hit: Array
+    """(A,) bool, whether a frame was hit in it."""
+
+
+class GateRace(Fleet[Goal]):
+    """A drone flies through all gates in their order, in their directions.
+
+    Randomised: the course (unless one is given), the start. Success: all gates of all laps passed. Failure: crossing a
+    gate's plane through its frame, touching a wall, a crash, leaving. A gate passed is crossed within its opening of 80
+    cm; its frame is 10 cm wide.
+    """
+
+    config_type = GateRaceConfig
+    config: GateRaceConfig
+    seconds = 15.0
+    arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 4.0))
+    instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
+
+    def __init__(self, config: GateRaceConfig | None = None) -> None:
+        """Count the gates."""
+        options = config or self.config_type()
+        self.gates = len(options.course) or options.gates
+        super().__init__(options)
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The fleet; gates are drawn as markers, walls as boxes."""
+        spec = super().build_spec()
+        for wall in self.config.walls:
+            low, high = np.array(wall.low), np.array(wall.high)
+            spec.worldbody.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_BOX, pos=(low + high) / 2, size=(high - low) / 2,
+                rgba=[0.6, 0.6, 0.65, 1], contype=1, conaffinity=2, condim=1,
+            )  # fmt: skip
+        return spec
+
+    def start_box(self) -> Box:
+        """Room for all drones over the middle; `draw` moves them before the first gate."""
+        reach = 0.2 * self.config.agents**0.5
+        return Box((-reach, -reach, 0.0), (reach, reach, 0.0))
+
+    def draw(self, key: Array) -> tuple[Drones, Goal]:
+        """A course, and the drones a metre before its first gate."""
+        lay, place = jax.random.split(key)
+        middle, heading = self._course(lay)
+        offset = self.scattered(place).pos if self.config.agents > 1 else 0.1 * jax.random.normal(place, (1, 3))
+        back = jnp.stack([jnp.cos(heading[0]), jnp.sin(heading[0]), 0.0])
+        drones = still(middle[0] - back + offset, jnp.full(self.config.agents, heading[0]))
+        agents = self.config.agents
+        return drones, Goal(
+            middle, heading, jnp.zeros(agents, jnp.int32), drones.pos, jnp.zeros(agents),
+            jnp.zeros(agents, bool), jnp.zeros(agents, bool),
+        )  # fmt: skip
+
+    def _course(self, key: Array) -> tuple[Array, Array]:
+        """Middles (G, 3) m and headings (G,) rad of the gates."""
+        if given := self.config.course:
+            rows = jnp.array([[gate.x, gate.y, gate.z, gate.heading] for gate in given])
+            return rows[:, :3], rows[:, 3]
+        ring, shape = jax.random.split(key)
+        near, high, turned = jax.random.uniform(shape, (3, self.gates))
+        angle = 2 * jnp.pi * (jnp.arange(self.gates) / self.gates + jax.random.uniform(ring))
+        radius = RING + 1.0 * (near - 0.5)
+        middle = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle), 1.0 + 1.0 * high], -1)
+        return middle, angle + jnp.pi / 2 + 0.8 * (turned - 0.5)
+
+    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+        """Who came nearer, passed a gate, hit its frame."""
+        del key
+        goal = memory.goal
+        now = goal.next % self.gates
+        before, after = self._in_gate(goal, now, goal.pos), self._in_gate(goal, now, drones.pos)
+        crossed = (before[:, 0] < 0) & (after[:, 0] >= 0)
+        # Where the way between the two positions meets the gate's plane.
+        part = before[:, :1] / jnp.minimum(before[:, :1] - after[:, :1], -1e-6)
+        off = jnp.max(jnp.abs(before + part * (after - before))[:, 1:], 1)
+        passed = crossed & (off < OPENING - RADIUS)
+        hit = crossed & (off >= OPENING - RADIUS) & (off < OPENING + FRAME + RADIUS)
+        progress = length(goal.middle[now] - goal.pos) - length(goal.middle[now] - drones.pos)
+        return Goal(goal.middle, goal.heading, goal.next + passed, drones.pos, progress, passed, hit)
+
+    def _in_gate(self, goal: Goal, gate: Array, pos: Array) -> Array:
+        """(A, 3) m from the middles of the gates (A,): along the way through, to the left, up."""
+        x, y, z = jnp.moveaxis(pos - goal.middle[gate], -1, 0)
+        cosine, sine = jnp.cos(goal.heading[gate]), jnp.sin(goal.heading[gate])
+        return jnp.stack([cosine * x + sine * y, cosine * y - sine * x, z], -1)
+
+    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """What the drone feels, and the next two gates, in its level's frame.
+
+        `velocity` (3) m/s; `up` (3); `gyro` (3) 5 rad/s; `last_action` (4); `gates` (12): for each of the next two the
+        way to its middle, 3 m, and the direction through it.
+        """
+        goal, seen = memory.goal, []
+        for ahead in range(AHEAD):
+            gate = (goal.next + ahead) % self.gates
+            heading = goal.heading[gate]
+            through = jnp.stack([jnp.cos(heading), jnp.sin(heading), jnp.zeros_like(heading)], -1)
+            seen += [self.turned(drones, goal.middle[gate] - drones.pos) / 3.0, self.turned(drones, through)]
+        return {
+            "velocity": self.turned(drones, drones.vel),
+            "up": self.turned(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
+            "gyro": 0.2 * drones.angvel,
+            "last_action": memory.action,
+            "gates": jnp.concatenate(seen, -1),
+        }
+
+    def touched(self, drones: Drones) -> Array:
+        """(A,) bool, whether a drone touches a wall."""
+        touched = jnp.zeros(self.config.agents, bool)
+        for wall in self.config.walls:
+            nearest = jnp.clip(drones.pos, jnp.array(wall.low), jnp.array(wall.high))
+            touched |= length(drones.pos - nearest) < RADIUS
+        return touched
+
+    def ended(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """(A,) bool, drones that hit a frame or a wall, collided, crashed or left."""
+        return super().ended(drones, memory) | memory.goal.hit | self.touched(drones)
+
+    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        drones, goal = Drones.of(world), memory.goal
+        racing = goal.next < self.gates * self.config.laps
+        return {
+            "progress": goal.progress * racing,
+            "passed": (goal.passed & racing).astype(jnp.float32),
+            "spin": length(drones.angvel),
+            "action_rate": jnp.sum(memory.action_change**2, -1),
+            "ended": self.ended(drones, memory).astype(jnp.float32),
+        }
+
+    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """All gates of all laps passed by all."""
+        del drones
+        return jnp.all(memory.goal.next >= self.gates * self.config.laps)
+
+    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Gates passed so far (on average over the episode) and speed in m/s."""
+        return {"gates_passed": memory.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}
+
+    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """The corners of the gates, and the middles of their sides."""
+        del world
+        goal = memory.goal
+        side = jnp.array([[-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0], [1, -1], [0, -1]]) * (OPENING + FRAME / 2)
+        left = jnp.stack([-jnp.sin(goal.heading), jnp.cos(goal.heading), jnp.zeros(self.gates)], -1)
+        corners = goal.middle[:, None] + side[:, :1] * left[:, None] + side[:, 1:] * jnp.eye(3)[2]
+        return {"gate": corners.reshape(-1, 3)}

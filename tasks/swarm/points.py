@@ -1,0 +1,176 @@
+"""`Points`: tasks in which every drone is after a point of its own, still or moving.
+
+Formation, leader and followers, meeting, swapping places, trajectories and landing differ in where the points are and
+in what counts as solved; how a drone sees its point, what it earns and how a script would fly there they share.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.errors import EmbodiedError
+from embodied.world import World
+from tasks.swarm.control.levels import SPEED, STEP, Level
+from tasks.swarm.drones import Drones, length
+from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+
+FAR = 1.5  # m, farther points look as far as this, in their direction
+OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per control step of 21 ms."""
+
+    position: float = 1.0
+    """Closeness to the point, in [0, 1]."""
+    approach: float = 1.0
+    """m/s towards the point while away from it."""
+    crowding: float = -2.0
+    """How far others have come within 30 cm, in [0, 1]."""
+    action_rate: float = -0.05
+    """Squared change of the action."""
+    ended: float = -50.0
+    """Once, for the drone that collides, crashes or leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PointsConfig(FleetConfig):
+    """Options of tasks with a point for every drone."""
+
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """Where every drone should be."""
+
+    point: Array
+    """(A, 3) m, world frame, now."""
+    velocity: Array
+    """(A, 3) m/s of the points."""
+    course: Any
+    """What the points follow; the task's own."""
+    time: Array
+    """() s since the episode began."""
+    steady_steps: Array
+    """() int32 control steps since some drone was last away from its point."""
+
+
+class Points(Fleet[Goal], abc.ABC):
+    """Every drone has a point to be at."""
+
+    config_type = PointsConfig
+    config: PointsConfig
+    close: ClassVar[float] = 0.15
+    """m from its point within which a drone counts as there."""
+    hold: ClassVar[float] = 1.0
+    """s that all drones have to be there at once."""
+
+    @abc.abstractmethod
+    def course(self, drones: Drones, key: Array) -> Any:
+        """What the points of an episode follow, for drones that begin so."""
+
+    @abc.abstractmethod
+    def points(self, course: Any, time: Array, drones: Drones) -> tuple[Array, Array]:
+        """The points (A, 3) m and their velocities (A, 3) m/s at a time."""
+
+    def draw(self, key: Array) -> tuple[Drones, Goal]:
+        """Drones at random places, and their points."""
+        place, way = jax.random.split(key)
+        drones = self.scattered(place)
+        course = self.course(drones, way)
+        point, velocity = self.points(course, jnp.zeros(()), drones)
+        return drones, Goal(point, velocity, course, jnp.zeros(()), jnp.zeros((), jnp.int32))
+
+    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+        """Move the points, and count for how long all drones have been there."""
+        del key
+        goal = memory.goal
+        time = goal.time + self.timing.control_dt
+        point, velocity = self.points(goal.course, time, drones)
+        there = jnp.all(length(point - drones.pos) < self.close)
+        steady = jnp.where(there, goal.steady_steps + 1, 0)
+        return Goal(point, velocity, goal.course, time, steady)
+
+    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
+
+        `offset` (3) in units of 1.5 m, no longer than 1; `distance` (1) m, `velocity` (3) m/s, `point_velocity` (3)
+        m/s, `up` (3), all in the level's frame; `gyro` (3) 5 rad/s; `height` (1) m; `last_action` (4).
+        """
+        goal, turn = memory.goal, self.turned
+        offset = goal.point - drones.pos
+        distance = length(offset)[:, None]
+        return {
+            "offset": turn(drones, offset) / jnp.maximum(distance, FAR),
+            "distance": jnp.minimum(distance, 2 * FAR),
+            "velocity": turn(drones, drones.vel),
+            "point_velocity": turn(drones, goal.velocity),
+            "up": drones.up if self.level.world else turn(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
+            "gyro": 0.2 * drones.angvel,
+            "height": jnp.minimum(drones.pos[:, 2:], 2.0),
+            "last_action": memory.action,
+        }
+
+    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        drones = Drones.of(world)
+        offset = memory.goal.point - drones.pos
+        distance = length(offset)
+        towards = jnp.sum(offset * (drones.vel - memory.goal.velocity), -1) / jnp.maximum(distance, 1e-3)
+        return {
+            "position": 0.5 * jnp.exp(-2 * distance) + 0.5 * jnp.exp(-10 * distance),
+            "approach": towards * jnp.clip(distance / self.close - 1, 0.0, 1.0),
+            "crowding": self.crowding(memory),
+            "action_rate": jnp.sum(memory.action_change**2, -1),
+            "ended": self.ended(drones, memory).astype(jnp.float32),
+        }
+
+    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """All drones at their points for long enough."""
+        del drones
+        return memory.goal.steady_steps * self.timing.control_dt >= self.hold
+
+    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Distance to the points in m, and squared, and the share of drones in a collision."""
+        error = length(memory.goal.point - Drones.of(world).pos)
+        collided = self.collided(memory).astype(jnp.float32)
+        return {"position_error": error, "squared_position_error": error**2, "collision": collided}
+
+    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """The points."""
+        del world
+        return {"target": memory.goal.point}
+
+    def expert(self, observation: Mapping[str, Array], memory: Memory[Goal]) -> Array:
+        """Straight to the point, without an eye for the others; for levels velocity and position.
+
+        Raises:
+            EmbodiedError: actions of another level.
+        """
+        if self.config.level not in SCRIPTS:
+            known = " and ".join(SCRIPTS)
+            raise EmbodiedError(f"the expert acts on the levels {known}, not on {self.config.level}: --config.level")
+        own = observation["policy"]
+        # Undo what `own` does: directions are shortened to a length of 1 at `FAR`.
+        offset = own[:, :3] * jnp.maximum(own[:, 3:4], FAR)
+        way = SCRIPTS[self.config.level](offset, memory.goal.velocity)
+        return jnp.clip(jnp.pad(way, ((0, 0), (0, 1))), -1.0, 1.0)
+
+
+# Metres or metres per second at an action of 1 are those of `tasks.swarm.control.levels`.
+SCRIPTS: dict[Level, Callable[[Array, Array], Array]] = {
+    Level.VELOCITY: lambda offset, velocity: (1.5 * offset + velocity) / SPEED,
+    Level.POSITION: lambda offset, velocity: offset / STEP,
+}
