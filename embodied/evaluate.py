@@ -27,12 +27,17 @@ class Settings(Generic[C]):
         python -m embodied.evaluate swarm/hover --policy runs/swarm/hover/20261121-103000 --engine mujoco
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
         python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
+        python -m embodied.evaluate swarm/formation --adversaries 2 --adversary random
     """
 
     task: tyro.conf.Positional[str]
     """Task to evaluate on; python -m embodied.list names them all."""
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
+    adversaries: int = 0
+    """Of a task of many agents: how many of them, the last ones, follow --adversary instead of --policy."""
+    adversary: str = "random"
+    """With --adversaries: a policy trained by embodied.train --adversaries, or random, zero, expert."""
     episodes: int = 256
     """How many episodes."""
     num_envs: int = 256
@@ -95,15 +100,23 @@ def run(settings: Settings[Any]) -> int:
         config=settings.config,
         engine_options={"pipeline": settings.pipeline} if settings.pipeline else {},
     )
-    policy = load_policy(settings.policy, env)
+    policy, scored = load_policy(settings.policy, env), None
+    if settings.adversaries:
+        from policies.adversary import Infiltrated, check_minority
+
+        check_minority(settings.adversaries, env.agents)
+        policy = Infiltrated(policy, load_policy(settings.adversary, env), settings.adversaries)
+        scored = env.task.agents - settings.adversaries
     with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
         outcome = evaluate(
-            env, policy, settings.episodes, on_step=lambda done, _: line.update(done, f"{done} episodes")
+            env, policy, settings.episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
         )
     summary = outcome.summary()
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
     cli.console().print(cli.table(title, cli.evaluation_rows(summary)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
+    if settings.adversaries:
+        result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
     cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
     return 0
 

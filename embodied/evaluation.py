@@ -62,6 +62,7 @@ def evaluate(
     episodes: int,
     *,
     seed: int | None = None,
+    scored: int | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Run `episodes` whole episodes.
@@ -74,6 +75,7 @@ def evaluate(
         policy: Observation groups to actions (N, A).
         episodes: How many episodes to count.
         seed: Seed of the starts; the environment's own by default.
+        scored: Of many agents, how many (the first) make up the team whose return `team_return` is; by default no one.
         on_step: Called after each step with the episodes counted so far and the episodes wanted.
     """
     start = time.perf_counter()
@@ -82,15 +84,20 @@ def evaluate(
     quota[: episodes % env.num_envs] += 1
     rows: dict[str, list[Tensor]] = {}
     counted, steps = 0, 0
+    team = torch.zeros(env.num_envs, device=env.device)
     while counted < episodes:
         step = env.step(policy(obs))
         obs, steps = step.obs, steps + 1
+        if scored is not None:
+            team = team + step.reward[:, :scored].mean(1)
         ids = torch.nonzero(step.done & (quota > 0))[:, 0]
         if len(ids):
             quota[ids] -= 1
             counted += len(ids)
             ended = step.info | {"success": step.success, "fall": step.terminated}
+            ended |= {} if scored is None else {"team_return": team}
             _append(rows, ended, ids)
+        team = team.masked_fill(step.done, 0.0)
         if on_step is not None:
             on_step(counted, episodes)
     values = {name: torch.cat(parts) for name, parts in rows.items()}

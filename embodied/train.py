@@ -23,7 +23,7 @@ from embodied.registry import TaskEntry
 if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
-    from policies.policy import Policy
+    from policies.policy import ActionRule, Policy
     from policies.trainer import Trainer
     from policies.vec_env import VecEnv
 
@@ -46,6 +46,7 @@ class Settings(Generic[C, P]):
         python -m embodied.train
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
+        python -m embodied.train swarm/formation --adversaries 1 --against shipped
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
     """
 
@@ -66,6 +67,10 @@ class Settings(Generic[C, P]):
     start_from: str | None = None
     """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
     --ppo.actor."""
+    adversaries: int = 0
+    """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
+    against: str = "shipped"
+    """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
     resume: Path | None = None
     """Run folder to go on with: its own settings hold, but --steps may extend it."""
     checkpoint_seconds: float = 60.0
@@ -189,13 +194,6 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env:
     return make(settings.task, num_envs, settings.engine, seed, device=settings.device, config=settings.config)
 
 
-def learning_env(env: Env) -> VecEnv:
-    """What the learner steps: the environments, or every agent of them as one."""
-    from policies.agents_env import AgentsEnv
-
-    return cast("VecEnv", env if env.agents is None else AgentsEnv(env))
-
-
 class Session:
     """One process's part in a training run: progress, metrics, checkpoints, a clean stop."""
 
@@ -221,7 +219,7 @@ class Session:
             with cli.Line(settings.task, settings.steps) as line:
                 self._line = line
                 trainer = train(
-                    learning_env(self.env),
+                    self._learning_env(),
                     settings.ppo,
                     total_steps=settings.steps,
                     seed=settings.seed,
@@ -244,6 +242,31 @@ class Session:
             return 0
         self._report(trainer, seconds)
         return 0
+
+    def _learning_env(self) -> VecEnv:
+        """What the learner steps: the environments; every agent of them as one; or their adversaries."""
+        from embodied.load_policy import load_policy
+        from policies.adversary import AdversaryEnv
+        from policies.agents_env import AgentsEnv
+
+        if self.settings.adversaries:
+            return AdversaryEnv(self.env, load_policy(self.settings.against, self.env), self.settings.adversaries)
+        return cast("VecEnv", self.env if self.env.agents is None else AgentsEnv(self.env))
+
+    @property
+    def _scored(self) -> int | None:
+        """How many agents, the first, make up the team."""
+        agents, adversaries = self.env.agents, self.settings.adversaries
+        return agents - adversaries if agents and adversaries else None
+
+    def _rule(self, env: Env, policy: Policy) -> ActionRule:
+        """The learned policy for all agents of `env`, or for its adversaries among a team."""
+        from embodied.load_policy import load_policy
+        from policies.adversary import Infiltrated
+
+        if not self.settings.adversaries:
+            return policy
+        return Infiltrated(load_policy(self.settings.against, env), policy, self.settings.adversaries)
 
     def _announce(self, resume: Any) -> None:
         if self.run is not None:
@@ -293,8 +316,9 @@ class Session:
                                   "num_envs": self.env.num_envs, "seed": self.settings.seed}  # fmt: skip
         if episodes:
             env = build_env(self.settings, min(episodes, 256), self.settings.seed + EVALUATION_SEED)
+            rule = self._rule(env, trainer.ppo.policy)
             with cli.Line("evaluating", episodes) as line:
-                outcome = evaluate(env, trainer.ppo.policy, episodes,
+                outcome = evaluate(env, rule, episodes, scored=self._scored,
                                    on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip
             summary = outcome.summary()
             result |= summary

@@ -378,12 +378,12 @@ def conjugate(quat: np.ndarray) -> np.ndarray:
 
 def wxyz_from_xyzw(quat: np.ndarray) -> np.ndarray:
     """Bullet's order of quaternions to MuJoCo's, (..., 4)."""
-    return np.roll(np.asarray(quat, float), 1, axis=-1)
+    return np.asarray(quat, float)[..., [3, 0, 1, 2]]
 
 
 def xyzw_from_wxyz(quat: np.ndarray) -> np.ndarray:
     """MuJoCo's order of quaternions to Bullet's, (..., 4)."""
-    return np.roll(np.asarray(quat, float), -1, axis=-1)
+    return np.asarray(quat, float)[..., [1, 2, 3, 0]]
 
 
 VARIABLE = frozenset(

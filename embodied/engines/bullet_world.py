@@ -78,6 +78,10 @@ class BulletWorld:
         self._links: dict[tuple[int, str], int] = {}
         self._placed = [self._place(index, tree) for index, tree in enumerate(forest)]
         self._shape_bodies = self._filter(forest)
+        # A fleet pushes each of its bodies at every step; searching all trees for each would cost their square.
+        self._handles = {tree.free: (tree.uid, -1) for tree in self._placed if tree.free}
+        for tree in self._placed:
+            self._handles |= {int(body): (tree.uid, link) for body, link in zip(tree.bodies, tree.links, strict=True)}
         self._rest = at_rest(model)
 
     def _static(self, geom: int) -> int:
@@ -299,12 +303,12 @@ class BulletWorld:
     def _push(self, body: int, wrench: np.ndarray, centre: np.ndarray) -> None:
         """Apply a wrench (6,) to one body until the next step is done."""
         pb, client = self._pb, self.client
-        for tree in self._placed:
-            found = [-1] if body == tree.free else [tree.links[k] for k in np.flatnonzero(tree.bodies == body)]
-            for link in found:
-                force, torque = wrench[:3].tolist(), wrench[3:].tolist()
-                pb.applyExternalForce(tree.uid, link, force, centre.tolist(), pb.WORLD_FRAME, physicsClientId=client)
-                pb.applyExternalTorque(tree.uid, link, torque, pb.WORLD_FRAME, physicsClientId=client)
+        if body not in self._handles:
+            return  # nothing moves the world and what is fixed to it
+        uid, link = self._handles[body]
+        force, torque = wrench[:3].tolist(), wrench[3:].tolist()
+        pb.applyExternalForce(uid, link, force, centre.tolist(), pb.WORLD_FRAME, physicsClientId=client)
+        pb.applyExternalTorque(uid, link, torque, pb.WORLD_FRAME, physicsClientId=client)
 
     def touch(self, sites: np.ndarray, bodies: Bodies) -> np.ndarray:
         """Normal force (sites,) N that each site's volume felt in the last step.
