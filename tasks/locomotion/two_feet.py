@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jax import Array
 
 from embodied import randomize
 from embodied.rewards import limit_violation, squared_norm
-from embodied.rotations import quat_from_yaw, quat_rotate, quat_rotate_inverse
+from embodied.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
 from embodied.task import Observation, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
@@ -22,6 +23,7 @@ VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than t
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
 RISEN = 1.9  # of the height at home: the trunk's centre when it stands upright on two feet
 KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
+CLEARANCE = 0.02  # m under the feet at the start
 GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it lies, or sits, on the ground
 
 
@@ -29,11 +31,13 @@ GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it l
 class Weights:
     """Weights of the reward terms per second (after MuJoCo Playground's Go1 handstand)."""
 
-    orientation: float = 3.0
+    orientation: float = 1.5
     """Closeness of the trunk's x axis to the vertical, in [0, 1]."""
-    height: float = 2.0
-    """How far the trunk has risen, in [0, 1]."""
-    balance: float = 2.0
+    height: float = 3.0
+    """How far the trunk has risen over its height at home, in [0, 1]."""
+    lift: float = 1.5
+    """How high the lower of the other two feet is, in [0, 1] of the trunk's height when it has risen."""
+    balance: float = 3.0
     """While vertical, and high on two feet with the other two in the air."""
     stillness: float = 0.5
     """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]."""
@@ -59,6 +63,8 @@ class TwoFeetConfig:
 
     action_scale: float = 0.3
     """rad that an action of 1 moves a joint's target in one control step."""
+    upright_starts: float = 0.25
+    """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """What every episode draws anew."""
     without: tuple[str, ...] = ()
@@ -72,6 +78,8 @@ class TwoFeetConfig:
         """Check ranges."""
         if self.action_scale <= 0:
             raise ValueError(f"action_scale={self.action_scale} must be positive")
+        if not 0 <= self.upright_starts <= 1:
+            raise ValueError(f"upright_starts={self.upright_starts} must be a share, in [0, 1]")
 
 
 @jax.tree_util.register_dataclass
@@ -97,8 +105,9 @@ class Handstand(LeggedTask[Memory]):
     """A quadruped rises from standing onto its front feet and stays there.
 
     Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
-    `variations`. Success: for the last second of 10 s the trunk leans less than 20 degrees from the vertical, half as
-    high again as at home or higher, with the hind feet in the air. Failure: trunk or head touch the ground.
+    `variations`; a quarter of the episodes begin in balance. Success: for the last second of 10 s the trunk leans less
+    than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the air. Failure:
+    trunk or head touch the ground.
 
     Action: change of the joints' targets, see `LeggedTask.moved`.
     """
@@ -120,21 +129,46 @@ class Handstand(LeggedTask[Memory]):
         shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
         centre, reach = self.model.geom_pos[shapes], self.model.geom_aabb[shapes, 3:]
         self.front, self.back = (reach + centre).max(0), (reach - centre).max(0)
+        self.upright_quat, self.upright_pose, self.upright_height = self._upright()
+
+    def _upright(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Orientation (4,) wxyz, joints (n,) rad and height m of standing on two feet, heading along x or -x.
+
+        The trunk is turned by 90 degrees, and the standing legs' thighs against it, so that these legs stay as they
+        were; the feet are then under the middle of the trunk.
+        """
+        turn = -self.nose * np.pi / 2
+        quat = np.array([np.cos(turn / 2), 0.0, np.sin(turn / 2), 0.0], np.float32)
+        feet = [foot for foot in self.robot.feet if foot not in self.robot.feet[self.others]]
+        thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in feet]
+        pose = self.layout.home.copy()
+        pose[thighs] = np.clip(pose[thighs] - turn, *self.layout.limits[thighs].T)
+        data = mujoco.MjData(self.model)
+        data.qpos[self.layout.root_qpos + 3 : self.layout.root_qpos + 7] = quat
+        data.qpos[self.layout.root_qpos + 2] = 0.0
+        data.qpos[self.layout.qpos] = pose
+        mujoco.mj_forward(self.model, data)
+        lowest = min(data.sensor(f"{foot}_pos").data[2] for foot in feet)
+        return quat, pose, float(self.robot.foot_radius - lowest)
 
     def reset(self, key: Array) -> Start[Memory]:
-        """Standing near the home pose, at a random heading."""
+        """Standing near the home pose, or balanced already, at a random heading."""
         joints = len(self.robot.joint_names)
         draw, fields = jax.random.split(key)
-        sizes = np.cumsum([joints, joints, 1])
-        pose, bias, heading, latency = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
-        place = jnp.array([0.0, 0.0, self.robot.height + 0.02])
-        base = jnp.concatenate([place, quat_from_yaw(2 * jnp.pi * heading[0])])
-        qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), jnp.zeros(6))
+        sizes = np.cumsum([joints, joints, 1, 1])
+        pose, bias, heading, latency, chance = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
+        yaw, upright = quat_from_yaw(2 * jnp.pi * heading[0]), chance[0] < self.config.upright_starts
+        height = jnp.where(upright, self.upright_height, self.robot.height) + CLEARANCE
+        quat = jnp.where(upright, quat_multiply(yaw, jnp.asarray(self.upright_quat)), yaw)
+        noise = jnp.asarray(self.layout.home) * (0.4 * pose - 0.2)
+        start = jnp.where(upright, self.upright_pose + 0.5 * noise, self.layout.home + noise)
+        base = jnp.concatenate([jnp.stack([jnp.zeros(()), jnp.zeros(()), height]), quat])
+        qpos, qvel = self.state_at(base, start, jnp.zeros(6))
         bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             encoder_bias=bias,
             latency=late,
-            target=jnp.asarray(self.layout.stance),
+            target=jnp.where(upright, self.upright_pose, self.layout.stance),
             action=jnp.zeros(joints),
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
@@ -181,12 +215,14 @@ class Handstand(LeggedTask[Memory]):
         """See `Weights`."""
         del action
         torque, alignment = self.torques(world), self._alignment(world)
-        target = RISEN * self.robot.height
+        home = self.robot.height
         vertical = jnp.square((1 + alignment) / 2)
+        lower = jnp.min(self.feet(world, "pos")[self.others, 2]) - self.robot.foot_radius
         lying = self._lies(world)
         return {
             "orientation": vertical,
-            "height": jnp.clip(self.height(world) / target, 0.0, 1.0),
+            "height": jnp.clip((self.height(world) / home - 1.0) / (RISEN - 1.0), 0.0, 1.0),
+            "lift": jnp.clip(lower / (RISEN * home), 0.0, 1.0),
             "balance": self._balances(world).astype(jnp.float32),
             "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
