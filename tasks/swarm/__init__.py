@@ -2,7 +2,9 @@
 
 from embodied.registry import Registry, TaskEntry
 
-ENGINES = ("rigid", "mujoco", "mjx")
+ENGINES = ("rigid", "mujoco", "mjx", "pybullet")
+# Columns are mocap bodies, of which pybullet has none.
+OWN_ENGINES = {"navigation": ("rigid", "mujoco", "mjx")}
 
 # name -> target, training defaults, summary
 TASKS = {
@@ -30,7 +32,7 @@ def register(registry: Registry) -> None:
                 name=f"swarm/{name}",
                 target=f"tasks.swarm.{target}",
                 summary=summary,
-                engines=ENGINES,
+                engines=OWN_ENGINES.get(name, ENGINES),
                 training=f"tasks.swarm.training:{training}",
             )
         )

@@ -17,6 +17,7 @@ from embodied.world import World
 from tasks.swarm.quadrotor import Quadrotor
 
 RADIUS = 0.07  # m, of the sphere around a Crazyflie: arm .046 m and propeller .0231 m
+MEMORY, MEMORY_PER_DRONE = 2**22, 2**14  # bytes that MuJoCo works in where nothing is ever in contact
 DETAILED = 48  # drones with all their looks; of more, each is drawn as a disc, or pictures take minutes
 
 
@@ -141,6 +142,8 @@ def fleet_spec(drone: Quadrotor, count: int, contacts: bool) -> mujoco.MjSpec:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     if not contacts:
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+        # MuJoCo would reserve room for contacts between all pairs: 6 GB for 2,000 drones.
+        spec.memory = MEMORY + MEMORY_PER_DRONE * count
     for number in range(count):
         body = _detailed(spec, number) if count <= DETAILED else _plain(spec, number)
         body.mass, body.inertia, body.explicitinertial = drone.mass, drone.inertia, True

@@ -110,8 +110,7 @@ class Navigation(Points):
         agents, drawn = self.config.agents, scatter(key, self.grid, len(self.grid[0]))
         starts, ends, rest = jnp.split(drawn, [agents, 2 * agents])
         drones = still(starts)
-        course = Course(ends, rest[: self.config.obstacles, :2])
-        return drones, Goal(ends, jnp.zeros_like(ends), course, jnp.zeros(()), jnp.zeros((), jnp.int32))
+        return drones, self.begun(Course(ends, rest[: self.config.obstacles, :2]), drones)
 
     def course(self, drones: Drones, key: Array) -> Any:
         """Drawn together with the starts, see `draw`."""

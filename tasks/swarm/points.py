@@ -58,6 +58,8 @@ class Goal:
     """(A, 3) m, world frame, now."""
     velocity: Array
     """(A, 3) m/s of the points."""
+    acceleration: Array
+    """(A, 3) m/s^2 of the points."""
     course: Any
     """What the points follow; the task's own."""
     time: Array
@@ -88,19 +90,26 @@ class Points(Fleet[Goal], abc.ABC):
         """Drones at random places, and their points."""
         place, way = jax.random.split(key)
         drones = self.scattered(place)
-        course = self.course(drones, way)
-        point, velocity = self.points(course, jnp.zeros(()), drones)
-        return drones, Goal(point, velocity, course, jnp.zeros(()), jnp.zeros((), jnp.int32))
+        return drones, self.begun(self.course(drones, way), drones)
+
+    def begun(self, course: Any, drones: Drones) -> Goal:
+        """What the drones are after at an episode's start."""
+        return self._at(course, jnp.zeros(()), drones, jnp.zeros((), jnp.int32))
+
+    def _at(self, course: Any, time: Array, drones: Drones, steady_steps: Array) -> Goal:
+        """Where the points are at a time, and how they move."""
+        (point, velocity), (_, acceleration) = jax.jvp(
+            lambda time: self.points(course, time, drones), (time,), (jnp.ones(()),)
+        )
+        return Goal(point, velocity, acceleration, course, time, steady_steps)
 
     def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
         """Move the points, and count for how long all drones have been there."""
         del key
         goal = memory.goal
-        time = goal.time + self.timing.control_dt
-        point, velocity = self.points(goal.course, time, drones)
-        there = jnp.all(length(point - drones.pos) < self.close)
-        steady = jnp.where(there, goal.steady_steps + 1, 0)
-        return Goal(point, velocity, goal.course, time, steady)
+        moved = self._at(goal.course, goal.time + self.timing.control_dt, drones, goal.steady_steps)
+        there = jnp.all(length(moved.point - drones.pos) < self.close)
+        return dataclasses.replace(moved, steady_steps=jnp.where(there, goal.steady_steps + 1, 0))
 
     def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
         """Way to the point, velocities, height and the last action; vectors as the level's commands have them.

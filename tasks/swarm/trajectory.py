@@ -88,9 +88,9 @@ class Trajectory(Points):
         way, away = jax.random.split(key)
         nobody = still(jnp.asarray(self.middles))
         course = self.course(nobody, way)
-        point, velocity = self.points(course, jnp.zeros(()), nobody)
+        point, _ = self.points(course, jnp.zeros(()), nobody)
         drones = still(point + 0.2 / np.sqrt(3) * jax.random.uniform(away, point.shape, minval=-1.0))
-        return drones, Goal(point, velocity, course, jnp.zeros(()), jnp.zeros((), jnp.int32))
+        return drones, self.begun(course, drones)
 
     def course(self, drones: Drones, key: Array) -> Course:
         """Random paths for all drones."""
