@@ -32,7 +32,8 @@ class Weights:
     """Weights of the reward terms per second (after MuJoCo Playground's Go1 handstand)."""
 
     orientation: float = 1.5
-    """Closeness of the trunk's x axis to the vertical, in [0, 1]."""
+    """Squared cosine between the trunk's x axis and the vertical: nothing on all fours, so that lying low earns nothing
+    and every second in balance is worth the fall after it."""
     height: float = 3.0
     """How far the trunk has risen over its height at home, in [0, 1]."""
     lift: float = 1.5
@@ -43,9 +44,7 @@ class Weights:
     """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]."""
     other_feet: float = -0.2
     """Other feet on the ground."""
-    alive: float = 0.5
-    """Every step off the ground."""
-    fall: float = -100.0
+    fall: float = -50.0
     """Once, when trunk or head touch the ground: per second, so one control step of it."""
     joint_limits: float = -1.0
     """rad beyond 95 % of the joints' ranges."""
@@ -216,9 +215,8 @@ class Handstand(LeggedTask[Memory]):
         del action
         torque, alignment = self.torques(world), self._alignment(world)
         home = self.robot.height
-        vertical = jnp.square((1 + alignment) / 2)
+        vertical = jnp.square(jnp.maximum(alignment, 0.0))
         lower = jnp.min(self.feet(world, "pos")[self.others, 2]) - self.robot.foot_radius
-        lying = self._lies(world)
         return {
             "orientation": vertical,
             "height": jnp.clip((self.height(world) / home - 1.0) / (RISEN - 1.0), 0.0, 1.0),
@@ -226,8 +224,7 @@ class Handstand(LeggedTask[Memory]):
             "balance": self._balances(world).astype(jnp.float32),
             "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
-            "alive": 1.0 - lying,
-            "fall": lying.astype(jnp.float32),
+            "fall": self._lies(world).astype(jnp.float32),
             "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
             "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
             "energy": jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel])),

@@ -44,7 +44,7 @@ def test_rotor_drag_belongs_to_the_body() -> None:
     forward = rotate(pitched, air.rotor_drag(pitched, jnp.array([1.0, 0.0, 0.0]), jnp.full(4, 15e3)))
     level = jnp.array([1.0, 0.0, 0.0, 0.0])
     upward = air.rotor_drag(level, jnp.array([0.0, 0.0, 1.0]), jnp.full(4, 15e3))
-    np.testing.assert_allclose(forward, [upward[2], 0.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(forward, [float(upward[2]), 0.0, 0.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("preset", list(Preset))
@@ -169,5 +169,5 @@ def test_the_modes_are_those_of_gym_pybullet_drones() -> None:
 
 
 def test_an_unknown_mode_names_those_that_exist() -> None:
-    with pytest.raises(UnknownNameError, match="unknown physics mode 'pyb_wind'.*pyb_gnd_drag_dw"):
+    with pytest.raises(UnknownNameError, match=r"unknown physics mode 'pyb_wind'.*pyb_gnd_drag_dw"):
         air.find_mode("pyb_wind")
