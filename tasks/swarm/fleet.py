@@ -32,6 +32,8 @@ from tasks.swarm.quadrotor import QUADROTORS, Preset
 G = TypeVar("G")
 
 SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on, they pay
+CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
+CRITICS = 64
 CONTACTS = 16  # drones up to which engines that know contact compute it: every pair of drones costs a test per step
 
 
@@ -206,10 +208,18 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
 
     def observe(self, world: World, memory: Memory[G], key: Array) -> Observation:
-        """`policy`: `own` and then the rows of `entities`."""
+        """`policy`: `own` and the rows of `entities`. `critic`, up to 64 drones: the same, and those of `secrets`."""
         del key
         drones = Drones.of(world)
-        return {"policy": {**self.own(drones, memory), **self.entities(drones, memory)}}
+        policy = {**self.own(drones, memory), **self.entities(drones, memory)}
+        if self.config.agents > CRITICS:
+            return {"policy": policy}
+        return {"policy": policy, "critic": {**policy, **self.secrets(drones, memory)}}
+
+    def secrets(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+        """Rows that only a central critic sees. Here `crew`: up to 8 team-mates, however far away."""
+        del memory
+        return {"crew": self.teammates(drones, nearest(drones.pos, CREW).index)} if self.config.agents > 1 else {}
 
     def crowding(self, memory: Memory[G]) -> Array:
         """(A,) how far the nearest team-mate has come within 30 cm: 0 there, 1 where the two touch."""

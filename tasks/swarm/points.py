@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.entities import Kind, entity_rows
 from embodied.errors import EmbodiedError
 from embodied.world import World
 from tasks.swarm.control.levels import SPEED, STEP, Level
 from tasks.swarm.drones import Drones, length
-from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.fleet import CREW, Fleet, FleetConfig, Memory
+from tasks.swarm.neighbours import nearest
 
 FAR = 1.5  # m, farther points look as far as this, in their direction
 OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
@@ -130,6 +132,18 @@ class Points(Fleet[Goal], abc.ABC):
             "height": jnp.minimum(drones.pos[:, 2:], 2.0),
             "last_action": memory.action,
         }
+
+    def secrets(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """As of every fleet, and `aims`: where these team-mates are to go, as seen from the drone."""
+        found = super().secrets(drones, memory)
+        if not found:
+            return found
+        crew = nearest(drones.pos, CREW).index
+        others = jnp.minimum(crew, self.config.agents - 1)
+        way, going = memory.goal.point[others] - drones.pos[:, None], memory.goal.velocity[others] - drones.vel[:, None]
+        turn = jax.vmap(self.turned, (None, 1), 1)
+        present = crew < self.config.agents
+        return {**found, "aims": entity_rows(Kind.TARGET, turn(drones, way), turn(drones, going), 0.0, present)}
 
     def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
