@@ -163,7 +163,7 @@ class Pid:
         error = jnp.stack([roll - actual[0], pitch - actual[1], wrap(heading - actual[2])], axis=-1)
         limit = _vector(self.gains.attitude_limit, DEGREE)
         integral = jnp.clip(state.attitude + dt * error, -limit, limit)
-        rates = (
+        rates = jnp.asarray(
             _vector(self.gains.attitude_p) * error
             + _vector(self.gains.attitude_i) * integral
             - _vector(self.gains.attitude_d) * motion.angvel
@@ -175,7 +175,7 @@ class Pid:
         """Turn at `rates` (..., 3) rad/s, body frame, at a `thrust` (...) N per rotor."""
         # The power distribution halves roll and pitch, but not yaw.
         share = (0.5 * self.unit, 0.5 * self.unit, self.unit)
-        units = tuple(part / DEGREE for part in share)
+        units = (share[0] / DEGREE, share[1] / DEGREE, share[2] / DEGREE)
         error = rates - motion.angvel
         limit = _vector(self.gains.rate_limit, DEGREE)
         integral = jnp.clip(state.rate + dt * error, -limit, limit)
@@ -184,7 +184,7 @@ class Pid:
             + _vector(self.gains.rate_i, units) * integral
             - _vector(self.gains.rate_d, units) * ((motion.angvel - state.angvel) / dt)
         )
-        limit = _vector((FULL // 2,) * 3, share)  # the firmware's outputs are signed 16-bit numbers
+        limit = _vector(share, FULL // 2)  # the firmware's outputs are signed 16-bit numbers
         roll, pitch, yaw = jnp.unstack(jnp.clip(output, -limit, limit), axis=-1)
         thrusts = saturate(mix(thrust, roll, pitch, yaw), self.drone.max_thrust)
         return thrusts, dataclasses.replace(state, rate=integral, angvel=motion.angvel)
