@@ -86,13 +86,11 @@ class TakeOff(Landing):
     """Drones in a row, at rest low over the floor, each turned another way. All episodes begin alike."""
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
-        """The row; where the pads are does not matter."""
+        """The row; where the pads lie does not matter."""
+        _, goal = super().draw(key)
         number = jnp.arange(self.config.agents)
         zero = jnp.zeros(self.config.agents)
-        drones = still(jnp.stack([zero, APART * number, zero + LOW], -1), HEADING * number)
-        course = self.course(drones, key)
-        point, velocity = self.points(course, jnp.zeros(()), drones)
-        return drones, Goal(point, velocity, course, jnp.zeros(()), jnp.zeros((), jnp.int32))
+        return still(jnp.stack([zero, APART * number, zero + LOW], -1), HEADING * number), goal
 
 
 def main(settings: Settings) -> None:

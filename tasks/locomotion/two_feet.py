@@ -31,13 +31,13 @@ GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it l
 class Weights:
     """Weights of the reward terms per second (after MuJoCo Playground's Go1 handstand)."""
 
-    orientation: float = 1.5
-    """Squared cosine between the trunk's x axis and the vertical: nothing on all fours, so that lying low earns nothing
-    and every second in balance is worth the fall after it."""
     height: float = 3.0
-    """How far the trunk has risen over its height at home, in [0, 1]."""
+    """How far the trunk has risen over its height at home, squared, in [0, 1]: what lies or kneels earns little, and
+    every second in balance is worth the fall after it."""
+    orientation: float = 1.5
+    """The same times the squared cosine between the trunk's x axis and the vertical."""
     lift: float = 1.5
-    """How high the lower of the other two feet is, in [0, 1] of the trunk's height when it has risen."""
+    """The same as `height`, times how high the lower of the other two feet is."""
     balance: float = 3.0
     """While vertical, and high on two feet with the other two in the air."""
     stillness: float = 0.5
@@ -62,7 +62,7 @@ class TwoFeetConfig:
 
     action_scale: float = 0.3
     """rad that an action of 1 moves a joint's target in one control step."""
-    upright_starts: float = 0.25
+    upright_starts: float = 0.5
     """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """What every episode draws anew."""
@@ -104,7 +104,7 @@ class Handstand(LeggedTask[Memory]):
     """A quadruped rises from standing onto its front feet and stays there.
 
     Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
-    `variations`; a quarter of the episodes begin in balance. Success: for the last second of 10 s the trunk leans less
+    `variations`; half of the episodes begin in balance. Success: for the last second of 10 s the trunk leans less
     than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the air. Failure:
     trunk or head touch the ground.
 
@@ -215,12 +215,13 @@ class Handstand(LeggedTask[Memory]):
         del action
         torque, alignment = self.torques(world), self._alignment(world)
         home = self.robot.height
+        risen = jnp.square(jnp.clip((self.height(world) / home - 1.0) / (RISEN - 1.0), 0.0, 1.0))
         vertical = jnp.square(jnp.maximum(alignment, 0.0))
         lower = jnp.min(self.feet(world, "pos")[self.others, 2]) - self.robot.foot_radius
         return {
-            "orientation": vertical,
-            "height": jnp.clip((self.height(world) / home - 1.0) / (RISEN - 1.0), 0.0, 1.0),
-            "lift": jnp.clip(lower / (RISEN * home), 0.0, 1.0),
+            "height": risen,
+            "orientation": risen * vertical,
+            "lift": risen * jnp.clip(lower / (RISEN * home), 0.0, 1.0),
             "balance": self._balances(world).astype(jnp.float32),
             "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
