@@ -7,18 +7,22 @@ python -m benchmarks.flight_parity --json FILE
 """
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
+
+import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
 import tyro
 from jax import Array
 
-from embodied import cli
 from embodied.engines import make_engine
-from embodied.env import Env
+from embodied.engines.base import FusedEngine, HostEngine
+from embodied.world import Control, Start, World
 from tasks.swarm.aerodynamics import Effect
 from tasks.swarm.control.levels import Level
 from tasks.swarm.drones import Drones, still
@@ -111,35 +115,91 @@ def main(settings: Settings) -> None:
 
 def measure(engines: tuple[str, ...], agents: int, effects: tuple[Effect, ...]) -> dict[str, dict[str, float]]:
     """Engine -> worst difference to `rigid`, position in m and angle in degrees."""
-    expected = fly(world(REFERENCE, agents, effects))
+    expected = fly(REFERENCE, agents, effects)
     rows = {}
     for engine in engines:
-        distance, angle = fly(world(engine, agents, effects)).apart(expected)
+        distance, angle = fly(engine, agents, effects).apart(expected)
         rows[engine] = {"position_m": distance, "angle_deg": float(np.degrees(angle))}
     return rows
 
 
-def world(engine: str, agents: int, effects: tuple[Effect, ...]) -> Env:
-    """One world of drones on an engine, about to take off under rotor commands."""
-    task = TakeOff(LandingConfig(agents=agents, level=Level.ROTORS, effects=effects, collisions_end=False))
+def fly(engine: str, agents: int, effects: tuple[Effect, ...]) -> Track:
+    """Drones take off on an engine under `commands`, whatever comes of it."""
+    task, (reset, act, actuate) = crew(agents, effects)
+    world = world_of(engine, agents)
+    key = jax.random.PRNGKey(0)
+    start = reset(key)
+    world.begin(start)
+    memory, seen = start.memory, [Drones.of(world.read())]
+    for action in commands(agents, round(SECONDS / task.timing.control_dt), task.timing.control_dt):
+        setpoint, memory = act(world.read(), memory, action, key)
+        for _ in range(task.timing.substeps):
+            control, memory = actuate(world.read(), memory, setpoint)
+            world.step(control)
+        seen.append(Drones.of(world.read()))
+    return Track(*(np.stack([getattr(drones, name) for drones in seen]).astype(float) for name in ("pos", "quat")))
+
+
+@functools.cache
+def crew(agents: int, effects: tuple[Effect, ...]) -> tuple[TakeOff, tuple[Callable[..., Any], ...]]:
+    """The task, and its functions as the steppers call them; compiled once for all engines."""
+    task = TakeOff(LandingConfig(agents=agents, level=Level.ROTORS, effects=effects))
+    return task, (jax.jit(task.reset), jax.jit(task.act), jax.jit(task.actuate))
+
+
+@functools.cache
+def world_of(engine: str, agents: int) -> "FusedWorld | HostWorld":
+    """A world of drones on an engine; compiled once for all effects, of which engines know nothing."""
     name, _, implementation = engine.partition("-")
-    options = {"impl": implementation} if implementation else {}
-    return Env(task, make_engine(name, task, 1, **options), 1, device="cpu")
+    built: Any = make_engine(name, crew(agents, ())[0], 1, **({"impl": implementation} if implementation else {}))
+    return FusedWorld(built) if built.fused else HostWorld(built)
 
 
-def fly(env: Env) -> Track:
-    """Take off on one environment, open loop.
+class FusedWorld:
+    """One environment on a fused engine."""
 
-    Raises:
-        RuntimeError: the episode ended on the way, so that the flight is in two pieces.
-    """
-    env.reset()
-    drones = [Drones.of(env.world())]
-    for action in commands(len(drones[0].pos), round(SECONDS / env.control_dt), env.control_dt):
-        if env.step(torch.from_numpy(action).reshape(env.action_shape)).done.any():
-            raise RuntimeError(f"the episode on {env.engine_name} ended after {len(drones)} control steps")
-        drones.append(Drones.of(env.world()))
-    return Track(*(np.stack([getattr(one, name) for one in drones]).astype(float) for name in ("pos", "quat")))
+    def __init__(self, engine: FusedEngine[Any]) -> None:
+        """Empty until it begins."""
+        self._start, self._read = jax.jit(engine.start), jax.jit(engine.world)
+        self._step = jax.jit(lambda physics, control: engine.step(physics, control, 1))
+        self._physics: Any = None
+
+    def begin(self, start: Start[Any]) -> None:
+        """Begin an episode."""
+        self._physics = self._start(start)
+
+    def read(self) -> World:
+        """What the task may know now."""
+        return self._read(self._physics)
+
+    def step(self, control: Control) -> None:
+        """One physics step."""
+        self._physics = self._step(self._physics, control)
+
+
+class HostWorld:
+    """The one environment of a host engine."""
+
+    def __init__(self, engine: HostEngine) -> None:
+        """Empty until it begins."""
+        self._engine = engine
+
+    def begin(self, start: Start[Any]) -> None:
+        """Begin an episode."""
+        self._engine.reset(np.arange(1), batch_of_one(start))
+
+    def read(self) -> World:
+        """What the task may know now."""
+        return jax.tree.map(lambda leaf: leaf[0], self._engine.world())
+
+    def step(self, control: Control) -> None:
+        """One physics step."""
+        self._engine.step(batch_of_one(control), 1)
+
+
+def batch_of_one(tree: Any) -> Any:
+    """The arrays of a pytree in numpy, with a leading axis (1,)."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], tree)
 
 
 def commands(agents: int, steps: int, dt: float) -> np.ndarray:

@@ -82,7 +82,7 @@ def classic(
 
 
 WALKER2D = classic(num_envs=8, unroll=256, minibatches=32, initial_std=1.0)
-"""`locomotion/walker2d`: rollouts as long as a quarter of an episode. With 32 steps of 32 environments it falls more."""
+"""`locomotion/walker2d`: rollouts of a quarter of an episode. With 32 steps of 32 environments it falls more."""
 
 HOPPER = WALKER2D
 """`locomotion/hopper`, which with short rollouts, or with less noise, never leaves the place where it stands."""

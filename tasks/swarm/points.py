@@ -18,10 +18,11 @@ from jax import Array
 from embodied.entities import Kind, entity_rows
 from embodied.errors import EmbodiedError
 from embodied.world import World
-from tasks.swarm.control.levels import SPEED, STEP, Level
+from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level
 from tasks.swarm.drones import Drones, length
 from tasks.swarm.fleet import CREW, Fleet, FleetConfig, Memory
 from tasks.swarm.neighbours import nearest
+from tasks.swarm.quadrotor import GRAVITY
 
 FAR = 1.5  # m, farther points look as far as this, in their direction
 OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
@@ -177,7 +178,8 @@ class Points(Fleet[Goal], abc.ABC):
         return {"target": memory.goal.point}
 
     def expert(self, observation: Mapping[str, Array], memory: Memory[Goal]) -> Array:
-        """Straight to the point, without an eye for the others; for levels velocity and position.
+        """Straight to the point, without an eye for the others; for levels velocity, position and
+        trajectory.
 
         Raises:
             EmbodiedError: actions of another level.
@@ -188,12 +190,15 @@ class Points(Fleet[Goal], abc.ABC):
         own = observation["policy"]
         # Undo what `own` does: directions are shortened to a length of 1 at `FAR`.
         offset = own[:, :3] * jnp.maximum(own[:, 3:4], FAR)
-        way = SCRIPTS[self.config.level](offset, memory.goal.velocity)
+        way = SCRIPTS[self.config.level](offset, memory.goal)
         return jnp.clip(jnp.pad(way, ((0, 0), (0, 1))), -1.0, 1.0)
 
 
 # Metres or metres per second at an action of 1 are those of `tasks.swarm.control.levels`.
-SCRIPTS: dict[Level, Callable[[Array, Array], Array]] = {
-    Level.VELOCITY: lambda offset, velocity: (1.5 * offset + velocity) / SPEED,
-    Level.POSITION: lambda offset, velocity: offset / STEP,
+SCRIPTS: dict[Level, Callable[[Array, Goal], Array]] = {
+    Level.VELOCITY: lambda offset, goal: (1.5 * offset + goal.velocity) / SPEED,
+    Level.POSITION: lambda offset, goal: offset / STEP,
+    Level.TRAJECTORY: lambda offset, goal: jnp.concatenate(
+        [offset / STEP, goal.velocity / FASTEST, goal.acceleration / GRAVITY], -1
+    ),
 }

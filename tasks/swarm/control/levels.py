@@ -1,7 +1,7 @@
 """What a policy may command: the rotors themselves, or a setpoint for one stage of the firmware's cascade.
 
-Every level takes four numbers in [-1, 1] per drone. `LevelSpec.setpoint` turns them into units once per control step;
-`LevelSpec.control` runs the cascade below them once per physics step, holding that setpoint.
+Every level but the last takes four numbers in [-1, 1] per drone. `LevelSpec.setpoint` turns them into units once per
+control step; `LevelSpec.control` runs the controllers below them once per physics step, holding that setpoint.
 """
 
 from __future__ import annotations
@@ -9,20 +9,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tasks.swarm.control import Motion
-from tasks.swarm.control.pid import DEGREE, Pid, State, start
-from tasks.swarm.quadrotor import Quadrotor
+from tasks.swarm.control import Motion, Setpoint, mellinger, pid
+from tasks.swarm.control.mellinger import Mellinger
+from tasks.swarm.control.pid import DEGREE, Pid
+from tasks.swarm.quadrotor import GRAVITY, Quadrotor
 
 # What an action of 1 commands. Tilt and speed are the firmware's own limits; the rest is our choice.
 RATE = 360 * DEGREE  # rad/s about body x and y
 YAW_RATE = 180 * DEGREE  # rad/s
 TILT = 20 * DEGREE  # rad of roll and of pitch (firmware `PID_VEL_ROLL_MAX`)
 SPEED = 1.0  # m/s along each axis of the world (firmware `PID_POS_VEL_X_MAX`)
+FASTEST = 3.0  # m/s along each axis that a trajectory may ask for
 STEP = 1.0  # m along each axis of the world, from where the drone is; gym-pybullet-drones' longest step
 
 
@@ -34,10 +37,12 @@ class Level(StrEnum):
     ATTITUDE = "attitude"
     VELOCITY = "velocity"
     POSITION = "position"
+    TRAJECTORY = "trajectory"
+    """Position, velocity and acceleration, ten numbers, for the Mellinger controller instead of the cascade."""
 
 
-Run = Callable[[Pid, State, Array, Motion, float], tuple[Array, State]]
-"""Controller, its state, setpoint (..., k), motion, s since the last time -> thrusts (..., 4) N, next state."""
+Run = Callable[[Quadrotor, Any, Array, Motion, float], tuple[Array, Any]]
+"""Drone, controller's state, setpoint (..., k), motion, s since the last time -> thrusts (..., 4) N, next state."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +54,9 @@ class LevelSpec:
     scale: tuple[float, ...]
     """What an action of 1 commands, in those units."""
     run: Run
-    """The cascade from this stage on."""
+    """The controllers from this stage on."""
+    begin: Callable[[Motion], Any] = pid.start
+    """Their state at the start of an episode."""
     world: bool = False
     """Whether directions are those of the world, rather than the drone's."""
     relative: bool = False
@@ -60,20 +67,18 @@ class LevelSpec:
         """Numbers per drone."""
         return len(self.entries)
 
-    def start(self, motion: Motion) -> State:
+    def start(self, motion: Motion) -> Any:
         """The controllers' state at the start of an episode."""
-        return start(motion)
+        return self.begin(motion)
 
     def setpoint(self, action: Array, motion: Motion) -> Array:
         """The setpoint (..., k), in the units of `entries`, of an action (..., k) in [-1, 1]."""
         command = action * np.asarray(self.scale, np.float32)
         return command.at[..., :3].add(motion.pos) if self.relative else command
 
-    def control(
-        self, state: State, setpoint: Array, motion: Motion, drone: Quadrotor, dt: float
-    ) -> tuple[Array, State]:
+    def control(self, state: Any, setpoint: Array, motion: Motion, drone: Quadrotor, dt: float) -> tuple[Array, Any]:
         """Thrusts (..., 4) N of the rotors for a held `setpoint` (..., k), and the state `dt` s after the last time."""
-        return self.run(Pid.of(drone), state, setpoint, motion, dt)
+        return self.run(drone, state, setpoint, motion, dt)
 
 
 def thrust_from_action(drone: Quadrotor, action: Array) -> Array:
@@ -82,26 +87,34 @@ def thrust_from_action(drone: Quadrotor, action: Array) -> Array:
     return drone.max_thrust * (hover + jnp.where(action > 0, (1 - hover) * action, hover * action))
 
 
-def _rotors(pid: Pid, state: State, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, State]:
+def _rotors(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     del motion, dt
-    return thrust_from_action(pid.drone, setpoint), state
+    return thrust_from_action(drone, setpoint), state
 
 
-def _rates(pid: Pid, state: State, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, State]:
-    return pid.rates(state, thrust_from_action(pid.drone, setpoint[..., 0]), setpoint[..., 1:], motion, dt)
+def _rates(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+    thrust = thrust_from_action(drone, setpoint[..., 0])
+    return Pid.of(drone).rates(state, thrust, setpoint[..., 1:], motion, dt)
 
 
-def _attitude(pid: Pid, state: State, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, State]:
+def _attitude(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     thrust, roll, pitch, yaw_rate = jnp.unstack(setpoint, axis=-1)
-    return pid.attitude(state, thrust_from_action(pid.drone, thrust), roll, pitch, yaw_rate, motion, dt)
+    return Pid.of(drone).attitude(state, thrust_from_action(drone, thrust), roll, pitch, yaw_rate, motion, dt)
 
 
-def _velocity(pid: Pid, state: State, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, State]:
-    return pid.velocity(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
+def _velocity(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+    return Pid.of(drone).velocity(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
 
 
-def _position(pid: Pid, state: State, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, State]:
-    return pid.position(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
+def _position(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+    return Pid.of(drone).position(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
+
+
+def _trajectory(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+    position, velocity, acceleration, yaw_rate = jnp.split(setpoint, [3, 6, 9], axis=-1)
+    gains = mellinger.FIRMWARE if drone.speed_up else mellinger.DSL  # without rotor lag the firmware's never settle
+    target = Setpoint(position, velocity, acceleration, yaw_rate[..., 0])
+    return Mellinger(drone, gains).update(state, target, motion, dt)
 
 
 THRUST, YAW = "thrust, relative", "yaw rate, rad/s"
@@ -114,5 +127,13 @@ LEVELS: dict[Level, LevelSpec] = {
     ),
     Level.POSITION: LevelSpec(
         ("x, m", "y, m", "z, m", YAW), (STEP, STEP, STEP, YAW_RATE), _position, world=True, relative=True
+    ),
+    Level.TRAJECTORY: LevelSpec(
+        ("x, m", "y, m", "z, m", "x, m/s", "y, m/s", "z, m/s", "x, m/s^2", "y, m/s^2", "z, m/s^2", YAW),
+        (STEP,) * 3 + (FASTEST,) * 3 + (GRAVITY,) * 3 + (YAW_RATE,),
+        _trajectory,
+        mellinger.start,
+        world=True,
+        relative=True,
     ),
 }

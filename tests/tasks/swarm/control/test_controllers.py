@@ -132,7 +132,8 @@ def test_the_position_level_counts_from_where_the_drone_is(resting: Resting) -> 
 
 def test_every_level_is_in_the_table_and_thrust_hovers_at_zero() -> None:
     assert set(LEVELS) == set(Level)
-    assert all(len(spec.scale) == spec.size == 4 for spec in LEVELS.values())
+    assert all(len(spec.scale) == spec.size for spec in LEVELS.values())
+    assert {level: spec.size for level, spec in LEVELS.items() if spec.size != 4} == {Level.TRAJECTORY: 10}
     thrust = thrust_from_action(P250, jnp.array([-1.0, 0.0, 1.0]))
     np.testing.assert_allclose(thrust, [0.0, P250.mass * quadrotor.GRAVITY / 4, P250.max_thrust], rtol=1e-5, atol=1e-8)
 
