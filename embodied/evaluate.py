@@ -106,7 +106,7 @@ def run(settings: Settings[Any]) -> int:
 
         check_minority(settings.adversaries, env.agents)
         policy = Infiltrated(policy, load_policy(settings.adversary, env), settings.adversaries)
-        scored = env.task.agents - settings.adversaries
+        scored = env.action_shape[1] - settings.adversaries
     with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
         outcome = evaluate(
             env, policy, settings.episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")

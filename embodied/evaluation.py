@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from embodied.env import Env
+from embodied.load_policy import ActionRule
 
 Z95 = 1.959964  # 97.5 % quantile of the normal distribution
-
-ActionRule = Callable[[dict[str, Tensor]], Tensor]
 
 
 @dataclasses.dataclass(frozen=True)

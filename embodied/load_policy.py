@@ -29,8 +29,8 @@ from embodied.paths import asset_roots
 from embodied.runs import Run
 from embodied.task import Task
 
-ActionRule = Callable[[dict[str, Tensor]], Tensor]
-"""Observation groups (N, size) to actions (N, A) in [-1, 1]."""
+ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
+"""Observation groups (N, size) to actions (N, A) in [-1, 1], or those of many agents."""
 
 PREFIX = "policy/"
 NAMES = ("expert", "random", "shipped", "zero")
@@ -176,7 +176,7 @@ def _expert(env: Env) -> ActionRule:
         raise EmbodiedError(f"'{task_name(env)}' has no scripted expert; {exist}")
     script = jax.jit(jax.vmap(env.task.expert))
 
-    def act(obs: dict[str, Tensor]) -> Tensor:
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
         observation = {name: array_from_tensor(values) for name, values in obs.items()}
         action = script(observation, env.stepper.episode().memory)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)

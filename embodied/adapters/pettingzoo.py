@@ -10,7 +10,6 @@ speak PettingZoo.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -70,20 +69,21 @@ class PettingZooEnv(ParallelEnv[str, NDArray[np.float32], NDArray[np.float32]]):
             "render_fps": round(1 / env.control_dt),
             "is_parallelizable": True,
         }
+        size = env.observation_sizes["policy"]
+        self._known_spaces = {
+            agent: (Box(-np.inf, np.inf, (size,), np.float32), Box(-1.0, 1.0, (env.action_size,), np.float32))
+            for agent in self.possible_agents
+        }
         self._seed = env.seed
         self._renderer: Renderer | None = None
 
-    @functools.cache  # noqa: B019  PettingZoo wants the same object each time, for as long as the environment lives.
     def observation_space(self, agent: str) -> Box:
         """(size,) float32 without bounds: the group `policy`."""
-        self._number(agent)
-        return Box(-np.inf, np.inf, (self.env.observation_sizes["policy"],), np.float32)
+        return self._spaces(agent)[0]
 
-    @functools.cache  # noqa: B019
     def action_space(self, agent: str) -> Box:
         """(action_size,) float32 in [-1, 1]."""
-        self._number(agent)
-        return Box(-1.0, 1.0, (self.env.action_size,), np.float32)
+        return self._spaces(agent)[1]
 
     @property
     def state_space(self) -> Box:
@@ -158,12 +158,12 @@ class PettingZooEnv(ParallelEnv[str, NDArray[np.float32], NDArray[np.float32]]):
         values = rows.numpy(force=True)
         return {agent: values[number].copy() for number, agent in enumerate(self.possible_agents)}
 
-    def _number(self, agent: str) -> int:
-        """The place of an agent.
+    def _spaces(self, agent: str) -> tuple[Box, Box]:
+        """An agent's spaces, the same objects each time.
 
         Raises:
             UnknownNameError: there is no such agent.
         """
-        if agent not in self.possible_agents:
+        if agent not in self._known_spaces:
             raise UnknownNameError("agent", agent, self.possible_agents)
-        return self.possible_agents.index(agent)
+        return self._known_spaces[agent]

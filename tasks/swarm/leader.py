@@ -38,7 +38,7 @@ class LeaderFollower(Points):
 
     def points(self, course: Array, time: Array, drones: Drones) -> tuple[Array, Array]:
         """The leader's place on its circle, and those of the others from where the leader really is."""
-        phase, radius, speed = course
+        phase, radius, speed = jnp.unstack(course)
         angle = phase + speed * time
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
         zero = jnp.zeros(())

@@ -75,7 +75,7 @@ class Points(Fleet[Goal], abc.ABC):
     """Every drone has a point to be at."""
 
     config_type = PointsConfig
-    config: PointsConfig
+    config: Any
     close: ClassVar[float] = 0.15
     """m from its point within which a drone counts as there."""
     hold: ClassVar[float] = 1.0

@@ -122,7 +122,7 @@ class AmongOthers(PointMass):
 def test_it_learns_to_go_to_an_entity() -> None:
     config = dataclasses.replace(CONFIG, unroll=20, epochs=8, minibatches=4, gamma=0.9, initial_std=0.6)
     trainer = Trainer(AmongOthers(64), config, total_steps=64 * 20 * 30, seed=0)
-    first = trainer.iterate()
+    first = last = trainer.iterate()
     while not trainer.done:
         last = trainer.iterate()
     assert set(REPORTED) <= set(last)
