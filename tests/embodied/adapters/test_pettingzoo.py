@@ -47,7 +47,7 @@ def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None
     assert infos == {agent: {} for agent in env.agents}
     for number, agent in enumerate(env.agents):
         np.testing.assert_array_equal(observations[agent], rows[number])
-    assert env.state().shape == env.state_space.shape == (3 * batched.observation_sizes["policy"],)
+    assert env.state().shape == env.state_space.shape == (3 * batched.observation_sizes["critic"],)
     import torch
 
     action = 0.3 * torch.ones(1, 3, 4)
