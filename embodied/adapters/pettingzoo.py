@@ -42,7 +42,7 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
     return PettingZooEnv(make(name, 1, seed=seed, **options), render_mode)
 
 
-class PettingZooEnv(ParallelEnv[str, NDArray[np.float32], NDArray[np.float32]]):
+class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
     """One world with its agents `agent_0`, `agent_1` ..., which begin and end together."""
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
