@@ -48,7 +48,7 @@ class Settings:
     pipeline: str | None = None
     """Pipeline of brax: spring or positional; by default spring."""
     num_envs: int | None = None
-    """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx."""
+    """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx; of many agents, fewer in proportion."""
     turns: int = 9
     """How often environment and bare engine take turns."""
     steps: int = 20
@@ -91,7 +91,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
     entry = join_content()[name]
     engine = settings.engine or default_engine(entry)
-    num_envs = settings.num_envs or DEFAULT_ENVS.get(engine, 1024)
+    num_envs = settings.num_envs or max(1, DEFAULT_ENVS.get(engine, 1024) // (entry.load()().agents or 1))
     options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
     env = make(name, num_envs, engine, settings.seed, engine_options=options)
     started = time.perf_counter()

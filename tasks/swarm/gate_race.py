@@ -16,36 +16,9 @@ from embodied.world import World
 from tasks.swarm.control.levels import Level
 from tasks.swarm.drones import RADIUS, Box, Drones, length, still
 from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.gates import CLEAR, FRAME, OPENING, Gate, Wall, blocked, in_gate, outline, random_course
 
-OPENING = 0.4  # m, half the side of a gate's square opening
-FRAME = 0.1  # m, width of its frame
 AHEAD = 2  # gates that a drone sees
-RING = 2.0  # m, mean distance of the gates of a random course from its middle
-CLEAR = 0.6  # m before and behind a gate that must be free of walls
-
-
-@dataclasses.dataclass(frozen=True)
-class Gate:
-    """A square opening to fly through."""
-
-    x: float
-    """m."""
-    y: float
-    """m."""
-    z: float
-    """m, of its middle."""
-    heading: float
-    """rad, of the direction in which it is flown through."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Wall:
-    """A box that stands in the way."""
-
-    low: tuple[float, float, float]
-    """m."""
-    high: tuple[float, float, float]
-    """m."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,16 +72,6 @@ class GateRaceConfig(FleetConfig):
                         f"gate {number} at ({gate.x:g}, {gate.y:g}, {gate.z:g}) m cannot be flown through: the wall "
                         f"from {wall.low} to {wall.high} m stands within {CLEAR} m before, in or behind it"
                     )
-
-
-def blocked(gate: Gate, wall: Wall) -> bool:
-    """Whether a wall reaches into the opening of a gate or the way through it."""
-    way = np.linspace(-CLEAR, CLEAR, 13)
-    across = np.linspace(-OPENING, OPENING, 9)
-    s, u, v = np.meshgrid(way, across, across, indexing="ij")
-    cosine, sine = np.cos(gate.heading), np.sin(gate.heading)
-    points = np.stack([gate.x + cosine * s - sine * u, gate.y + sine * s + cosine * u, gate.z + v], -1)
-    return bool(np.all((points > np.array(wall.low)) & (points < np.array(wall.high)), -1).any())
 
 
 @jax.tree_util.register_dataclass
@@ -186,33 +149,23 @@ class GateRace(Fleet[Goal]):
         if given := self.config.course:
             rows = jnp.array([[gate.x, gate.y, gate.z, gate.heading] for gate in given])
             return rows[:, :3], rows[:, 3]
-        ring, shape = jax.random.split(key)
-        near, high, turned = jax.random.uniform(shape, (3, self.gates))
-        angle = 2 * jnp.pi * (jnp.arange(self.gates) / self.gates + jax.random.uniform(ring))
-        radius = RING + 1.0 * (near - 0.5)
-        middle = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle), 1.0 + 1.0 * high], -1)
-        return middle, angle + jnp.pi / 2 + 0.8 * (turned - 0.5)
+        return random_course(key, self.gates)
 
     def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
         """Who came nearer, passed a gate, hit its frame."""
         del key
         goal = memory.goal
         now = goal.next % self.gates
-        before, after = self._in_gate(goal, now, goal.pos), self._in_gate(goal, now, drones.pos)
+        middle, heading = goal.middle[now], goal.heading[now]
+        before, after = in_gate(middle, heading, goal.pos), in_gate(middle, heading, drones.pos)
         crossed = (before[:, 0] < 0) & (after[:, 0] >= 0)
         # Where the way between the two positions meets the gate's plane.
         part = before[:, :1] / jnp.minimum(before[:, :1] - after[:, :1], -1e-6)
         off = jnp.max(jnp.abs(before + part * (after - before))[:, 1:], 1)
         passed = crossed & (off < OPENING - RADIUS)
         hit = crossed & (off >= OPENING - RADIUS) & (off < OPENING + FRAME + RADIUS)
-        progress = length(goal.middle[now] - goal.pos) - length(goal.middle[now] - drones.pos)
+        progress = length(middle - goal.pos) - length(middle - drones.pos)
         return Goal(goal.middle, goal.heading, goal.next + passed, drones.pos, progress, passed, hit)
-
-    def _in_gate(self, goal: Goal, gate: Array, pos: Array) -> Array:
-        """(A, 3) m from the middles of the gates (A,): along the way through, to the left, up."""
-        x, y, z = jnp.moveaxis(pos - goal.middle[gate], -1, 0)
-        cosine, sine = jnp.cos(goal.heading[gate]), jnp.sin(goal.heading[gate])
-        return jnp.stack([cosine * x + sine * y, cosine * y - sine * x, z], -1)
 
     def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
         """What the drone feels, and the next two gates, in its level's frame.
@@ -269,10 +222,6 @@ class GateRace(Fleet[Goal]):
         return {"gates_passed": memory.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}
 
     def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
-        """The corners of the gates, and the middles of their sides."""
+        """The gates' outlines."""
         del world
-        goal = memory.goal
-        side = jnp.array([[-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0], [1, -1], [0, -1]]) * (OPENING + FRAME / 2)
-        left = jnp.stack([-jnp.sin(goal.heading), jnp.cos(goal.heading), jnp.zeros(self.gates)], -1)
-        corners = goal.middle[:, None] + side[:, :1] * left[:, None] + side[:, 1:] * jnp.eye(3)[2]
-        return {"gate": corners.reshape(-1, 3)}
+        return {"gate": outline(memory.goal.middle, memory.goal.heading)}

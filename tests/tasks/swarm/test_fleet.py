@@ -22,7 +22,8 @@ from tasks.swarm.fleet import SPACING, Fleet
 from tasks.swarm.flight import known_effects
 from tasks.swarm.flock import kuramoto, polarisation
 from tasks.swarm.formation import PITCH, Formation, FormationConfig, Shape, slots
-from tasks.swarm.gate_race import Gate, GateRace, GateRaceConfig, Wall
+from tasks.swarm.gate_race import GateRace, GateRaceConfig
+from tasks.swarm.gates import Gate, Wall
 from tasks.swarm.navigation import Navigation, NavigationConfig
 from tasks.swarm.points import PointsConfig
 from tasks.swarm.pursuit import CAUGHT, Pursuit, PursuitConfig
