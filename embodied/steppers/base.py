@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Protocol
 
 import jax
@@ -114,7 +115,13 @@ def placed(tree: Any) -> Any:
     JAX compiles a program anew when an argument that was free to move comes back committed to a device, as
     everything computed from a torch tensor does. So all state is committed from the start.
     """
-    return jax.device_put(tree, jnp.zeros(()).sharding)
+    return jax.device_put(tree, default_sharding())
+
+
+@functools.cache
+def default_sharding() -> jax.sharding.Sharding:
+    """Where arrays lie unless told otherwise; asking JAX takes as long as a step of a small swarm's physics."""
+    return jnp.zeros(()).sharding
 
 
 def take(tree: Any, index: Any) -> Any:
