@@ -19,7 +19,7 @@ SIDE = 6.0  # m of ground, a town in miniature: one metre here stands for a hund
 HEIGHT = 1.5  # m, of the drones at the start
 CLUSTERS = 4  # crowds among which people gather
 SPREAD = 0.5  # m, standard deviation of a crowd
-SERVED = 1.0  # bit/s/Hz, least rate at which somebody counts as served
+SERVED = 2.5  # bit/s/Hz, least rate at which somebody counts as served; together in the middle drones give 2
 # Free-space loss at a reference distance of 1 m, transmit power and noise together: 20 dB of signal over noise there.
 SNR_AT_1M = 100.0  # -
 INTERFERENCE = 0.1  # -, share of the other stations' power that a receiver's channel filter lets through
@@ -80,7 +80,7 @@ class BaseStation(Fleet[Goal]):
 
     People gather in four crowds. Each takes the strongest drone as station; the others interfere. The rate is
     log2(1 + signal / (noise + interference)), power falls with the square of the distance. Randomised: starts, crowds.
-    Success: nine of ten people get at least 1 bit/s/Hz. Failure: a collision, a crash, a drone outside the arena.
+    Success: nine of ten people get at least 2.5 bit/s/Hz. Failure: a collision, a crash, a drone outside the arena.
     """
 
     config_type = BaseStationConfig
