@@ -19,7 +19,7 @@ from tasks.swarm.drones import Drones
 from tasks.swarm.neighbours import columns
 from tasks.swarm.quadrotor import Quadrotor
 
-BLOWERS = 8  # drones above one that are looked at; of more, the highest blow least
+BLOWERS = 8  # drones above one that are looked at, those that blow hardest
 DENSE = 64  # drones up to which every pair is tried for downwash; with more, lists of those in a column are cheaper
 
 

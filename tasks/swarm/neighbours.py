@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tasks.swarm.aerodynamics import downwash_of_pairs
+
 DENSE = 1000
 """Drones up to which all pairs are compared: measured on one CPU core, the grid is faster from about here on."""
 CELLS = 1024  # per axis: three axes fit into one int32
@@ -31,7 +33,7 @@ COLUMN_HEIGHT = 17.0  # m
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Neighbours:
-    """Up to K neighbours of each of A drones, nearest first."""
+    """Up to K neighbours of each of A drones, those that matter most first."""
 
     index: Array
     """(A, K) int32; A where there is no further neighbour."""
@@ -43,8 +45,9 @@ class Neighbours:
     """() int32 drones whose list may lack someone, because a run of cells around them held more than `capacity`."""
 
 
-Wanted = Callable[[Array, Array], Array]
-"""From the squared distance (...) m^2 and the offset (..., 3) m to another drone, whether it counts, (...) bool."""
+Rank = Callable[[Array, Array], Array]
+"""From squared distance (...) m^2 and offset (..., 3) m to another drone, how much it matters (...): the largest come
+first, minus infinity never."""
 
 
 def nearest(positions: Array, k: int, radius: float = math.inf, capacity: int = 32) -> Neighbours:
@@ -60,17 +63,17 @@ def nearest(positions: Array, k: int, radius: float = math.inf, capacity: int = 
         ValueError: the swarm is large and `radius` infinite.
     """
 
-    def wanted(distance2: Array, offset: Array) -> Array:
+    def rank(distance2: Array, offset: Array) -> Array:
         del offset
-        return distance2 <= radius**2
+        return jnp.where(distance2 <= radius**2, -distance2, -jnp.inf)
 
-    return _list(positions, k, wanted, radius, axes=3, capacity=capacity)
+    return _list(positions, k, rank, radius, axes=3, capacity=capacity)
 
 
 def columns(
     positions: Array, k: int = 16, radius: float = COLUMN_RADIUS, height: float = COLUMN_HEIGHT, capacity: int = 64
 ) -> Neighbours:
-    """The `k` nearest drones above each of those at `positions` (A, 3) m: the ones whose wash it may feel.
+    """The `k` drones above each of those at `positions` (A, 3) m that blow on it hardest.
 
     Args:
         positions: world frame.
@@ -80,19 +83,20 @@ def columns(
         capacity: drones looked at in each run of three columns, beyond `DENSE` drones; three runs surround a drone.
     """
 
-    def wanted(distance2: Array, offset: Array) -> Array:
+    def rank(distance2: Array, offset: Array) -> Array:
         above = offset[..., 2]
-        return (above > 0) & (above <= height) & (distance2 - above**2 <= radius**2)
+        within = (above > 0) & (above <= height) & (distance2 - above**2 <= radius**2)
+        return jnp.where(within, downwash_of_pairs(offset), -jnp.inf)
 
-    return _list(positions, k, wanted, radius, axes=2, capacity=capacity)
+    return _list(positions, k, rank, radius, axes=2, capacity=capacity)
 
 
-def _list(positions: Array, k: int, wanted: Wanted, size: float, axes: int, capacity: int) -> Neighbours:
+def _list(positions: Array, k: int, rank: Rank, size: float, axes: int, capacity: int) -> Neighbours:
     """Lists by all pairs, or by a grid of `size` m over the first `axes` axes."""
     count = positions.shape[0]
     if count <= DENSE:
         everyone = jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), (count, count))
-        return _select(positions, positions[None], everyone, jnp.ones((), bool), k, wanted)
+        return _select(positions, positions[None], everyone, jnp.ones((), bool), k, rank)
     if not math.isfinite(size):
         raise ValueError(f"radius={size} m; lists for {count} drones (more than {DENSE}) need a finite radius")
     # In the order of their cells, drones that look at the same cells follow each other: memory stays cached.
@@ -104,7 +108,7 @@ def _list(positions: Array, k: int, wanted: Wanted, size: float, axes: int, capa
     slots = begin[..., None] + jnp.arange(capacity + 1, dtype=jnp.int32)
     inside = cell.at[slots].get(mode="fill", fill_value=np.iinfo(np.int32).max) <= first[..., None] + 2
     slots, valid = slots[..., :-1].reshape(count, -1), inside[..., :-1].reshape(count, -1)
-    found = _select(points, points.at[slots].get(mode="clip"), slots, valid, k, wanted)
+    found = _select(points, points.at[slots].get(mode="clip"), slots, valid, k, rank)
     # Back from ranks to drones, rows and entries; an absent entry stays out of range.
     index = jnp.append(order, jnp.int32(count))[found.index]
     rows = [jnp.zeros_like(rows).at[order].set(rows) for rows in (index, found.distance, found.mask)]
@@ -125,16 +129,18 @@ def _cells(positions: Array, size: float, axes: int) -> tuple[Array, np.ndarray]
     return jnp.sum(along * weights.astype(np.int32), axis=1), (steps @ weights).astype(np.int32)
 
 
-def _select(points: Array, others: Array, index: Array, valid: Array, k: int, wanted: Wanted) -> Neighbours:
-    """The nearest `k` wanted of the candidates `index` (A, C) at `others` (A or 1, C, 3) of the drones at `points`."""
+def _select(points: Array, others: Array, index: Array, valid: Array, k: int, rank: Rank) -> Neighbours:
+    """The `k` of highest rank among the candidates `index` (A, C) at `others` (A or 1, C, 3), for drones at `points`."""
     count = points.shape[0]
     offset = others - points[:, None]
     distance2 = jnp.sum(offset**2, axis=-1)
-    counts = wanted(distance2, offset) & valid & (index != jnp.arange(count, dtype=jnp.int32)[:, None])
+    others_only = valid & (index != jnp.arange(count, dtype=jnp.int32)[:, None])
     entries = min(k, index.shape[1])
-    closeness, slot = jax.lax.top_k(jnp.where(counts, -distance2, -jnp.inf), entries)
-    chosen = jnp.where(jnp.isfinite(closeness), jnp.take_along_axis(index, slot, axis=1), count)
+    best, slot = jax.lax.top_k(jnp.where(others_only, rank(distance2, offset), -jnp.inf), entries)
+    there = jnp.isfinite(best)
+    chosen = jnp.where(there, jnp.take_along_axis(jnp.broadcast_to(index, distance2.shape), slot, axis=1), count)
     pad = ((0, 0), (0, k - entries))
-    distance = jnp.pad(jnp.sqrt(-closeness), pad, constant_values=jnp.inf)
+    distance = jnp.where(there, jnp.sqrt(jnp.take_along_axis(distance2, slot, axis=1)), jnp.inf)
+    distance = jnp.pad(distance, pad, constant_values=jnp.inf)
     chosen = jnp.pad(chosen, pad, constant_values=count)
     return Neighbours(chosen, distance, chosen < count, overflow=jnp.zeros((), jnp.int32))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tasks.swarm import aerodynamics, neighbours
+from tasks.swarm.aerodynamics import downwash_of_pairs
 from tasks.swarm.neighbours import Neighbours
 from tasks.swarm.quadrotor import GRAVITY, QUADROTORS
 
@@ -31,20 +32,22 @@ def nearest(points: np.ndarray, k: int, radius: float, capacity: int = 32) -> Ne
     return jax.jit(lambda p: neighbours.nearest(p, k, radius, capacity))(points)
 
 
-def check(found: Neighbours, allowed: np.ndarray, distance: np.ndarray, k: int) -> None:
-    """Whether every list holds the `k` nearest of those `allowed` (A, A)."""
+def check(found: Neighbours, allowed: np.ndarray, distance: np.ndarray, k: int, rank: np.ndarray | None = None) -> None:
+    """Whether every list holds the `k` nearest of those `allowed` (A, A), or those of the highest `rank` (A, A)."""
     count = len(distance)
     assert found.index.dtype == jnp.int32
     assert int(found.overflow) == 0
     index, mask = np.asarray(found.index), np.asarray(found.mask)
+    order = distance if rank is None else -rank
     expected = np.full((count, k), np.inf)
-    expected[:, : min(k, count)] = np.sort(np.where(allowed, distance, np.inf), axis=1)[:, :k]
-    np.testing.assert_allclose(found.distance, expected, atol=2e-4)
+    expected[:, : min(k, count)] = np.sort(np.where(allowed, order, np.inf), axis=1)[:, :k]
     np.testing.assert_array_equal(mask, np.isfinite(expected))
     assert (index[~mask] == count).all()
     drone, entry = np.nonzero(mask)
     assert allowed[drone, index[drone, entry]].all()
-    np.testing.assert_allclose(distance[drone, index[drone, entry]], expected[mask], atol=2e-4)
+    np.testing.assert_allclose(order[drone, index[drone, entry]], expected[mask], atol=2e-4)
+    np.testing.assert_allclose(np.asarray(found.distance)[mask], distance[drone, index[drone, entry]], atol=2e-4)
+    assert np.isinf(np.asarray(found.distance)[~mask]).all()
     assert len(np.unique(drone * count + index[drone, entry])) == len(drone)
 
 
@@ -67,7 +70,7 @@ def test_columns_agree_with_brute_force(way: str, count: int) -> None:
     aside = np.linalg.norm(offset[..., :2], axis=-1)
     allowed = (aside <= 1.0) & (offset[..., 2] > 0) & (offset[..., 2] <= 3.0)
     found = jax.jit(lambda p: neighbours.columns(p, 6, 1.0, 3.0, capacity=80))(points)
-    check(found, allowed, np.linalg.norm(offset, axis=-1), k=6)
+    check(found, allowed, np.linalg.norm(offset, axis=-1), k=6, rank=np.asarray(downwash_of_pairs(jnp.asarray(offset))))
     assert count < 40 or np.asarray(found.mask).mean() > 0.2
 
 
