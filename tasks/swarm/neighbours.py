@@ -130,7 +130,7 @@ def _cells(positions: Array, size: float, axes: int) -> tuple[Array, np.ndarray]
 
 
 def _select(points: Array, others: Array, index: Array, valid: Array, k: int, rank: Rank) -> Neighbours:
-    """The `k` of highest rank among the candidates `index` (A, C) at `others` (A or 1, C, 3), for drones at `points`."""
+    """The `k` of highest rank among the candidates `index` (A, C) at `others` (A or 1, C, 3), for those at `points`."""
     count = points.shape[0]
     offset = others - points[:, None]
     distance2 = jnp.sum(offset**2, axis=-1)
