@@ -244,7 +244,5 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
     def outcome(self, world: World, memory: Memory[G]) -> Outcome:
         """Success as the task says; failure when a drone collides, crashes or leaves."""
         drones = Drones.of(world)
-        return Outcome(
-            success=self.solved(drones, memory),
-            failure=jnp.any(self.ended(drones, memory)) & self.config.collisions_end,
-        )
+        failure = jnp.any(self.ended(drones, memory)) & self.config.collisions_end
+        return Outcome(success=self.solved(drones, memory) & ~failure, failure=failure)
