@@ -324,8 +324,13 @@ def observation_space(env: Env, group: str) -> Box:
     """(size,) float32 without bounds: what one environment's observation group holds.
 
     Raises:
+        EmbodiedError: the task has many agents.
         UnknownNameError: the task has no such group.
     """
+    if env.agents is not None:
+        raise EmbodiedError(
+            f"this task has {env.agents} agents, and Gymnasium knows one; use embodied.adapters.pettingzoo.parallel_env"
+        )
     if group not in env.observation_sizes:
         raise UnknownNameError("observation group", group, env.observation_sizes)
     return Box(-np.inf, np.inf, (env.observation_sizes[group],), np.float32)

@@ -324,3 +324,8 @@ def test_vector_environments_are_made_by_id(recwarn):
     assert isinstance(env, GymnasiumVectorEnv)
     assert (env.num_envs, env.env.num_envs, env.env.seed, env.env.engine_name) == (3, 3, 12, "rigid")
     assert not [w for w in recwarn if "autoreset" in str(w.message).lower()]
+
+
+def test_tasks_of_many_agents_belong_to_pettingzoo() -> None:
+    with pytest.raises(EmbodiedError, match=r"this task has 8 agents, and Gymnasium knows one; use .*parallel_env"):
+        GymnasiumVectorEnv(embodied.make("swarm/swap", 1, "rigid"))
