@@ -14,6 +14,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 from embodied.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, gymnasium_id, register_gymnasium
 from embodied.content import join_content
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
+from embodied.factory import make
 from tests.embodied.adapters.drones import MAX_STEPS, brief_env
 
 NUM_ENVS = 4
@@ -328,4 +329,4 @@ def test_vector_environments_are_made_by_id(recwarn):
 
 def test_tasks_of_many_agents_belong_to_pettingzoo() -> None:
     with pytest.raises(EmbodiedError, match=r"this task has 8 agents, and Gymnasium knows one; use .*parallel_env"):
-        GymnasiumVectorEnv(embodied.make("swarm/swap", 1, "rigid"))
+        GymnasiumVectorEnv(make("swarm/swap", 1, "rigid"))
