@@ -143,7 +143,8 @@ def fly(engine: str, agents: int, effects: tuple[Effect, ...]) -> Track:
 @functools.cache
 def crew(agents: int, effects: tuple[Effect, ...]) -> tuple[TakeOff, tuple[Callable[..., Any], ...]]:
     """The task, and its functions as the steppers call them; compiled once for all engines."""
-    task = TakeOff(LandingConfig(agents=agents, level=Level.ROTORS, effects=effects))
+    exact = LandingConfig(agents=agents, level=Level.ROTORS, effects=effects, thrust_spread=0.0, mass_spread=0.0)
+    task = TakeOff(exact)
     return task, (jax.jit(task.reset), jax.jit(task.act), jax.jit(task.actuate))
 
 

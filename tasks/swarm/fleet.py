@@ -49,6 +49,10 @@ class FleetConfig:
     """What acts besides the rotors: drag, ground, downwash, wind, battery."""
     mode: str | None = None
     """Instead of preset and effects, one of gym-pybullet-drones' physics modes by its name, e.g. pyb_gnd_drag_dw."""
+    thrust_spread: float = 0.05
+    """Each drone's thrust is scaled by U(1 - x, 1 + x) in every episode: battery, air density, worn propellers."""
+    mass_spread: float = 0.05
+    """Each drone's mass and inertia are scaled by U(1 - x, 1 + x) in every episode: decks and battery."""
     level: Level = Level.VELOCITY
     """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
     rate: int = 240
@@ -71,6 +75,9 @@ class FleetConfig:
                 raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
         if self.neighbours < 0 or self.sensing <= 0:
             raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
+        for name in ("thrust_spread", "mass_spread"):
+            if not 0 <= getattr(self, name) < 1:
+                raise EmbodiedError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
         if self.starts and len(self.starts) != self.agents:
             raise EmbodiedError(f"{len(self.starts)} starts for agents={self.agents}; expected one for each, or none")
         for one, other in itertools.combinations(range(len(self.starts)), 2):
@@ -150,12 +157,33 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
 
     def reset(self, key: Array) -> Start[Memory[G]]:
         """A fresh start, rotors at hover."""
-        drawn, air = jax.random.split(key)
+        config = self.config
+        drawn, air, spread = jax.random.split(key, 3)
         drones, goal = self.draw(drawn)
-        none = jnp.zeros((self.config.agents, self.action_size))
+        none = jnp.zeros((config.agents, self.action_size))
         near, gap = self._look_around(drones)
-        memory = Memory(self.physics.start(drones, air), none, none, near, gap, goal)
-        return Start(drones.qpos, drones.qvel, memory)
+        strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
+            [[config.thrust_spread], [config.mass_spread]]
+        )
+        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, goal)
+        return Start(drones.qpos, drones.qvel, memory, self._masses(density) if config.mass_spread else {})
+
+    def _masses(self, density: Array) -> dict[str, Array]:
+        """Model fields of drones whose mass and inertia are scaled by `density` (A,)."""
+        scale = jnp.ones(self.model.nbody).at[1 : 1 + self.config.agents].set(density)
+        mass, inertia = (jnp.asarray(field, jnp.float32) for field in (self.model.body_mass, self.model.body_inertia))
+        return {"body_mass": mass * scale, "body_inertia": inertia * scale[:, None]}
+
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """What every episode draws anew, besides what the task itself draws."""
+        config, found = self.config, {"start": "at random places, at least 30 cm apart"}
+        for name, what in (("thrust", "each drone's thrust"), ("mass", "each drone's mass and inertia")):
+            if spread := getattr(config, f"{name}_spread"):
+                found[name] = f"{what} times U({1 - spread:g}, {1 + spread:g})"
+        if Effect.WIND in self.physics.effects:
+            found["wind"] = f"gusts around {self.physics.wind.velocity} m/s"
+        return found
 
     def act(self, world: World, memory: Memory[G], action: Array, key: Array) -> tuple[Any, Memory[G]]:
         """The controllers' setpoints for this control step, and the air's motion."""

@@ -32,6 +32,8 @@ class Flight:
     """(A, 4) rpm."""
     control: Any
     """The controllers' state."""
+    strength: Array
+    """(A,) factor on each drone's thrust in this episode."""
     gust: Array
     """(A, 3) m/s, the air's motion beyond the mean wind; no entries without the effect `wind`."""
     used: Array
@@ -61,13 +63,20 @@ class Physics:
         """Whether downwash is found by lists of neighbours."""
         return Effect.DOWNWASH in self.effects and self.agents > DENSE
 
-    def start(self, drones: Drones, key: Array) -> Flight:
-        """Rotors at hover, controllers at rest, batteries full, the air as found at a random time."""
+    def start(self, drones: Drones, key: Array, strength: Array | float = 1.0) -> Flight:
+        """Rotors at hover, controllers at rest, batteries full, the air as found at a random time.
+
+        Args:
+            drones: Where they begin.
+            key: For the air.
+            strength: (A,) factor on each drone's thrust in this episode.
+        """
         hover = jnp.full((self.agents, 4), self.drone.mass * quadrotor.GRAVITY / 4)
         gusts = Effect.WIND in self.effects
         return Flight(
             rotor_speed=quadrotor.speed_for_thrust(self.drone, hover),
             control=self.level.start(drones),
+            strength=jnp.broadcast_to(jnp.asarray(strength, jnp.float32), (self.agents,)),
             gust=aerodynamics.gust_start(self.wind, key, drones.pos[:, 2]) if gusts else jnp.zeros((0, 3)),
             used=jnp.zeros(self.agents if Effect.BATTERY in self.effects else 0),
             above=self._above(drones),
@@ -104,7 +113,7 @@ class Physics:
 
     def _strength(self, drones: Drones, flight: Flight) -> tuple[Array, Flight]:
         """(A,) factor on the rotors' thrust: near the floor, and as the battery sags."""
-        strength = jnp.ones(self.agents)
+        strength = flight.strength
         if Effect.GROUND in self.effects:
             strength += aerodynamics.ground_effect(strength[:, None], drones.pos[:, 2], drones.up[:, 2])[:, 0]
         if Effect.BATTERY in self.effects:

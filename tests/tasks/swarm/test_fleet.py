@@ -112,10 +112,15 @@ def test_slots_of_a_formation_are_apart(shape: Shape, count: int) -> None:
         assert gaps(found[None])[0] > PITCH - 1e-4
 
 
+def alike(level: Level) -> FormationConfig:
+    """Three drones exactly as their constants say, in still air."""
+    return FormationConfig(agents=3, level=level, effects=(), thrust_spread=0.0, mass_spread=0.0)
+
+
 @pytest.mark.parametrize("level", list(Level))
 def test_drones_hover_under_zero_actions_of_any_level(level: Level) -> None:
     """Zero commands hover thrust without rates, level attitude, no speed, or to stay."""
-    env = embodied.make("swarm/formation", 4, "rigid", config=FormationConfig(agents=3, level=level, effects=()))
+    env = embodied.make("swarm/formation", 4, "rigid", config=alike(level))
     env.reset(seed=0)
     begin = np.asarray(env.world().qpos).reshape(4, 3, 7)
     ended = [bool(env.step(torch.zeros(env.action_shape)).done.any()) for _ in range(48)]  # a second
