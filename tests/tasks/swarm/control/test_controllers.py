@@ -149,7 +149,7 @@ def wild(resting: Resting, count: int) -> Any:
 @pytest.mark.parametrize("level", list(Level))
 def test_commands_stay_within_what_rotors_can_give(resting: Resting, level: Level) -> None:
     body, spec = wild(resting, 200), LEVELS[level]
-    target = spec.setpoint(jax.random.uniform(jax.random.PRNGKey(1), (200, 4), minval=-1.0), body)
+    target = spec.setpoint(jax.random.uniform(jax.random.PRNGKey(1), (200, spec.size), minval=-1.0), body)
     run = jax.jit(lambda body: spec.control(spec.start(body), target, body, P250, 0.002)[0])
     thrusts = np.asarray(run(body))
     assert np.isfinite(thrusts).all()
@@ -157,10 +157,10 @@ def test_commands_stay_within_what_rotors_can_give(resting: Resting, level: Leve
     assert thrusts.max() <= np.float32(P250.max_thrust)
 
 
-@pytest.mark.parametrize("level", [Level.RATES, Level.POSITION])
+@pytest.mark.parametrize("level", [Level.RATES, Level.POSITION, Level.TRAJECTORY])
 def test_many_drones_fly_as_each_alone(resting: Resting, level: Level) -> None:
     body, spec = wild(resting, 6), LEVELS[level]
-    actions = jax.random.uniform(jax.random.PRNGKey(1), (6, 4), minval=-1.0)
+    actions = jax.random.uniform(jax.random.PRNGKey(1), (6, spec.size), minval=-1.0)
 
     def one(body: Any, action: jax.Array) -> Any:
         target = spec.setpoint(action, body)
