@@ -91,7 +91,9 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
     entry = join_content()[name]
     engine = settings.engine or default_engine(entry)
-    num_envs = settings.num_envs or max(1, DEFAULT_ENVS.get(engine, 1024) // (entry.load()().agents or 1))
+    num_envs = settings.num_envs or max(
+        1, DEFAULT_ENVS.get(engine, 1024) // getattr(entry.load().config_type(), "agents", 1)
+    )
     options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
     env = make(name, num_envs, engine, settings.seed, engine_options=options)
     started = time.perf_counter()

@@ -96,7 +96,8 @@ def evaluate(
             ended = step.info | {"success": step.success, "fall": step.terminated}
             ended |= {} if scored is None else {"team_return": team}
             _append(rows, ended, ids)
-        team = team.masked_fill(step.done, 0.0)
+        if scored is not None:
+            team = team.masked_fill(step.done, 0.0)
         if on_step is not None:
             on_step(counted, episodes)
     values = {name: torch.cat(parts) for name, parts in rows.items()}

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
+from policies.agents_env import AgentsEnv
 from policies.policy import ActionRule
 from policies.vec_env import StepData
 
@@ -47,7 +48,7 @@ class Infiltrated:
         return torch.cat([self.team(obs)[:, : -self.adversaries], self.adversary(own)], 1)
 
 
-class AdversaryEnv:
+class AdversaryEnv(AgentsEnv):
     """A `VecEnv` of worlds x adversaries rows, over an `Env` whose other agents follow a policy that stays."""
 
     def __init__(self, env: Env, team: ActionRule, adversaries: int) -> None:
@@ -57,10 +58,8 @@ class AdversaryEnv:
             EmbodiedError: the task has no agents, or none would be left to attack.
         """
         check_minority(adversaries, env.agents)
-        self.env, self.team, self.adversaries = env, team, adversaries
-        self.num_envs = env.num_envs * adversaries
-        self.observation_sizes, self.action_size = env.observation_sizes, env.action_size
-        self.max_episode_steps, self.device = env.max_episode_steps, env.device
+        self._take(env, adversaries)
+        self.team = team
         self._obs: Mapping[str, Tensor] = {}
 
     def reset(self) -> dict[str, Tensor]:
@@ -68,44 +67,20 @@ class AdversaryEnv:
         self._obs = self.env.reset()
         return self._rows(self._obs)
 
-    def stagger(self) -> None:
-        """Spread the ends of the running episodes over the time limit."""
-        self.env.stagger()
-
     def step(self, action: Tensor, /) -> StepData:
         """Apply the adversaries' (N, action_size) actions, and the team's own."""
-        team = self.team(self._obs)[:, : -self.adversaries]
-        own = action.unflatten(0, (self.env.num_envs, self.adversaries))
+        team = self.team(self._obs)[:, : -self.agents]
+        own = action.unflatten(0, (self.env.num_envs, self.agents))
         step = self.env.step(torch.cat([team, own.to(team.dtype)], 1))
         self._obs = step.obs
-        lost = -step.reward[:, : -self.adversaries].mean(1)
-        # An episode that the team fails is one that the adversaries win: there is nothing left to lose.
-        return StepData(
-            obs=self._rows(step.obs),
-            reward=self._each(lost),
-            terminated=self._each(step.terminated),
-            truncated=self._each(step.truncated),
-            success=self._each(step.success),
-            final_obs=self._rows(step.final_obs),
-        )
-
-    def statistics(self) -> dict[str, float]:
-        """Means over worlds, as the task counts them: the team's success is the adversaries' failure."""
-        return self.env.statistics()
+        lost = -step.reward[:, : -self.agents].mean(1)
+        return self._data(step, self._each(lost))
 
     def state(self) -> dict[str, Any]:
         """The worlds' state, and what the team sees."""
-        return {"env": self.env.state(), "obs": {group: values.clone() for group, values in self._obs.items()}}
+        return {"env": super().state(), "obs": {group: values.clone() for group, values in self._obs.items()}}
 
     def load_state(self, tree: Mapping[str, Any], /) -> None:
         """Continue from what `state` returned."""
-        self.env.load_state(tree["env"])
+        super().load_state(tree["env"])
         self._obs = {group: values.to(self.device) for group, values in tree["obs"].items()}
-
-    def _rows(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """(worlds, agents, size) to (N, size) of the adversaries."""
-        return {group: values[:, -self.adversaries :].flatten(0, 1) for group, values in observation.items()}
-
-    def _each(self, of_world: Tensor) -> Tensor:
-        """(worlds,) to (N,)."""
-        return torch.repeat_interleave(of_world, self.adversaries)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from policies.vec_env import StepData
+from policies.vec_env import Step, StepData
 
 if TYPE_CHECKING:
     from embodied.env import Env
@@ -29,8 +29,12 @@ class AgentsEnv:
         """
         if env.agents is None:
             raise ValueError("this task has one robot and no axis of agents; train on the environment itself")
-        self.env, self.agents = env, env.agents
-        self.num_envs = env.num_envs * env.agents
+        self._take(env, env.agents)
+
+    def _take(self, env: Env, agents: int) -> None:
+        """Let the last `agents` agents of every world be the rows."""
+        self.env, self.agents = env, agents
+        self.num_envs = env.num_envs * agents
         self.observation_sizes, self.action_size = env.observation_sizes, env.action_size
         self.max_episode_steps, self.device = env.max_episode_steps, env.device
 
@@ -45,9 +49,13 @@ class AgentsEnv:
     def step(self, action: Tensor, /) -> StepData:
         """Apply (N, action_size) actions."""
         step = self.env.step(action.unflatten(0, (self.env.num_envs, self.agents)))
+        return self._data(step, step.reward.flatten())
+
+    def _data(self, step: Step, reward: Tensor) -> StepData:
+        """A step of the worlds as one of the rows, which earn `reward` (N,)."""
         return StepData(
             obs=self._rows(step.obs),
-            reward=step.reward.flatten(),
+            reward=reward,
             terminated=self._each(step.terminated),
             truncated=self._each(step.truncated),
             success=self._each(step.success),
@@ -67,8 +75,8 @@ class AgentsEnv:
         self.env.load_state(tree)
 
     def _rows(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """(worlds, agents, size) to (N, size)."""
-        return {group: values.flatten(0, 1) for group, values in observation.items()}
+        """(worlds, agents, size) to (N, size), of the last `self.agents` agents."""
+        return {group: values[:, -self.agents :].flatten(0, 1) for group, values in observation.items()}
 
     def _each(self, of_world: Tensor) -> Tensor:
         """(worlds,) to (N,)."""

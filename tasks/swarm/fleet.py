@@ -116,6 +116,8 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
     """Where drones may fly."""
     seconds: ClassVar[float] = 10.0
     """s per episode."""
+    own_starts: ClassVar[bool] = False
+    """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
 
     def __init__(self, config: Any = None) -> None:
         """Set the clocks, and lay out the starts."""
@@ -132,6 +134,10 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         self.physics = Physics(
             self.drone, self.level, effects, options.agents, self.timing.physics_dt, self.timing.control_dt
         )
+        if options.starts and self.own_starts:
+            raise EmbodiedError(f"starts={options.starts}: {type(self).__name__} places its drones by itself")
+        if away := [place for place in options.starts if not bool(self.arena.contains(jnp.asarray(place)))]:
+            raise EmbodiedError(f"start {away[0]} lies outside the arena, from {self.arena.low} to {self.arena.high} m")
         try:
             self.start_grid = places(self.start_box(), options.agents, SPACING)
         except ValueError as error:

@@ -106,6 +106,7 @@ class GateRace(Fleet[Goal]):
     config_type = GateRaceConfig
     config: GateRaceConfig
     seconds = 15.0
+    own_starts = True
     arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 4.0))
     instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
 

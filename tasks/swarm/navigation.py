@@ -71,6 +71,7 @@ class Navigation(Points):
     config_type = NavigationConfig
     config: NavigationConfig
     seconds = 10.0
+    own_starts = True
     close = 0.1
     hold = 0.5
     instruction = ("Fly to your place without touching anything.", "Find a way between the columns.", "Go to the goal.")

@@ -70,6 +70,7 @@ class Trajectory(Points):
     config_type = TrajectoryConfig
     config: TrajectoryConfig
     seconds = 10.0
+    own_starts = True
     instruction = ("Follow the trajectory.", "Stay with the moving point.", "Fly along the path.")
 
     def __init__(self, config: TrajectoryConfig | None = None) -> None:

@@ -14,7 +14,8 @@ from policies.architectures import make_actor, make_critic
 from policies.networks import Activation, Architecture, NetworkConfig
 from policies.ppo import REPORTED
 from policies.trainer import Trainer
-from tests.policies.toys import PointMass, ToyStep
+from policies.vec_env import StepData
+from tests.policies.toys import PointMass
 
 OWN = 5
 ENTITIES = NetworkConfig((16, 16), Activation.SILU, architecture=Architecture.ENTITIES, heads=2, own=OWN)
@@ -127,4 +128,4 @@ def test_it_learns_to_go_to_an_entity() -> None:
         last = trainer.iterate()
     assert set(REPORTED) <= set(last)
     assert last["return"] > 0.6 * first["return"]  # returns are negative: distances
-    assert isinstance(trainer.env.step(torch.zeros(64, 2)), ToyStep)
+    assert isinstance(trainer.env.step(torch.zeros(64, 2)), StepData)

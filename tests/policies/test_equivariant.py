@@ -14,7 +14,8 @@ from policies.equivariant import PartsActor, canonical, kinship
 from policies.joined_env import JoinedEnv
 from policies.networks import Activation, Architecture, NetworkConfig
 from policies.ppo import REPORTED
-from tests.policies.toys import PointMass, ToyStep
+from policies.vec_env import StepData
+from tests.policies.toys import PointMass
 
 PARTS = NetworkConfig((16, 16), Activation.SILU, output_gain=1.0, architecture=Architecture.PARTS, heads=2)
 CONFIG = PPOConfig(
@@ -130,7 +131,7 @@ def fill(ppo: PPO) -> None:
         obs = {"policy": bodies(LEGS, ppo.num_envs, seed=t).flatten(1)}
         ppo.act(obs)
         none = torch.zeros(ppo.num_envs, dtype=torch.bool)
-        ppo.record(ToyStep(obs, torch.randn(ppo.num_envs, generator=random), none, none, none, obs))
+        ppo.record(StepData(obs, torch.randn(ppo.num_envs, generator=random), none, none, none, obs))
     ppo._estimate(obs)
 
 
@@ -194,7 +195,7 @@ class Narrow(PointMass):
     observation_sizes = {"policy": 1, "critic": 2}  # noqa: RUF012
     action_size = 1
 
-    def step(self, action: torch.Tensor) -> ToyStep:
+    def step(self, action: torch.Tensor) -> StepData:
         return super().step(torch.cat([action, torch.zeros_like(action)], -1))
 
     def _observe(self) -> dict[str, torch.Tensor]:

@@ -11,7 +11,8 @@ from policies.networks import Activation, NetworkConfig
 from policies.parallel import CPU_CHUNK, Workers
 from policies.ppo import REPORTED, DivergedError
 from policies.ppo_config import Schedule
-from tests.policies.toys import PointMass, ToyStep
+from policies.vec_env import StepData
+from tests.policies.toys import PointMass
 
 SMALL = NetworkConfig((16,))
 QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=SMALL)
@@ -27,7 +28,7 @@ def rollout(ppo: PPO, reward: float | None = None) -> dict[str, torch.Tensor]:
         obs = {"policy": torch.randn(n, 3, generator=generator)}
         r = torch.randn(n, generator=generator) if reward is None else torch.full((n,), reward)
         ends = torch.rand(2, n, generator=generator) < 0.1
-        ppo.record(ToyStep(obs, r, ends[0], ends[1], ends[0], obs))
+        ppo.record(StepData(obs, r, ends[0], ends[1], ends[0], obs))
     return obs
 
 

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class ToyStep:
-    obs: dict[str, Tensor]
-    reward: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    success: Tensor
-    final_obs: dict[str, Tensor]
+from policies.vec_env import StepData
 
 
 class PointMass:
@@ -46,7 +37,7 @@ class PointMass:
     def stagger(self) -> None:
         self.time = torch.arange(self.num_envs) * self.max_episode_steps // self.num_envs
 
-    def step(self, action: Tensor) -> ToyStep:
+    def step(self, action: Tensor) -> StepData:
         self.position = self.position + 0.1 * action.clamp(-1, 1)
         self.time += 1
         distance = self.position.norm(dim=-1)
@@ -57,7 +48,7 @@ class PointMass:
         done = terminated | truncated
         self.finished.append(self.total[done])
         self._restart(done)
-        return ToyStep(self._observe(), -distance, terminated, truncated, distance < 0.1, final_obs)
+        return StepData(self._observe(), -distance, terminated, truncated, distance < 0.1, final_obs)
 
     def statistics(self) -> dict[str, float]:
         returns = torch.cat(self.finished) if self.finished else torch.zeros(0)

@@ -219,6 +219,11 @@ def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
             lambda: PointsConfig(agents=2, starts=((0, 0, 1), (0, 0.1, 1))),
             r"starts 0 at \(0, 0, 1\) and 1 at \(0, 0.1, 1\) overlap: 0.1 m between drones of 0.07 m radius",
         ),
+        (lambda: Swap(PointsConfig(agents=1, starts=((9, 0, 1),))), r"start \(9, 0, 1\) lies outside the arena"),
+        (
+            lambda: Trajectory(TrajectoryConfig(starts=((0, 0, 1),))),
+            r"starts=\(\(0, 0, 1\),\): Trajectory places its drones by itself",
+        ),
         (lambda: Swap(PointsConfig(agents=5000)), r"agents=5000: 5000 drones at least 0.3 m apart do not fit"),
         (
             lambda: Navigation(NavigationConfig(agents=40)),
