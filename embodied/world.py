@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import jax
+import jax.numpy as jnp
 import mujoco
 from jax import Array
 
@@ -75,6 +76,15 @@ class World:
             return self.sensordata[..., self.layout.slices[sensor]]
         except KeyError:
             raise UnknownNameError("sensor", sensor, self.layout.slices) from None
+
+    @classmethod
+    def posed(cls, model: mujoco.MjModel, qpos: Any, qvel: Any) -> World:
+        """What C MuJoCo senses of a model with these joints, (nq,) and (nv,): to try rewards and outcomes on a pose."""
+        data = mujoco.MjData(model)
+        data.qpos, data.qvel = qpos, qvel
+        mujoco.mj_forward(model, data)
+        pos, vel, sensed = (jnp.asarray(array, jnp.float32) for array in (data.qpos, data.qvel, data.sensordata))
+        return cls(jnp.zeros(()), pos, vel, sensed, SensorLayout.from_model(model))
 
 
 @jax.tree_util.register_dataclass

@@ -19,10 +19,13 @@ from embodied.task import Observation, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
 
+GRAVITY = 9.81  # m/s^2
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
-RISEN = 1.9  # of the height at home: the trunk's centre when it stands upright on two feet
+RISEN = 1.8  # of the height at home: the trunk's centre when it stands upright on two feet
 KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
+RISING = 2.0  # rad/s, how fast the pose around which actions move the joints goes from standing to balancing
+OFF = 0.15  # m from the middle between the standing feet at which the capture point earns 1/e
 CLEARANCE = 0.02  # m under the feet at the start
 GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it lies, or sits, on the ground
 
@@ -36,10 +39,13 @@ class Weights:
     every second in balance is worth the fall after it."""
     orientation: float = 1.5
     """The same times the squared cosine between the trunk's x axis and the vertical."""
-    lift: float = 1.5
+    lift: float = 0.5
     """The same as `height`, times how high the lower of the other two feet is."""
     balance: float = 3.0
     """While vertical, and high on two feet with the other two in the air."""
+    support: float = 3.0
+    """As `height`, times how near the capture point is to the middle between the standing feet: a step is worth its
+    while long before the fall that it prevents."""
     stillness: float = 0.5
     """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]."""
     other_feet: float = -0.2
@@ -60,8 +66,8 @@ class Weights:
 class TwoFeetConfig:
     """Options of handstand and footstand."""
 
-    action_scale: float = 0.3
-    """rad that an action of 1 moves a joint's target in one control step."""
+    action_scale: float = 0.6
+    """rad that an action of 1 moves a joint's target from the pose, see `Handstand.act`."""
     upright_starts: float = 0.5
     """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
     vary: Variation = dataclasses.field(default_factory=Variation)
@@ -90,8 +96,8 @@ class Memory:
     """(n,) rad."""
     latency: Array
     """() s that targets take to reach the motors."""
-    target: Array
-    """(n,) rad, where the motors are to hold the joints."""
+    pose: Array
+    """(n,) rad, around which actions move the joints' targets."""
     action: Array
     """(n,) the last action."""
     action_change: Array
@@ -108,7 +114,7 @@ class Handstand(LeggedTask[Memory]):
     than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the air. Failure:
     trunk or head touch the ground.
 
-    Action: change of the joints' targets, see `LeggedTask.moved`.
+    Action: offset of the joints' targets from a pose, see `act`.
     """
 
     nose: ClassVar[float] = -1.0
@@ -167,7 +173,7 @@ class Handstand(LeggedTask[Memory]):
         memory = Memory(
             encoder_bias=bias,
             latency=late,
-            target=jnp.where(upright, self.upright_pose, self.layout.stance),
+            pose=jnp.where(upright, self.upright_pose, self.layout.stance),
             action=jnp.zeros(joints),
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
@@ -175,12 +181,17 @@ class Handstand(LeggedTask[Memory]):
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
-        del key
+        """Joint targets (n,) in rad around a pose, which goes from standing to balancing at 2 rad/s.
+
+        Offsets, not changes, of the targets: what explores trembles around the balance, where a random walk of the
+        targets leaves it at once. See `Joystick.act` for the latency.
+        """
+        del world, key
+        step = RISING * self.timing.control_dt
+        pose = memory.pose + jnp.clip(self.upright_pose - memory.pose, -step, step)
         delayed = self.delayed(action, memory.action, memory.latency)
-        target = self.moved(memory.target, delayed, world, memory.encoder_bias)
-        memory = dataclasses.replace(memory, target=target, action=action, action_change=action - memory.action)
-        return target, memory
+        memory = dataclasses.replace(memory, pose=pose, action=action, action_change=action - memory.action)
+        return jnp.clip(pose + self.action_scale * delayed, *self.layout.limits.T), memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets."""
@@ -196,11 +207,11 @@ class Handstand(LeggedTask[Memory]):
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
-        joint_vel (n) rad/s, last_action (n), target (n) rad from home. `critic`: those; the first four clean; linvel
+        joint_vel (n) rad/s, last_action (n), pose (n) rad from home. `critic`: those; the first four clean; linvel
         (3) m/s, height (1) m, contact (k), torque (n) N m.
         """
         clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
-        policy = {**noisy, "last_action": memory.action, "target": memory.target - self.layout.home}
+        policy = {**noisy, "last_action": memory.action, "pose": memory.pose - self.layout.home}
         hidden = {
             **{f"clean_{name}": value for name, value in clean.items()},
             "linvel": world["linvel"],
@@ -223,6 +234,7 @@ class Handstand(LeggedTask[Memory]):
             "orientation": risen * vertical,
             "lift": risen * jnp.clip(lower / (RISEN * home), 0.0, 1.0),
             "balance": self._balances(world).astype(jnp.float32),
+            "support": risen * jnp.exp(-squared_norm(self._capture_offset(world) / OFF)),
             "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
             "fall": self._lies(world).astype(jnp.float32),
@@ -244,6 +256,16 @@ class Handstand(LeggedTask[Memory]):
     def _alignment(self, world: World) -> Array:
         """() cosine of the angle between the trunk's x axis and where it should point."""
         return self.nose * quat_rotate(world["orientation"], jnp.array([1.0, 0.0, 0.0]))[2]
+
+    def _capture_offset(self, world: World) -> Array:
+        """(2,) m along the ground from the middle between the standing feet to the capture point.
+
+        The point on which a linear inverted pendulum comes to rest, x + v sqrt(z / g) (Pratt et al. 2006, "Capture
+        point", eq. 4), of the trunk, which has most of the mass.
+        """
+        swing = jnp.sqrt(jnp.maximum(self.height(world), 0.0) / GRAVITY)
+        middle = jnp.mean(jnp.delete(self.feet(world, "pos"), self.others, axis=0)[:, :2], axis=0)
+        return world["position"][:2] + world["linvel_w"][:2] * swing - middle
 
     def _others_touch(self, world: World) -> Array:
         return self.touch(world)[self.others] > IN_CONTACT

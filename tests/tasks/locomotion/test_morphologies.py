@@ -22,7 +22,7 @@ from embodied.factory import make
 from embodied.load_policy import load_policy
 from embodied.parts import COLUMNS, VECTOR_WIDTH, WIDTH, parts_in
 from embodied.rotations import quat_from_yaw, quat_multiply
-from embodied.world import SensorLayout, World
+from embodied.world import World
 from policies.architectures import make_actor
 from policies.networks import Activation, Architecture, NetworkConfig
 from tasks.locomotion.morphologies import class_name, reach, train
@@ -38,14 +38,6 @@ CONFIG = NetworkConfig((32, 32), Activation.SILU, output_gain=1.0, architecture=
 @functools.cache
 def task_of(family: str, variant: str) -> Reach:
     return getattr(reach, class_name(family, variant))()
-
-
-def world_of(task: Reach, qpos: np.ndarray, qvel: np.ndarray) -> World:
-    data = mujoco.MjData(task.model)
-    data.qpos, data.qvel = qpos, qvel
-    mujoco.mj_forward(task.model, data)
-    pos, vel, sensed = (jnp.asarray(array, jnp.float32) for array in (data.qpos, data.qvel, data.sensordata))
-    return World(jnp.zeros(()), pos, vel, sensed, SensorLayout.from_model(task.model))
 
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -64,7 +56,7 @@ def rows_of(task: Reach, qpos: np.ndarray, qvel: np.ndarray, target: np.ndarray)
     """The observation (1, parts x WIDTH) in that state."""
     distance = jnp.asarray(np.linalg.norm(target - qpos[:2]), jnp.float32)
     memory = Memory(jnp.asarray(target, jnp.float32), distance, jnp.zeros(()), jnp.zeros(()))
-    flat = observer(task)(world_of(task, qpos, qvel), memory, jax.random.PRNGKey(0))
+    flat = observer(task)(World.posed(task.model, qpos, qvel), memory, jax.random.PRNGKey(0))
     return torch.from_numpy(np.array(flat)[None])
 
 
@@ -271,7 +263,7 @@ def test_a_reached_target_is_replaced_and_counts_as_success() -> None:
     task = task_of("walker", "7_full")
     start = task.reset(jax.random.PRNGKey(0))
     qpos = np.array(start.qpos)
-    world = world_of(task, qpos, np.zeros(task.model.nv))
+    world = World.posed(task.model, qpos, np.zeros(task.model.nv))
     near = Memory(jnp.array([0.3, 0.0]), jnp.array(0.32), jnp.zeros(()), jnp.zeros(()))
     after = task.update(world, near, jnp.zeros(task.action_size), jax.random.PRNGKey(1))
     assert float(after.approach) == pytest.approx(0.02 / task.timing.control_dt, rel=1e-3)
@@ -281,7 +273,7 @@ def test_a_reached_target_is_replaced_and_counts_as_success() -> None:
     assert bool(task.outcome(world, after).success)
     assert not bool(task.outcome(world, near).success)
     qpos[3:7] = [np.cos(0.6), np.sin(0.6), 0, 0]  # leans by 1.2 rad
-    fallen = task.outcome(world_of(task, qpos, np.zeros(task.model.nv)), after)
+    fallen = task.outcome(World.posed(task.model, qpos, np.zeros(task.model.nv)), after)
     assert bool(fallen.failure)
     assert not bool(fallen.success)
 

@@ -15,7 +15,7 @@ import embodied
 from embodied.content import join_content
 from embodied.entities import COLUMNS
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.world import SensorLayout, World
+from embodied.world import World
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.drones import RADIUS, Box, Drones, places, scatter, still
 from tasks.swarm.fleet import SPACING, Fleet
@@ -73,7 +73,7 @@ def test_a_box_too_small_says_how_many_it_takes() -> None:
 def world_of(task: Fleet, drones: Drones) -> tuple[World, Any]:
     """A world with the drones there, and the memory of an episode's start."""
     memory = task.reset(jax.random.PRNGKey(0)).memory
-    world = World(jnp.zeros(()), drones.qpos, drones.qvel, jnp.zeros(0), SensorLayout.from_model(task.model))
+    world = World.posed(task.model, drones.qpos, drones.qvel)
     return world, task.update(world, memory, memory.action, jax.random.PRNGKey(1))
 
 
