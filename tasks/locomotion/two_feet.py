@@ -27,6 +27,7 @@ KNEELING = 1.5  # of the height at home: higher than the trunk's centre on uprig
 RISING = 2.0  # rad/s, how fast the pose around which actions move the joints goes from standing to balancing
 OFF = 0.15  # m from the middle between the standing feet at which the capture point earns 1/e
 CLEARANCE = 0.02  # m under the feet at the start
+PHASES = np.linspace(0.0, 1.0, 11)  # of the way up, for which the trunk's height is measured
 GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it lies, or sits, on the ground
 
 
@@ -68,8 +69,10 @@ class TwoFeetConfig:
 
     action_scale: float = 0.6
     """rad that an action of 1 moves a joint's target from the pose, see `Handstand.act`."""
-    upright_starts: float = 0.5
+    upright_starts: float = 0.4
     """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
+    rising_starts: float = 0.4
+    """Share of those that begin somewhere on the way up, trunk at rest at any pitch. All others begin standing."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """What every episode draws anew."""
     without: tuple[str, ...] = ()
@@ -83,8 +86,9 @@ class TwoFeetConfig:
         """Check ranges."""
         if self.action_scale <= 0:
             raise ValueError(f"action_scale={self.action_scale} must be positive")
-        if not 0 <= self.upright_starts <= 1:
-            raise ValueError(f"upright_starts={self.upright_starts} must be a share, in [0, 1]")
+        upright, rising = self.upright_starts, self.rising_starts
+        if not (upright >= 0 and rising >= 0 and upright + rising <= 1):
+            raise ValueError(f"upright_starts={upright} and rising_starts={rising} must be shares, together at most 1")
 
 
 @jax.tree_util.register_dataclass
@@ -110,9 +114,9 @@ class Handstand(LeggedTask[Memory]):
     """A quadruped rises from standing onto its front feet and stays there.
 
     Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
-    `variations`; half of the episodes begin in balance. Success: for the last second of 10 s the trunk leans less
-    than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the air. Failure:
-    trunk or head touch the ground.
+    `variations`; episodes begin standing, in balance, or on the way up. Success: for the last second of 10 s the trunk
+    leans less than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the
+    air. Failure: trunk or head touch the ground.
 
     Action: offset of the joints' targets from a pose, see `act`.
     """
@@ -134,46 +138,54 @@ class Handstand(LeggedTask[Memory]):
         shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
         centre, reach = self.model.geom_pos[shapes], self.model.geom_aabb[shapes, 3:]
         self.front, self.back = (reach + centre).max(0), (reach - centre).max(0)
-        self.upright_quat, self.upright_pose, self.upright_height = self._upright()
+        self.upright_pose = self._upright_pose()
+        self.rise = np.array([self._height(phase) for phase in PHASES])
 
-    def _upright(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Orientation (4,) wxyz, joints (n,) rad and height m of standing on two feet, heading along x or -x.
+    def _upright_pose(self) -> np.ndarray:
+        """Joints (n,) rad in balance.
 
         The trunk is turned by 90 degrees, and the standing legs' thighs against it, so that these legs stay as they
         were; the feet are then under the middle of the trunk.
         """
-        turn = -self.nose * np.pi / 2
-        quat = np.array([np.cos(turn / 2), 0.0, np.sin(turn / 2), 0.0], np.float32)
-        feet = [foot for foot in self.robot.feet if foot not in self.robot.feet[self.others]]
-        thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in feet]
+        thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in self._standing()]
         pose = self.layout.home.copy()
-        pose[thighs] = np.clip(pose[thighs] - turn, *self.layout.limits[thighs].T)
-        data = mujoco.MjData(self.model)
-        data.qpos[self.layout.root_qpos + 3 : self.layout.root_qpos + 7] = quat
-        data.qpos[self.layout.root_qpos + 2] = 0.0
-        data.qpos[self.layout.qpos] = pose
+        pose[thighs] = np.clip(pose[thighs] + self.nose * np.pi / 2, *self.layout.limits[thighs].T)
+        return pose
+
+    def _standing(self) -> list[str]:
+        """Names of the feet that stay on the ground."""
+        return [foot for foot in self.robot.feet if foot not in self.robot.feet[self.others]]
+
+    def _height(self, phase: float) -> float:
+        """m of the trunk with the standing feet on the ground, on the way up from standing, 0, to balancing, 1."""
+        data, layout = mujoco.MjData(self.model), self.layout
+        pitch = -self.nose * phase * np.pi / 2
+        data.qpos[layout.root_qpos : layout.root_qpos + 7] = [0, 0, 0, np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]
+        data.qpos[layout.qpos] = layout.home + phase * (self.upright_pose - layout.home)
         mujoco.mj_forward(self.model, data)
-        lowest = min(data.sensor(f"{foot}_pos").data[2] for foot in feet)
-        return quat, pose, float(self.robot.foot_radius - lowest)
+        return float(self.robot.foot_radius - min(data.sensor(f"{foot}_pos").data[2] for foot in self._standing()))
 
     def reset(self, key: Array) -> Start[Memory]:
-        """Standing near the home pose, or balanced already, at a random heading."""
-        joints = len(self.robot.joint_names)
+        """Standing near the home pose, balanced already, or between, at a random heading."""
+        joints, config = len(self.robot.joint_names), self.config
         draw, fields = jax.random.split(key)
         sizes = np.cumsum([joints, joints, 1, 1])
         pose, bias, heading, latency, chance = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
-        yaw, upright = quat_from_yaw(2 * jnp.pi * heading[0]), chance[0] < self.config.upright_starts
-        height = jnp.where(upright, self.upright_height, self.robot.height) + CLEARANCE
-        quat = jnp.where(upright, quat_multiply(yaw, jnp.asarray(self.upright_quat)), yaw)
-        noise = jnp.asarray(self.layout.home) * (0.4 * pose - 0.2)
-        start = jnp.where(upright, self.upright_pose + 0.5 * noise, self.layout.home + noise)
+        between = (chance[0] - config.upright_starts) / max(config.rising_starts, 1e-9)
+        phase = jnp.where(between < 0, 1.0, jnp.where(between < 1, between, 0.0))
+        pitch = -self.nose * phase * jnp.pi / 4
+        lean = jnp.stack([jnp.cos(pitch), jnp.zeros(()), jnp.sin(pitch), jnp.zeros(())])
+        quat = quat_multiply(quat_from_yaw(2 * jnp.pi * heading[0]), lean)
+        height = jnp.interp(phase, PHASES, self.rise) + CLEARANCE
+        noise = (1 - 0.5 * phase) * jnp.asarray(self.layout.home) * (0.4 * pose - 0.2)
+        rest = self.layout.home + phase * (self.upright_pose - self.layout.home)
         base = jnp.concatenate([jnp.stack([jnp.zeros(()), jnp.zeros(()), height]), quat])
-        qpos, qvel = self.state_at(base, start, jnp.zeros(6))
+        qpos, qvel = self.state_at(base, rest + noise, jnp.zeros(6))
         bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             encoder_bias=bias,
             latency=late,
-            pose=jnp.where(upright, self.upright_pose, self.layout.stance),
+            pose=self.layout.stance + phase * (self.upright_pose - self.layout.stance),
             action=jnp.zeros(joints),
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
