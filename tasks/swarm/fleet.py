@@ -151,6 +151,11 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         """The drones over a floor; up to `CONTACTS` of them push each other on engines that know contact."""
         return fleet_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
 
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Names of the drones' forward cameras, in the agents' order, for a renderer's first-person observations."""
+        return tuple(f"cf{number}_front" for number in range(self.config.agents))
+
     @abc.abstractmethod
     def draw(self, key: Array) -> tuple[Drones, G]:
         """Where the drones begin, and what they are after."""

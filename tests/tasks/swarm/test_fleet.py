@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -251,3 +252,14 @@ def test_unknown_effects_and_modes_name_those_that_exist() -> None:
     mode = Formation(FormationConfig(mode="pyb_gnd_drag_dw"))
     assert {str(effect) for effect in mode.physics.effects} == {"ground", "drag", "downwash"}
     assert mode.drone.mass == 0.027
+
+
+def test_every_drone_has_a_camera_that_looks_ahead_with_it() -> None:
+    task = Swap(PointsConfig(agents=3))
+    cameras = [task.model.camera(name) for name in task.cameras]
+    assert len(cameras) == 3
+    assert [int(camera.bodyid[0]) for camera in cameras] == [1, 2, 3]
+    for camera in cameras:
+        ahead = np.zeros(3)
+        mujoco.mju_rotVecQuat(ahead, np.array([0.0, 0.0, -1.0]), camera.quat)  # cameras look along their -z axis
+        np.testing.assert_allclose(ahead, [1, 0, 0], atol=1e-6)
