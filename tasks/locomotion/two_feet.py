@@ -24,7 +24,6 @@ VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than t
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
 RISEN = 1.8  # of the height at home: the trunk's centre when it stands upright on two feet
 KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
-RISING = 2.0  # rad/s, how fast the pose around which actions move the joints goes from standing to balancing
 OFF = 0.15  # m from the middle between the standing feet at which the capture point earns 1/e
 CLEARANCE = 0.02  # m under the feet at the start
 PHASES = np.linspace(0.0, 1.0, 11)  # of the way up, for which the trunk's height is measured
@@ -68,7 +67,7 @@ class TwoFeetConfig:
     """Options of handstand and footstand."""
 
     action_scale: float = 0.6
-    """rad that an action of 1 moves a joint's target from the pose, see `Handstand.act`."""
+    """rad that an action of 1 moves a joint's target from `Handstand.pose`."""
     upright_starts: float = 0.4
     """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
     rising_starts: float = 0.4
@@ -100,8 +99,6 @@ class Memory:
     """(n,) rad."""
     latency: Array
     """() s that targets take to reach the motors."""
-    pose: Array
-    """(n,) rad, around which actions move the joints' targets."""
     action: Array
     """(n,) the last action."""
     action_change: Array
@@ -118,7 +115,7 @@ class Handstand(LeggedTask[Memory]):
     leans less than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the
     air. Failure: trunk or head touch the ground.
 
-    Action: offset of the joints' targets from a pose, see `act`.
+    Action: offset of the joints' targets from `pose`.
     """
 
     nose: ClassVar[float] = -1.0
@@ -147,12 +144,13 @@ class Handstand(LeggedTask[Memory]):
         The trunk is turned by 90 degrees, and the standing legs' thighs against it, so that these legs stay as they
         were; the feet are then under the middle of the trunk.
         """
-        thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in self._standing()]
+        thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in self.standing]
         pose = self.layout.home.copy()
         pose[thighs] = np.clip(pose[thighs] + self.nose * np.pi / 2, *self.layout.limits[thighs].T)
         return pose
 
-    def _standing(self) -> list[str]:
+    @property
+    def standing(self) -> list[str]:
         """Names of the feet that stay on the ground."""
         return [foot for foot in self.robot.feet if foot not in self.robot.feet[self.others]]
 
@@ -163,7 +161,7 @@ class Handstand(LeggedTask[Memory]):
         data.qpos[layout.root_qpos : layout.root_qpos + 7] = [0, 0, 0, np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]
         data.qpos[layout.qpos] = layout.home + phase * (self.upright_pose - layout.home)
         mujoco.mj_forward(self.model, data)
-        return float(self.robot.foot_radius - min(data.sensor(f"{foot}_pos").data[2] for foot in self._standing()))
+        return float(self.robot.foot_radius - min(data.sensor(f"{foot}_pos").data[2] for foot in self.standing))
 
     def reset(self, key: Array) -> Start[Memory]:
         """Standing near the home pose, balanced already, or between, at a random heading."""
@@ -185,25 +183,27 @@ class Handstand(LeggedTask[Memory]):
         memory = Memory(
             encoder_bias=bias,
             latency=late,
-            pose=self.layout.stance + phase * (self.upright_pose - self.layout.stance),
             action=jnp.zeros(joints),
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Joint targets (n,) in rad around a pose, which goes from standing to balancing at 2 rad/s.
+    def pose(self, world: World) -> Array:
+        """(n,) rad, around which actions move the joints: the standing legs point down at any pitch of the trunk.
 
-        Offsets, not changes, of the targets: what explores trembles around the balance, where a random walk of the
-        targets leaves it at once. See `Joystick.act` for the latency.
+        So a constant offset of their thighs raises the trunk all the way, and what explores trembles around the
+        balance, where changes of the targets would add up to a random walk that leaves it at once.
         """
-        del world, key
-        step = RISING * self.timing.control_dt
-        pose = memory.pose + jnp.clip(self.upright_pose - memory.pose, -step, step)
-        delayed = self.delayed(action, memory.action, memory.latency)
-        memory = dataclasses.replace(memory, pose=pose, action=action, action_change=action - memory.action)
-        return jnp.clip(pose + self.action_scale * delayed, *self.layout.limits.T), memory
+        phase = jnp.arcsin(jnp.clip(self._alignment(world), 0.0, 1.0)) / (jnp.pi / 2)
+        return self.layout.stance + phase * (self.upright_pose - self.layout.stance)
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
+        del key
+        target = self.pose(world) + self.action_scale * self.delayed(action, memory.action, memory.latency)
+        memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
+        return jnp.clip(target, *self.layout.limits.T), memory
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets."""
@@ -219,11 +219,11 @@ class Handstand(LeggedTask[Memory]):
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
-        joint_vel (n) rad/s, last_action (n), pose (n) rad from home. `critic`: those; the first four clean; linvel
+        joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel
         (3) m/s, height (1) m, contact (k), torque (n) N m.
         """
         clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
-        policy = {**noisy, "last_action": memory.action, "pose": memory.pose - self.layout.home}
+        policy = {**noisy, "last_action": memory.action}
         hidden = {
             **{f"clean_{name}": value for name, value in clean.items()},
             "linvel": world["linvel"],
