@@ -27,6 +27,7 @@ KNEELING = 1.5  # of the height at home: higher than the trunk's centre on uprig
 OFF = 0.15  # m from the middle between the standing feet at which the capture point earns 1/e
 CLEARANCE = 0.02  # m under the feet at the start
 PHASES = np.linspace(0.0, 1.0, 11)  # of the way up, for which the trunk's height is measured
+RAISED = 0.866  # sin 60 degrees, the pitch from which on actions move the joints around the pose of balance
 GROUNDED = 0.02  # m of air under the trunk or the head, with less of which it lies, or sits, on the ground
 
 
@@ -46,8 +47,8 @@ class Weights:
     support: float = 3.0
     """As `height`, times how near the capture point is to the middle between the standing feet: a step is worth its
     while long before the fall that it prevents."""
-    stillness: float = 0.5
-    """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]."""
+    stillness: float = 2.0
+    """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]: else it turns and turns."""
     other_feet: float = -0.2
     """Other feet on the ground."""
     fall: float = -50.0
@@ -190,12 +191,13 @@ class Handstand(LeggedTask[Memory]):
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
     def pose(self, world: World) -> Array:
-        """(n,) rad, around which actions move the joints: the standing legs point down at any pitch of the trunk.
+        """(n,) rad, around which actions move the joints: the standing legs turn under the trunk as it rises.
 
-        So a constant offset of their thighs raises the trunk all the way, and what explores trembles around the
-        balance, where changes of the targets would add up to a random walk that leaves it at once.
+        They are ahead of it, so that a robot that has left the ground a little is helped up, and stay as they are in
+        balance from a pitch of 60 degrees on, so that it is held there. What explores trembles around the balance,
+        where changes of the targets would add up to a random walk that leaves it at once.
         """
-        phase = jnp.arcsin(jnp.clip(self._alignment(world), 0.0, 1.0)) / (jnp.pi / 2)
+        phase = jnp.arcsin(jnp.clip(self._alignment(world), 0.0, RAISED)) / np.arcsin(RAISED)
         return self.layout.stance + phase * (self.upright_pose - self.layout.stance)
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:

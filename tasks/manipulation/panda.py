@@ -1,0 +1,218 @@
+"""The Franka Panda among Meta-World's tasks: where it stands, its kinematics, and how its hand follows a point.
+
+The world is Meta-World's: x to the right, y away from the robot, z up, the table's top at z = 0; m and rad. The robot
+stands at `BASE_POS` and faces +y (`BASE_QUAT`). Joint positions are `(7,)`, joint1 to joint7 of
+`assets/robots/panda/panda.xml`.
+
+Everything here is for one robot, without a batch axis, and written out by component: `jax.vmap` turns each scalar into
+a row over the batch, and every line into a few vector instructions. XLA's CPU compiler would compute a long chain of
+such lines anew for each of its many readers, so `_kept` ends the chain wherever a value is read often.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+ASSET = "robots/panda/panda.xml"
+ARM_JOINTS = tuple(f"joint{i}" for i in range(1, 8))
+FINGER_JOINTS = ("finger_joint1", "finger_joint2")
+
+CONTROL_DT = 0.0125
+"""s between two actions: Meta-World's 5 steps of 2.5 ms."""
+
+JOINT_LIMITS = np.array(
+    [
+        [-2.8973, 2.8973],
+        [-1.7628, 1.7628],
+        [-2.8973, 2.8973],
+        [-3.0718, -0.0698],
+        [-2.8973, 2.8973],
+        [-0.0175, 3.7525],
+        [-2.8973, 2.8973],
+    ]
+)
+"""(7, 2) rad; Franka Control Interface, limits for Panda."""
+SPEED_LIMITS = np.array([2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100])
+"""(7,) rad/s; Franka Control Interface, limits for Panda."""
+
+# Lengths in m after Craig's convention; Franka Control Interface, Denavit-Hartenberg parameters.
+D1, D3, D5 = 0.333, 0.316, 0.384
+A4, A7 = 0.0825, 0.088
+FLANGE = 0.107
+FINGERTIP = 0.1034  # from the hand's flange to the middle between the fingertips; Franka Hand manual
+# Joint 2 to joint 7: sign of the turn by 90 degrees about the previous x axis, then a along x, d along the new z.
+LINKS = ((-1, 0.0, 0.0), (1, 0.0, D3), (1, A4, 0.0), (-1, -A4, D5), (1, 0.0, 0.0), (1, A7, 0.0))
+HAND_TURN = -math.pi / 4  # rad about z from the flange to the hand; Franka Hand manual
+
+BASE_POS = np.array([0.0, 0.0, 0.0])
+BASE_QUAT = np.array([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
+"""(4,) wxyz: the robot's front looks to +y."""
+
+HAND_DOWN = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
+"""(3, 3) world from hand: the hand points down and opens along y, left finger to +y, as Meta-World's does."""
+
+REST = np.array([0.0, -0.4, 0.0, -2.2, 0.0, 1.8, -math.pi / 4])
+
+DAMPING = 0.02
+"""m: singular values of the Jacobian well above it are followed, those below are not."""
+TURN_WEIGHT = 0.3
+"""m/rad: how much a radian of the hand counts beside a metre."""
+REST_GAIN = 0.02
+"""Share of the way to the rest pose per step, as far as the hand's pose leaves the joints free."""
+
+Vector: TypeAlias = tuple[Array, Array, Array]
+
+
+def tcp_pose(joints: Array) -> tuple[Array, Array]:
+    """Where the middle between the fingertips is, and how the hand is turned.
+
+    Args:
+        joints: `(7,)` rad.
+
+    Returns:
+        Position `(3,)` m and rotation `(3, 3)`, world from hand; its columns are the hand's axes: z out of the hand,
+        y from the right finger to the left.
+
+    Source: Craig, "Introduction to Robotics", modified Denavit-Hartenberg parameters.
+    """
+    _, _, pos, axes = _chain(joints)
+    return jnp.stack(pos), jnp.stack([axis[i] for i in range(3) for axis in axes]).reshape(3, 3)
+
+
+def jacobian(joints: Array) -> Array:
+    """Geometric Jacobian: velocity of the middle between the fingertips per joint velocity.
+
+    Args:
+        joints: `(7,)` rad.
+
+    Returns:
+        `(6, 7)` world frame: rows 0-2 linear velocity in m/s, rows 3-5 angular velocity in rad/s, per rad/s.
+
+    Source: Siciliano et al., "Robotics: Modelling, Planning and Control", section 3.1.
+    """
+    axes, origins, pos, _ = _chain(joints)
+    columns = [(*_cross(axis, _minus(pos, origin)), *axis) for axis, origin in zip(axes, origins, strict=True)]
+    return jnp.stack([column[row] for row in range(6) for column in columns]).reshape(6, 7)
+
+
+def follow(
+    joints: Array,
+    target_pos: Array,
+    target_rot: ArrayLike = HAND_DOWN,
+    rest: ArrayLike = REST,
+    dt: float = CONTROL_DT,
+) -> Array:
+    """Next joint targets on the way to a pose of the hand: one step of damped least squares.
+
+    Feed it its own result, the last targets, not the measured joints: the targets then run ahead of the arm as far as
+    the servos need. What the hand's pose leaves free draws towards `rest`.
+
+    Args:
+        joints: `(7,)` rad, the last targets.
+        target_pos: `(3,)` m, world, for the middle between the fingertips.
+        target_rot: `(3, 3)` world from hand; within 90 degrees of the hand's rotation.
+        rest: `(7,)` rad.
+        dt: s until the next call.
+
+    Returns:
+        `(7,)` rad, within `JOINT_LIMITS`, and no joint further from `joints` than `SPEED_LIMITS` allows in `dt`: the
+        step is shortened, in its direction, to the slowest joint's.
+
+    Source: Wampler, IEEE Transactions on Systems, Man, and Cybernetics 16 (1986); the rotation's error: Luh, Walker and
+    Paul, IEEE Transactions on Automatic Control 25 (1980).
+    """
+    axes, origins, pos, hand = _chain(joints)
+    wanted = jnp.asarray(target_rot)
+    turns = [_cross(hand[i], (wanted[0, i], wanted[1, i], wanted[2, i])) for i in range(3)]
+    half = 0.5 * TURN_WEIGHT
+    error = [target_pos[i] - pos[i] for i in range(3)] + [half * (turns[0][i] + turns[1][i] + turns[2][i]) for i in range(3)]
+
+    columns = [
+        (*_cross(axis, _minus(pos, origin)), *(TURN_WEIGHT * part for part in axis))
+        for axis, origin in zip(axes, origins, strict=True)
+    ]
+    pull = [REST_GAIN * (jnp.asarray(rest)[i] - joints[i]) for i in range(7)]
+    error = [error[row] - sum(columns[i][row] * pull[i] for i in range(7)) for row in range(6)]
+    gram = [[sum(column[r] * column[c] for column in columns) for c in range(r + 1)] for r in range(6)]
+    for row in range(6):
+        gram[row][row] = gram[row][row] + DAMPING**2
+    columns, pull, error, gram = _kept((columns, pull, error, gram))
+
+    force = _solved(gram, error)
+    step = [pull[i] + sum(columns[i][row] * force[row] for row in range(6)) for i in range(7)]
+    moved = jnp.stack(_kept(step))
+    moved = moved / jnp.maximum(jnp.max(jnp.abs(moved) / (SPEED_LIMITS * dt)), 1.0)
+    return jnp.clip(joints + moved, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
+
+
+def _chain(joints: Array) -> tuple[list[Vector], list[Vector], Vector, tuple[Vector, Vector, Vector]]:
+    """Axes and origins of the seven joints, position of the tcp and axes of the hand, all in the world."""
+    cosines, sines = jnp.cos(joints), jnp.sin(joints)
+    zero, one = jnp.zeros_like(joints[0]), jnp.ones_like(joints[0])
+    # The base faces +y, so joint 1 turns from there.
+    x: Vector = (-sines[0], cosines[0], zero)
+    y: Vector = (-cosines[0], -sines[0], zero)
+    z: Vector = (zero, zero, one)
+    pos: Vector = (zero + BASE_POS[0], zero + BASE_POS[1], zero + BASE_POS[2] + D1)
+    axes, origins = [z], [pos]
+    for i, (sign, a, d) in enumerate(LINKS, start=1):
+        side, z = _scaled(sign, z), _scaled(-sign, y)
+        pos = _plus(pos, _plus(_scaled(a, x), _scaled(d, z)))
+        x, y = (
+            _plus(_scaled(cosines[i], x), _scaled(sines[i], side)),
+            _plus(_scaled(-sines[i], x), _scaled(cosines[i], side)),
+        )
+        x, y, z, pos = _kept((x, y, z, pos))
+        axes.append(z)
+        origins.append(pos)
+    pos = _plus(pos, _scaled(FLANGE + FINGERTIP, z))
+    c, s = math.cos(HAND_TURN), math.sin(HAND_TURN)
+    hand = (_plus(_scaled(c, x), _scaled(s, y)), _plus(_scaled(-s, x), _scaled(c, y)), z)
+    return axes, origins, pos, hand
+
+
+def _solved(gram: list[list[Array]], error: list[Array]) -> list[Array]:
+    """Solution of a symmetric positive definite system, given its lower triangle by rows: L D L^T, written out."""
+    size = len(error)
+    lower = [list(row) for row in gram]
+    inverse: list[Array] = []
+    for k in range(size):
+        inverse.append(1.0 / lower[k][k])
+        # What is left below and right of the pivot, and the right-hand side with it.
+        ratio = [lower[r][k] * inverse[k] for r in range(k + 1, size)]
+        for r in range(k + 1, size):
+            for c in range(k + 1, r + 1):
+                lower[r][c] = lower[r][c] - ratio[r - k - 1] * lower[c][k]
+        error = error[: k + 1] + [error[r] - ratio[r - k - 1] * error[k] for r in range(k + 1, size)]
+        lower, error, inverse = _kept((lower, error, inverse))
+    result: list[Array] = [error[0]] * size
+    for r in reversed(range(size)):
+        result[r] = (error[r] - sum(lower[c][r] * result[c] for c in range(r + 1, size))) * inverse[r]
+    return result
+
+
+def _kept(values):
+    return jax.lax.optimization_barrier(values)
+
+
+def _plus(a: Vector, b: Vector) -> Vector:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+def _minus(a: Vector, b: Vector) -> Vector:
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+def _scaled(factor: ArrayLike, a: Vector) -> Vector:
+    return factor * a[0], factor * a[1], factor * a[2]
+
+
+def _cross(a: Vector, b: Vector) -> Vector:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
