@@ -5,13 +5,14 @@ stands at `BASE_POS` and faces +y (`BASE_QUAT`). Joint positions are `(7,)`, joi
 `assets/robots/panda/panda.xml`.
 
 Everything here is for one robot, without a batch axis, and written out by component: `jax.vmap` turns each scalar into
-a row over the batch, and every line into a few vector instructions. XLA's CPU compiler would compute a long chain of
-such lines anew for each of its many readers, so `_kept` ends the chain wherever a value is read often.
+a row over the batch, and each line into a few vector instructions. Joints are walked in loops (`jax.lax.scan`), because
+XLA's CPU compiler fuses a chain that is written out into its many readers, sines and all: that took ten times as long.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import jax
@@ -47,13 +48,25 @@ D1, D3, D5 = 0.333, 0.316, 0.384
 A4, A7 = 0.0825, 0.088
 FLANGE = 0.107
 FINGERTIP = 0.1034  # from the hand's flange to the middle between the fingertips; Franka Hand manual
-# Joint 2 to joint 7: sign of the turn by 90 degrees about the previous x axis, then a along x, d along the new z.
-LINKS = ((-1, 0.0, 0.0), (1, 0.0, D3), (1, A4, 0.0), (-1, -A4, D5), (1, 0.0, 0.0), (1, A7, 0.0))
+LINKS = np.array(
+    [
+        [1, 0, 0.0, D1],
+        [0, -1, 0.0, 0.0],
+        [0, 1, 0.0, D3],
+        [0, 1, A4, 0.0],
+        [0, -1, -A4, D5],
+        [0, 1, 0.0, 0.0],
+        [0, 1, A7, 0.0],
+    ]
+)
+"""(7, 4): cosine and sine of the tilt about the previous x axis, a along that axis, d along the new z axis."""
 HAND_TURN = -math.pi / 4  # rad about z from the flange to the hand; Franka Hand manual
 
 BASE_POS = np.array([0.0, 0.0, 0.0])
 BASE_QUAT = np.array([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
 """(4,) wxyz: the robot's front looks to +y."""
+BASE_ROT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+"""(3, 3) world from base: `BASE_QUAT` as a matrix."""
 
 HAND_DOWN = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
 """(3, 3) world from hand: the hand points down and opens along y, left finger to +y, as Meta-World's does."""
@@ -68,6 +81,9 @@ REST_GAIN = 0.02
 """Share of the way to the rest pose per step, as far as the hand's pose leaves the joints free."""
 
 Vector: TypeAlias = tuple[Array, Array, Array]
+Frame: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+Gram: TypeAlias = tuple[tuple[Array, ...], ...]
+System: TypeAlias = tuple[Gram, tuple[Array, ...]]
 
 
 def tcp_pose(joints: Array) -> tuple[Array, Array]:
@@ -98,8 +114,7 @@ def jacobian(joints: Array) -> Array:
     Source: Siciliano et al., "Robotics: Modelling, Planning and Control", section 3.1.
     """
     axes, origins, pos, _ = _chain(joints)
-    columns = [(*_cross(axis, _minus(pos, origin)), *axis) for axis, origin in zip(axes, origins, strict=True)]
-    return jnp.stack([column[row] for row in range(6) for column in columns]).reshape(6, 7)
+    return jnp.stack([*_cross(axes, _minus(pos, origins)), *axes])
 
 
 def follow(
@@ -131,75 +146,60 @@ def follow(
     axes, origins, pos, hand = _chain(joints)
     wanted = jnp.asarray(target_rot)
     turns = [_cross(hand[i], (wanted[0, i], wanted[1, i], wanted[2, i])) for i in range(3)]
-    half = 0.5 * TURN_WEIGHT
-    error = [target_pos[i] - pos[i] for i in range(3)] + [half * (turns[0][i] + turns[1][i] + turns[2][i]) for i in range(3)]
+    error = tuple(target_pos[i] - pos[i] for i in range(3))
+    error += tuple(0.5 * TURN_WEIGHT * (turns[0][i] + turns[1][i] + turns[2][i]) for i in range(3))
+    pull = REST_GAIN * (jnp.asarray(rest) - joints)
 
-    columns = [
-        (*_cross(axis, _minus(pos, origin)), *(TURN_WEIGHT * part for part in axis))
-        for axis, origin in zip(axes, origins, strict=True)
-    ]
-    pull = [REST_GAIN * (jnp.asarray(rest)[i] - joints[i]) for i in range(7)]
-    error = [error[row] - sum(columns[i][row] * pull[i] for i in range(7)) for row in range(6)]
-    gram = [[sum(column[r] * column[c] for column in columns) for c in range(r + 1)] for r in range(6)]
-    for row in range(6):
-        gram[row][row] = gram[row][row] + DAMPING**2
-    columns, pull, error, gram = _kept((columns, pull, error, gram))
+    def add(system: System, joint: tuple[Vector, Vector, Array]) -> tuple[System, tuple[Array, ...]]:
+        axis, origin, pulled = joint
+        gram, left = system
+        column = (*_cross(axis, _minus(pos, origin)), *_scaled(TURN_WEIGHT, axis))
+        gram = tuple(tuple(gram[r][c] + column[r] * column[c] for c in range(r + 1)) for r in range(6))
+        return (gram, tuple(left[r] - column[r] * pulled for r in range(6))), column
 
-    force = _solved(gram, error)
-    step = [pull[i] + sum(columns[i][row] * force[row] for row in range(6)) for i in range(7)]
-    moved = jnp.stack(_kept(step))
-    moved = moved / jnp.maximum(jnp.max(jnp.abs(moved) / (SPEED_LIMITS * dt)), 1.0)
-    return jnp.clip(joints + moved, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
+    zero = 0.0 * joints[0]
+    damped = tuple(tuple(zero + (DAMPING**2 if c == r else 0.0) for c in range(r + 1)) for r in range(6))
+    (gram, left), columns = jax.lax.scan(add, (damped, error), (axes, origins, pull))
+    force = _solved(gram, left)
+    step = pull + sum(columns[r] * force[r] for r in range(6))
+    step = step / jnp.maximum(jnp.max(jnp.abs(step) / (SPEED_LIMITS * dt)), 1.0)
+    return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
 
 
-def _chain(joints: Array) -> tuple[list[Vector], list[Vector], Vector, tuple[Vector, Vector, Vector]]:
-    """Axes and origins of the seven joints, position of the tcp and axes of the hand, all in the world."""
-    cosines, sines = jnp.cos(joints), jnp.sin(joints)
-    zero, one = jnp.zeros_like(joints[0]), jnp.ones_like(joints[0])
-    # The base faces +y, so joint 1 turns from there.
-    x: Vector = (-sines[0], cosines[0], zero)
-    y: Vector = (-cosines[0], -sines[0], zero)
-    z: Vector = (zero, zero, one)
-    pos: Vector = (zero + BASE_POS[0], zero + BASE_POS[1], zero + BASE_POS[2] + D1)
-    axes, origins = [z], [pos]
-    for i, (sign, a, d) in enumerate(LINKS, start=1):
-        side, z = _scaled(sign, z), _scaled(-sign, y)
+def _chain(joints: Array) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:
+    """Axes and origins of the joints, `(7,)` by component, then the tcp and the hand's axes, all in the world."""
+
+    def add(frame: Frame, link: tuple[Array, ...]) -> tuple[Frame, tuple[Vector, Vector]]:
+        x, y, z, pos = frame
+        cosine, sine, keep, tilt, a, d = link
+        y, z = _plus(_scaled(keep, y), _scaled(tilt, z)), _plus(_scaled(keep, z), _scaled(-tilt, y))
         pos = _plus(pos, _plus(_scaled(a, x), _scaled(d, z)))
-        x, y = (
-            _plus(_scaled(cosines[i], x), _scaled(sines[i], side)),
-            _plus(_scaled(-sines[i], x), _scaled(cosines[i], side)),
-        )
-        x, y, z, pos = _kept((x, y, z, pos))
-        axes.append(z)
-        origins.append(pos)
-    pos = _plus(pos, _scaled(FLANGE + FINGERTIP, z))
+        x, y = _plus(_scaled(cosine, x), _scaled(sine, y)), _plus(_scaled(cosine, y), _scaled(-sine, x))
+        return (x, y, z, pos), (z, pos)
+
+    zero = 0.0 * joints[0]
+    base = tuple(tuple(zero + entry for entry in vector) for vector in (*BASE_ROT.T, BASE_POS))
+    links = tuple(jnp.asarray(column, joints.dtype) for column in LINKS.T)
+    (x, y, z, pos), (axes, origins) = jax.lax.scan(add, base, (jnp.cos(joints), jnp.sin(joints), *links))
     c, s = math.cos(HAND_TURN), math.sin(HAND_TURN)
-    hand = (_plus(_scaled(c, x), _scaled(s, y)), _plus(_scaled(-s, x), _scaled(c, y)), z)
-    return axes, origins, pos, hand
+    hand = (_plus(_scaled(c, x), _scaled(s, y)), _plus(_scaled(c, y), _scaled(-s, x)), z)
+    return axes, origins, _plus(pos, _scaled(FLANGE + FINGERTIP, z)), hand
 
 
-def _solved(gram: list[list[Array]], error: list[Array]) -> list[Array]:
+def _solved(gram: Gram, error: Sequence[Array]) -> list[Array]:
     """Solution of a symmetric positive definite system, given its lower triangle by rows: L D L^T, written out."""
     size = len(error)
-    lower = [list(row) for row in gram]
-    inverse: list[Array] = []
+    lower, right = [list(row) for row in gram], list(error)
     for k in range(size):
-        inverse.append(1.0 / lower[k][k])
-        # What is left below and right of the pivot, and the right-hand side with it.
-        ratio = [lower[r][k] * inverse[k] for r in range(k + 1, size)]
+        inverse = 1.0 / lower[k][k]
         for r in range(k + 1, size):
+            ratio = lower[r][k] * inverse
             for c in range(k + 1, r + 1):
-                lower[r][c] = lower[r][c] - ratio[r - k - 1] * lower[c][k]
-        error = error[: k + 1] + [error[r] - ratio[r - k - 1] * error[k] for r in range(k + 1, size)]
-        lower, error, inverse = _kept((lower, error, inverse))
-    result: list[Array] = [error[0]] * size
+                lower[r][c] = lower[r][c] - ratio * lower[c][k]
+            right[r] = right[r] - ratio * right[k]
     for r in reversed(range(size)):
-        result[r] = (error[r] - sum(lower[c][r] * result[c] for c in range(r + 1, size))) * inverse[r]
-    return result
-
-
-def _kept(values):
-    return jax.lax.optimization_barrier(values)
+        right[r] = (right[r] - sum(lower[c][r] * right[c] for c in range(r + 1, size))) / lower[r][r]
+    return right
 
 
 def _plus(a: Vector, b: Vector) -> Vector:

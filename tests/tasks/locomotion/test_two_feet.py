@@ -43,9 +43,10 @@ def test_moving_or_leaning_away_from_the_feet_earns_less_support(kind: type[Hand
         return float(task.rewards(World.posed(task.model, start.qpos, qvel), start.memory, jnp.zeros(12))["support"])
 
     forward = quat_rotate(start.qpos[3:7], jnp.array([0.0, 0.0, 1.0]))  # the belly's way is level while upright
-    assert support(jnp.zeros(3)) > 0.6
-    assert support(1.0 * forward) < 0.2
-    assert support(-1.0 * forward) < 0.2
+    rest = support(jnp.zeros(3))
+    assert rest > 0.6
+    assert support(1.0 * forward) < 0.4 * rest
+    assert support(-1.0 * forward) < 0.4 * rest
 
 
 @pytest.mark.parametrize("kind", TASKS)
