@@ -21,6 +21,7 @@ from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
 
 GRAVITY = 9.81  # m/s^2
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
+DOWN = 0.5  # sin 30 degrees, the pitch below which a robot that has balanced has fallen: it would rise again and again
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
 RISEN = 1.8  # of the height at home: the trunk's centre when it stands upright on two feet
 KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
@@ -55,7 +56,7 @@ class Weights:
     other_feet: float = -0.2
     """Other feet on the ground."""
     fall: float = -50.0
-    """Once, when trunk or head touch the ground: per second, so one control step of it."""
+    """Once, for a failure: per second, so one control step of it."""
     joint_limits: float = -1.0
     """rad beyond 95 % of the joints' ranges."""
     torques: float = -1e-4
@@ -109,6 +110,8 @@ class Memory:
     """(n,) the last action minus the one before."""
     steady_steps: Array
     """() int32 control steps since the robot last did not balance."""
+    up: Array
+    """() bool, whether it has balanced already."""
 
 
 class Handstand(LeggedTask[Memory]):
@@ -117,7 +120,7 @@ class Handstand(LeggedTask[Memory]):
     Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
     `variations`; episodes begin standing, in balance, or on the way up. Success: for the last second of 10 s the trunk
     leans less than 20 degrees from the vertical, half as high again as at home or higher, with the hind feet in the
-    air. Failure: trunk or head touch the ground.
+    air. Failure: trunk or head touch the ground, or once in balance the trunk comes down to a pitch of 30 degrees.
 
     Action: offset of the joints' targets from `pose`.
     """
@@ -190,6 +193,7 @@ class Handstand(LeggedTask[Memory]):
             action=jnp.zeros(joints),
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
+            up=jnp.zeros((), bool),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
@@ -218,7 +222,9 @@ class Handstand(LeggedTask[Memory]):
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """Count how long the robot has balanced."""
         del action, key
-        return dataclasses.replace(memory, steady_steps=jnp.where(self._balances(world), memory.steady_steps + 1, 0))
+        balances = self._balances(world)
+        steady_steps = jnp.where(balances, memory.steady_steps + 1, 0)
+        return dataclasses.replace(memory, steady_steps=steady_steps, up=memory.up | balances)
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
         """What the robot senses of itself.
@@ -254,7 +260,7 @@ class Handstand(LeggedTask[Memory]):
             "support": risen / (1 + squared_norm(self._capture_offset(world) / OFF)),
             "stillness": risen / (1 + squared_norm(world["gyro"] / TURNING) + squared_norm(world["linvel"] / MOVING)),
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
-            "fall": self._lies(world).astype(jnp.float32),
+            "fall": self._fallen(world, memory).astype(jnp.float32),
             "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
             "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
             "energy": jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel])),
@@ -262,8 +268,9 @@ class Handstand(LeggedTask[Memory]):
         }
 
     def outcome(self, world: World, memory: Memory) -> Outcome:
-        """Success: has balanced for a second; failure: trunk or head on the ground."""
-        return Outcome(success=memory.steady_steps * self.timing.control_dt >= STEADY, failure=self._lies(world))
+        """Success: has balanced for a second; failure: trunk or head on the ground, or down again."""
+        success = memory.steady_steps * self.timing.control_dt >= STEADY
+        return Outcome(success=success, failure=self._fallen(world, memory))
 
     def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
         """Fraction of the time balanced, and mean height in m."""
@@ -290,6 +297,9 @@ class Handstand(LeggedTask[Memory]):
     def _balances(self, world: World) -> Array:
         high = self.height(world) > KNEELING * self.robot.height
         return (self._alignment(world) > VERTICAL) & high & ~jnp.any(self._others_touch(world))
+
+    def _fallen(self, world: World, memory: Memory) -> Array:
+        return self._lies(world) | (memory.up & (self._alignment(world) < DOWN))
 
     def _lies(self, world: World) -> Array:
         """() bool, whether the lowest corner of the box around trunk and head is at the ground."""

@@ -85,3 +85,15 @@ def test_rising_starts_have_any_pitch_with_the_standing_feet_on_the_ground() -> 
 def test_shares_that_exceed_one_are_refused() -> None:
     with pytest.raises(ValueError, match=r"upright_starts=0.7 and rising_starts=0.4 must be shares"):
         TwoFeetConfig(upright_starts=0.7, rising_starts=0.4)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_coming_down_fails_only_after_having_balanced(kind: type[Handstand]) -> None:
+    task, upright = beginning(kind, 1.0)
+    _, standing = beginning(kind, 0.0)
+    down = World.posed(task.model, standing.qpos, standing.qvel)
+    assert not bool(task.outcome(down, standing.memory).failure)
+    balanced = World.posed(task.model, upright.qpos, upright.qvel)
+    memory = task.update(balanced, upright.memory, jnp.zeros(12), KEY)
+    assert not bool(task.outcome(balanced, memory).failure)
+    assert bool(task.outcome(down, memory).failure)
