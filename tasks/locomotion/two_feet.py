@@ -25,10 +25,7 @@ DOWN = 0.5  # sin 30 degrees, the pitch below which a robot that has balanced ha
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
 RISEN = 1.8  # of the height at home: the trunk's centre when it stands upright on two feet
 KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
-# Where terms earn half; they fall off slowly, so that a robot far from balance is still told where it is better.
-OFF = 0.15  # m from the middle between the standing feet to the capture point
-TURNING = 1.0  # rad/s
-MOVING = 0.4  # m/s
+OFF = 0.15  # m from the middle between the standing feet at which the capture point earns 1/e
 CLEARANCE = 0.02  # m under the feet at the start
 PHASES = np.linspace(0.0, 1.0, 11)  # of the way up, for which the trunk's height is measured
 RAISED = 0.866  # sin 60 degrees, the pitch from which on actions move the joints around the pose of balance
@@ -51,8 +48,9 @@ class Weights:
     support: float = 3.0
     """As `height`, times how near the capture point is to the middle between the standing feet: a step is worth its
     while long before the fall that it prevents."""
-    stillness: float = 3.0
-    """As `height`, times how near the trunk is to rest, in [0, 1]: else it runs about on two feet, and turns."""
+    stillness: float = 0.5
+    """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]. More of it keeps the robot from
+    learning the steps that it needs to stay up."""
     other_feet: float = -0.2
     """Other feet on the ground."""
     fall: float = -50.0
@@ -257,8 +255,8 @@ class Handstand(LeggedTask[Memory]):
             "orientation": risen * vertical,
             "lift": risen * jnp.clip(lower / (RISEN * home), 0.0, 1.0),
             "balance": self._balances(world).astype(jnp.float32),
-            "support": risen / (1 + squared_norm(self._capture_offset(world) / OFF)),
-            "stillness": risen / (1 + squared_norm(world["gyro"] / TURNING) + squared_norm(world["linvel"] / MOVING)),
+            "support": risen * jnp.exp(-squared_norm(self._capture_offset(world) / OFF)),
+            "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
             "fall": self._fallen(world, memory).astype(jnp.float32),
             "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),

@@ -62,7 +62,7 @@ LINKS = np.array(
 """(7, 4): cosine and sine of the tilt about the previous x axis, a along that axis, d along the new z axis."""
 HAND_TURN = -math.pi / 4  # rad about z from the flange to the hand; Franka Hand manual
 
-BASE_POS = np.array([0.0, 0.0, 0.0])
+BASE_POS = np.array([0.0, 0.12, 0.175])
 BASE_QUAT = np.array([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
 """(4,) wxyz: the robot's front looks to +y."""
 BASE_ROT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -71,7 +71,8 @@ BASE_ROT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 HAND_DOWN = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
 """(3, 3) world from hand: the hand points down and opens along y, left finger to +y, as Meta-World's does."""
 
-REST = np.array([0.0, -0.4, 0.0, -2.2, 0.0, 1.8, -math.pi / 4])
+HOME = np.array([0.0, 0.4420863, 0.0, -2.4286373, 0.0, 2.8707236, -math.pi / 4])
+"""(7,) rad: the hand down at (0, .6, .2), the elbow above the line from base to hand."""
 
 DAMPING = 0.02
 """m: singular values of the Jacobian well above it are followed, those below are not."""
@@ -121,7 +122,7 @@ def follow(
     joints: Array,
     target_pos: Array,
     target_rot: ArrayLike = HAND_DOWN,
-    rest: ArrayLike = REST,
+    rest: ArrayLike = HOME,
     dt: float = CONTROL_DT,
 ) -> Array:
     """Next joint targets on the way to a pose of the hand: one step of damped least squares.
