@@ -1,12 +1,13 @@
 """The Franka Panda among Meta-World's tasks: where it stands, its kinematics, and how its hand follows a point.
 
 The world is Meta-World's: x to the right, y away from the robot, z up, the table's top at z = 0; m and rad. The robot
-stands at `BASE_POS` and faces +y (`BASE_QUAT`). Joint positions are `(7,)`, joint1 to joint7 of
-`assets/robots/panda/panda.xml`.
+stands at `BASE_POS` and faces +y. Joint positions are `(7,)`, joint1 to joint7 of `assets/robots/panda/panda.xml`. "The
+tcp" is the middle between the fingertips.
 
 Everything here is for one robot, without a batch axis, and written out by component: `jax.vmap` turns each scalar into
 a row over the batch, and each line into a few vector instructions. Joints are walked in loops (`jax.lax.scan`), because
-XLA's CPU compiler fuses a chain that is written out into its many readers, sines and all: that took ten times as long.
+XLA's CPU compiler fuses a chain that is written out into each of its many readers, sines and all: `follow` then took
+ten times as long.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from jax.typing import ArrayLike
 
 ASSET = "robots/panda/panda.xml"
 ARM_JOINTS = tuple(f"joint{i}" for i in range(1, 8))
+"""Names of the joints and of their position servos."""
 FINGER_JOINTS = ("finger_joint1", "finger_joint2")
+GRIPPER = "gripper"
+"""Name of the gripper's motor: 1 closes with 70 N per finger, -1 opens."""
 
 CONTROL_DT = 0.0125
-"""s between two actions: Meta-World's 5 steps of 2.5 ms."""
+"""s between two actions; Meta-World's 5 steps of 2.5 ms."""
 
 JOINT_LIMITS = np.array(
     [
@@ -42,37 +46,44 @@ JOINT_LIMITS = np.array(
 """(7, 2) rad; Franka Control Interface, limits for Panda."""
 SPEED_LIMITS = np.array([2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100])
 """(7,) rad/s; Franka Control Interface, limits for Panda."""
+FINGER_LIMITS = (0.0, 0.04)
+"""m from closed to open, each finger; Franka Hand."""
 
-# Lengths in m after Craig's convention; Franka Control Interface, Denavit-Hartenberg parameters.
-D1, D3, D5 = 0.333, 0.316, 0.384
-A4, A7 = 0.0825, 0.088
-FLANGE = 0.107
-FINGERTIP = 0.1034  # from the hand's flange to the middle between the fingertips; Franka Hand manual
+FLANGE, FINGERTIP = 0.107, 0.1034
+"""m along the hand: from joint 7's frame to the flange, and on to the tcp; Franka Control Interface, Franka Hand."""
+HAND_TURN = -math.pi / 4
+"""rad about z from the flange to the hand; Franka Hand."""
 LINKS = np.array(
     [
-        [1, 0, 0.0, D1],
+        [1, 0, 0.0, 0.333],
         [0, -1, 0.0, 0.0],
-        [0, 1, 0.0, D3],
-        [0, 1, A4, 0.0],
-        [0, -1, -A4, D5],
+        [0, 1, 0.0, 0.316],
+        [0, 1, 0.0825, 0.0],
+        [0, -1, -0.0825, 0.384],
         [0, 1, 0.0, 0.0],
-        [0, 1, A7, 0.0],
+        [0, 1, 0.088, 0.0],
     ]
 )
-"""(7, 4): cosine and sine of the tilt about the previous x axis, a along that axis, d along the new z axis."""
-HAND_TURN = -math.pi / 4  # rad about z from the flange to the hand; Franka Hand manual
+"""(7, 4) Denavit-Hartenberg parameters after Craig, each joint's frame from the one before: cosine and sine of the tilt
+alpha, a and d in m. Franka Control Interface."""
 
 BASE_POS = np.array([0.0, 0.12, 0.175])
+"""(3,) m, middle of the base's foot. The tasks take the hand from y = .4 to .92, nearly all that a Panda reaches with
+its hand down: 28 to 78 cm from its axis. Searched on a grid (1 cm by 2.5 cm) over the positions that Meta-World's
+scripted experts visit and the corners of its goals: no place leaves clearly fewer of them out of reach or at a joint's
+limit. 17.5 cm above the table, both the far shelf (z = .46) and the near table's top are within reach. Out of reach
+stay y = .9 below z = .1, by 29 mm at most, and y = .4 about z = .3, by 12 mm."""
 BASE_QUAT = np.array([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
-"""(4,) wxyz: the robot's front looks to +y."""
+"""(4,) wxyz: the robot faces +y."""
 BASE_ROT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 """(3, 3) world from base: `BASE_QUAT` as a matrix."""
 
 HAND_DOWN = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
-"""(3, 3) world from hand: the hand points down and opens along y, left finger to +y, as Meta-World's does."""
-
+"""(3, 3) world from hand: it points down and opens along y, the left finger to +y, as Meta-World's does."""
+HAND_ABOVE_TCP = 0.045
+"""m from the tcp up to what Meta-World observes as the hand (the sensor `hand_pos`) and moves by its actions."""
 HOME = np.array([0.0, 0.4420863, 0.0, -2.4286373, 0.0, 2.8707236, -math.pi / 4])
-"""(7,) rad: the hand down at (0, .6, .2), the elbow above the line from base to hand."""
+"""(7,) rad: tcp at (0, .6, .2), hand down, elbow upright above the line from base to hand."""
 
 DAMPING = 0.02
 """m: singular values of the Jacobian well above it are followed, those below are not."""
@@ -83,7 +94,9 @@ REST_GAIN = 0.02
 
 Vector: TypeAlias = tuple[Array, Array, Array]
 Frame: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""Axes x, y, z and origin, in the world."""
 Gram: TypeAlias = tuple[tuple[Array, ...], ...]
+"""Lower triangle of a symmetric matrix, by rows."""
 System: TypeAlias = tuple[Gram, tuple[Array, ...]]
 
 
@@ -94,17 +107,17 @@ def tcp_pose(joints: Array) -> tuple[Array, Array]:
         joints: `(7,)` rad.
 
     Returns:
-        Position `(3,)` m and rotation `(3, 3)`, world from hand; its columns are the hand's axes: z out of the hand,
-        y from the right finger to the left.
+        Position `(3,)` m and rotation `(3, 3)`, world from hand. Its columns are the hand's axes: z out of the hand, y
+        from the right finger to the left.
 
-    Source: Craig, "Introduction to Robotics", modified Denavit-Hartenberg parameters.
+    Source: Craig, "Introduction to Robotics", chapter 3.
     """
     _, _, pos, axes = _chain(joints)
     return jnp.stack(pos), jnp.stack([axis[i] for i in range(3) for axis in axes]).reshape(3, 3)
 
 
 def jacobian(joints: Array) -> Array:
-    """Geometric Jacobian: velocity of the middle between the fingertips per joint velocity.
+    """Geometric Jacobian: velocity of the tcp per joint velocity.
 
     Args:
         joints: `(7,)` rad.
@@ -127,19 +140,19 @@ def follow(
 ) -> Array:
     """Next joint targets on the way to a pose of the hand: one step of damped least squares.
 
-    Feed it its own result, the last targets, not the measured joints: the targets then run ahead of the arm as far as
-    the servos need. What the hand's pose leaves free draws towards `rest`.
+    Feed it its own result, the last targets, not the measured joints, which lag behind them by 50 ms: the targets then
+    run as far ahead of the arm as its servos need. Whatever the hand's pose leaves free draws towards `rest`.
 
     Args:
         joints: `(7,)` rad, the last targets.
-        target_pos: `(3,)` m, world, for the middle between the fingertips.
-        target_rot: `(3, 3)` world from hand; within 90 degrees of the hand's rotation.
+        target_pos: `(3,)` m, world, for the tcp.
+        target_rot: `(3, 3)` world from hand, within 90 degrees of the hand's rotation.
         rest: `(7,)` rad.
         dt: s until the next call.
 
     Returns:
-        `(7,)` rad, within `JOINT_LIMITS`, and no joint further from `joints` than `SPEED_LIMITS` allows in `dt`: the
-        step is shortened, in its direction, to the slowest joint's.
+        `(7,)` rad, within `JOINT_LIMITS`. No joint moves faster than `SPEED_LIMITS`: the step is shortened, in its
+        direction, until the last one complies.
 
     Source: Wampler, IEEE Transactions on Systems, Man, and Cybernetics 16 (1986); the rotation's error: Luh, Walker and
     Paul, IEEE Transactions on Automatic Control 25 (1980).
@@ -152,55 +165,60 @@ def follow(
     pull = REST_GAIN * (jnp.asarray(rest) - joints)
 
     def add(system: System, joint: tuple[Vector, Vector, Array]) -> tuple[System, tuple[Array, ...]]:
+        """Count one joint in: its column of the Jacobian, and what its pull to rest does to the hand."""
         axis, origin, pulled = joint
         gram, left = system
         column = (*_cross(axis, _minus(pos, origin)), *_scaled(TURN_WEIGHT, axis))
         gram = tuple(tuple(gram[r][c] + column[r] * column[c] for c in range(r + 1)) for r in range(6))
         return (gram, tuple(left[r] - column[r] * pulled for r in range(6))), column
 
-    zero = 0.0 * joints[0]
+    zero = jnp.zeros_like(joints[0])
     damped = tuple(tuple(zero + (DAMPING**2 if c == r else 0.0) for c in range(r + 1)) for r in range(6))
     (gram, left), columns = jax.lax.scan(add, (damped, error), (axes, origins, pull))
-    force = _solved(gram, left)
-    step = pull + sum(columns[r] * force[r] for r in range(6))
+    weights = _solved(gram, left)
+    step = pull
+    for column, weight in zip(columns, weights, strict=True):
+        step = step + weight * column
     step = step / jnp.maximum(jnp.max(jnp.abs(step) / (SPEED_LIMITS * dt)), 1.0)
     return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
 
 
 def _chain(joints: Array) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:
-    """Axes and origins of the joints, `(7,)` by component, then the tcp and the hand's axes, all in the world."""
+    """Axes and origins of the seven joints, by component `(7,)`; the tcp; the hand's axes. All in the world."""
 
     def add(frame: Frame, link: tuple[Array, ...]) -> tuple[Frame, tuple[Vector, Vector]]:
         x, y, z, pos = frame
-        cosine, sine, keep, tilt, a, d = link
-        y, z = _plus(_scaled(keep, y), _scaled(tilt, z)), _plus(_scaled(keep, z), _scaled(-tilt, y))
+        cosine, sine, level, tilt, a, d = link
+        y, z = _plus(_scaled(level, y), _scaled(tilt, z)), _minus(_scaled(level, z), _scaled(tilt, y))
         pos = _plus(pos, _plus(_scaled(a, x), _scaled(d, z)))
-        x, y = _plus(_scaled(cosine, x), _scaled(sine, y)), _plus(_scaled(cosine, y), _scaled(-sine, x))
+        x, y = _plus(_scaled(cosine, x), _scaled(sine, y)), _minus(_scaled(cosine, y), _scaled(sine, x))
         return (x, y, z, pos), (z, pos)
 
-    zero = 0.0 * joints[0]
-    base = tuple(tuple(zero + entry for entry in vector) for vector in (*BASE_ROT.T, BASE_POS))
+    zero = jnp.zeros_like(joints[0])
+    bx, by, bz, base = ((zero + entry[0], zero + entry[1], zero + entry[2]) for entry in (*BASE_ROT.T, BASE_POS))
     links = tuple(jnp.asarray(column, joints.dtype) for column in LINKS.T)
-    (x, y, z, pos), (axes, origins) = jax.lax.scan(add, base, (jnp.cos(joints), jnp.sin(joints), *links))
+    (x, y, z, pos), (axes, origins) = jax.lax.scan(add, (bx, by, bz, base), (jnp.cos(joints), jnp.sin(joints), *links))
     c, s = math.cos(HAND_TURN), math.sin(HAND_TURN)
-    hand = (_plus(_scaled(c, x), _scaled(s, y)), _plus(_scaled(c, y), _scaled(-s, x)), z)
+    hand = (_plus(_scaled(c, x), _scaled(s, y)), _minus(_scaled(c, y), _scaled(s, x)), z)
     return axes, origins, _plus(pos, _scaled(FLANGE + FINGERTIP, z)), hand
 
 
-def _solved(gram: Gram, error: Sequence[Array]) -> list[Array]:
-    """Solution of a symmetric positive definite system, given its lower triangle by rows: L D L^T, written out."""
-    size = len(error)
-    lower, right = [list(row) for row in gram], list(error)
+def _solved(gram: Gram, right: Sequence[Array]) -> list[Array]:
+    """Solution of a symmetric positive definite system by elimination (L D L^T), written out."""
+    size = len(right)
+    lower, result = [list(row) for row in gram], list(right)
     for k in range(size):
         inverse = 1.0 / lower[k][k]
         for r in range(k + 1, size):
             ratio = lower[r][k] * inverse
             for c in range(k + 1, r + 1):
                 lower[r][c] = lower[r][c] - ratio * lower[c][k]
-            right[r] = right[r] - ratio * right[k]
+            result[r] = result[r] - ratio * result[k]
     for r in reversed(range(size)):
-        right[r] = (right[r] - sum(lower[c][r] * right[c] for c in range(r + 1, size))) / lower[r][r]
-    return right
+        for c in range(r + 1, size):
+            result[r] = result[r] - lower[c][r] * result[c]
+        result[r] = result[r] / lower[r][r]
+    return result
 
 
 def _plus(a: Vector, b: Vector) -> Vector:
@@ -211,7 +229,7 @@ def _minus(a: Vector, b: Vector) -> Vector:
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
-def _scaled(factor: ArrayLike, a: Vector) -> Vector:
+def _scaled(factor: float | Array, a: Vector) -> Vector:
     return factor * a[0], factor * a[1], factor * a[2]
 
 

@@ -1,0 +1,1 @@
+"""Meta-World's fifty tasks, done by a Franka Panda."""
