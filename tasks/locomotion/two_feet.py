@@ -125,6 +125,11 @@ class Handstand(LeggedTask[Memory]):
 
     nose: ClassVar[float] = -1.0
     """Height of the unit vector along the trunk's x axis when balanced."""
+    pitch: ClassVar[float] = np.radians(80.0)
+    """rad of the trunk from level in balance. Not 90: a Go1's front thighs end where they point straight to the nose;
+    upright on them it could step to one side only."""
+    sweep: ClassVar[float] = 0.2
+    """rad by which the standing legs then lean towards the belly, so that the feet are under the centre of mass."""
     others: ClassVar[slice] = slice(2, 4)
     """The feet that are to leave the ground, among `LeggedRobot.feet`."""
     config_type = TwoFeetConfig
@@ -146,12 +151,12 @@ class Handstand(LeggedTask[Memory]):
     def _upright_pose(self) -> np.ndarray:
         """Joints (n,) rad in balance.
 
-        The trunk is turned by 90 degrees, and the standing legs' thighs against it, so that these legs stay as they
-        were; the feet are then under the middle of the trunk.
+        The trunk is turned by `pitch`, and the standing legs' thighs against it, so that these legs stay as they were,
+        but for `sweep`.
         """
         thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in self.standing]
         pose = self.layout.home.copy()
-        pose[thighs] = np.clip(pose[thighs] + self.nose * np.pi / 2, *self.layout.limits[thighs].T)
+        pose[thighs] = np.clip(pose[thighs] + self.nose * self.pitch + self.sweep, *self.layout.limits[thighs].T)
         return pose
 
     @property
@@ -162,7 +167,7 @@ class Handstand(LeggedTask[Memory]):
     def _height(self, phase: float) -> float:
         """m of the trunk with the standing feet on the ground, on the way up from standing, 0, to balancing, 1."""
         data, layout = mujoco.MjData(self.model), self.layout
-        pitch = -self.nose * phase * np.pi / 2
+        pitch = -self.nose * phase * self.pitch
         data.qpos[layout.root_qpos : layout.root_qpos + 7] = [0, 0, 0, np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]
         data.qpos[layout.qpos] = layout.home + phase * (self.upright_pose - layout.home)
         mujoco.mj_forward(self.model, data)
@@ -176,8 +181,8 @@ class Handstand(LeggedTask[Memory]):
         pose, bias, heading, latency, chance = jnp.split(jax.random.uniform(draw, (sizes[-1] + 1,)), sizes)
         between = (chance[0] - config.upright_starts) / max(config.rising_starts, 1e-9)
         phase = jnp.where(between < 0, 1.0, jnp.where(between < 1, between, 0.0))
-        pitch = -self.nose * phase * jnp.pi / 4
-        lean = jnp.stack([jnp.cos(pitch), jnp.zeros(()), jnp.sin(pitch), jnp.zeros(())])
+        half = -self.nose * phase * self.pitch / 2
+        lean = jnp.stack([jnp.cos(half), jnp.zeros(()), jnp.sin(half), jnp.zeros(())])
         quat = quat_multiply(quat_from_yaw(2 * jnp.pi * heading[0]), lean)
         height = jnp.interp(phase, PHASES, self.rise) + CLEARANCE
         noise = (1 - 0.5 * phase) * jnp.asarray(self.layout.home) * (0.4 * pose - 0.2)
@@ -313,5 +318,7 @@ class Footstand(Handstand):
     """
 
     nose = 1.0
+    pitch = np.radians(90.0)
+    sweep = 0.0
     others = slice(0, 2)
     instruction = ("Stand on your hind feet.", "Rear up and balance.", "Balance on your hind legs, nose up.")
