@@ -71,10 +71,11 @@ class TwoFeetConfig:
 
     action_scale: float = 0.6
     """rad that an action of 1 moves a joint's target from `Handstand.pose`."""
-    upright_starts: float = 0.4
+    upright_starts: float = 0.8
     """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
-    rising_starts: float = 0.4
-    """Share of those that begin somewhere on the way up, trunk at rest at any pitch. All others begin standing."""
+    rising_starts: float = 0.15
+    """Share of those that begin somewhere on the way up, trunk at rest at any pitch. All others begin standing: with
+    more of these from the beginning, robots that rise and fall again crowd out what could be learned of balance."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """What every episode draws anew."""
     without: tuple[str, ...] = ()
