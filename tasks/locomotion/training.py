@@ -37,7 +37,7 @@ TWO_FEET = TrainConfig(
     steps=20_000_000,
     ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=SMALL, critic=CRITIC),
 )
-"""Quadrupeds on their front or their hind feet: nothing seems to happen in the first 5 to 10 M steps, then all of it."""
+"""Quadrupeds on their front or their hind feet: little happens in the first 5 to 10 M steps, then all of it."""
 
 G1_JOYSTICK = TrainConfig(
     num_envs=1024,
