@@ -115,6 +115,9 @@ class Start(Generic[M]):
     """The task's own frozen dataclass: goal, command, phase, last action ..."""
     model: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     """MjModel field -> this episode's value, in the field's own shape (see `embodied.randomize`)."""
+    mocap_pos: Array | None = None
+    """(nmocap, 3) m, world frame: where mocap bodies stand, so that the first observation has them there. Engines that
+    keep none are told again by `Control.mocap_pos`. `None`: where the model has them."""
 
 
 @jax.tree_util.register_dataclass

@@ -108,7 +108,9 @@ class MjxEngine:
         """The state at an episode's start; see `FusedEngine.start`."""
         fields = self._derive(dict(start.model))
         data = self._template.replace(qpos=start.qpos, qvel=start.qvel)
-        model = self._episode_model(fields)
+        if start.mocap_pos is not None:
+            data = data.replace(mocap_pos=start.mocap_pos)
+        model = self._with_props(self._episode_model(fields), data)
         data = self._with_force_sensors(model, self._mjx.forward(model, data), data)
         data = self._with_data_fields(model, data)
         return MjxState(
@@ -124,13 +126,14 @@ class MjxEngine:
 
     def step(self, physics: MjxState, control: Control, substeps: int) -> MjxState:
         """Advance under one held control; see `FusedEngine.step`."""
-        model = self._episode_model(physics.fields)
+        initial = self._controlled(physics, control)
+        model = self._with_props(self._episode_model(physics.fields), initial)
 
         def substep(_: Any, carry: tuple[Any, Array]) -> tuple[Any, Array]:
             data = self._mjx_step(model, carry[0])
             return data, carry[1] | self._overflow(data)
 
-        carry = (self._controlled(physics, control), physics.overflow)
+        carry = (initial, physics.overflow)
         # A loop of the captured step, not an unrolled program: compile time stays that of one step.
         data, overflow = substep(0, carry) if substeps == 1 else jax.lax.fori_loop(0, substeps, substep, carry)
         data = self._with_data_fields(model, data)
@@ -184,6 +187,18 @@ class MjxEngine:
     def _episode_model(self, fields: Mapping[str, Array]) -> Any:
         """The device model with this episode's fields."""
         return self._device_model.tree_replace(dict(fields)) if fields else self._device_model
+
+    def _with_props(self, model: Any, data: Any) -> Any:
+        """`model` with mocap bodies where `data` has them.
+
+        MJX-JAX (3.17) moves them after the bodies that hang on them, which would stay behind at the model's place.
+        """
+        if self.impl is Impl.WARP or not self.model.nmocap:
+            return model
+        bodies = np.flatnonzero(self.model.body_mocapid >= 0)
+        pos = model.body_pos.at[bodies].set(data.mocap_pos)
+        quat = model.body_quat.at[bodies].set(data.mocap_quat)
+        return model.tree_replace({"body_pos": pos, "body_quat": quat})
 
     def _controlled(self, physics: MjxState, control: Control) -> Any:
         """The working data at `physics` under `control`."""

@@ -63,6 +63,8 @@ class MujocoEngine:
         batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         batch.qpos[ids] = start.qpos
         batch.qvel[ids] = start.qvel
+        if start.mocap_pos is not None:
+            batch.mocap_pos[ids] = start.mocap_pos
         self._run(lambda: batch.forward(ids))
         self._sense(ids)
 

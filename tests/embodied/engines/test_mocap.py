@@ -1,0 +1,72 @@
+"""Mocap bodies stand where the start says, from the first observation on, and what hangs on them goes along."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from jax import Array
+
+from embodied.task import Timing
+from embodied.world import Control, Start, World
+from tests.conftest import build_env
+from tests.embodied.engines.toys import Ball, Memory
+
+pytestmark = pytest.mark.timeout(280)
+
+SPEED = 2.0  # rad/s of the hinge
+DOOR = """
+<mujoco>
+  <worldbody>
+    <body name="frame" mocap="true">
+      <body name="leaf" pos="0 0 .1">
+        <joint name="hinge" axis="0 0 1"/>
+        <geom size=".05" pos=".2 0 0" mass="1"/>
+        <site name="handle" pos=".2 0 0"/>
+      </body>
+    </body>
+  </worldbody>
+  <sensor><framepos name="position" objtype="site" objname="handle"/></sensor>
+</mujoco>
+"""
+
+
+class Door(Ball):
+    """A leaf that turns by itself, on a frame that stands elsewhere in every episode: at x = `Memory.spin`."""
+
+    timing = Timing(0.002, 4, 1.0)
+    actuates_every_step = False
+    xml = DOOR
+
+    def reset(self, key: Array) -> Start[Memory]:
+        zero = jnp.zeros((), jnp.int32)
+        memory = Memory(life=zero + 1000, age=zero, spin=jax.random.uniform(key), level=zero)
+        return Start(jnp.zeros(1), jnp.full(1, SPEED), memory, mocap_pos=self.frame(memory))
+
+    def frame(self, memory: Memory) -> Array:
+        return jnp.zeros((1, 3)).at[0, 0].set(memory.spin)
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        del world, action, key
+        return memory
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        del world, command
+        return Control(mocap_pos=self.frame(memory)), memory
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "mjx-jax", "mjx-warp"])
+def test_a_hinged_child_goes_along_with_its_mocap_body(engine: str) -> None:
+    env = build_env(Door(), engine, 3)
+    env.reset(0)
+    turned = 0.0
+    for _ in range(3):
+        world, place = env.world(), np.asarray(env.stepper.episode().memory.spin)
+        assert len(np.unique(place)) == 3
+        expected = np.stack([place + 0.2 * np.cos(turned), np.full(3, 0.2 * np.sin(turned)), np.full(3, 0.1)], axis=1)
+        np.testing.assert_allclose(np.asarray(world["position"]), expected, atol=1e-5)
+        assert np.asarray(world.qpos) == pytest.approx(turned, abs=1e-5)
+        env.step(torch.zeros(env.action_shape))
+        turned += SPEED * env.control_dt
