@@ -24,6 +24,7 @@ HIGH = 0.8  # ... and is higher than this fraction of its height at home ...
 AT_HOME = 0.5  # rad, ... with no joint further than this from home ...
 STEADY = 0.5  # s, ... for this long
 DROP = 0.5  # m, height of the trunk's centre at the start, from which the robot falls before it can act
+LEAD = 0.8  # rad that a moved target may be ahead of its joint: 28 N m of a Go1's servos, about what its motors give
 LIMP = 0.4  # s at the start of an episode during which the motors hold the pose the robot fell in
 
 
@@ -104,7 +105,7 @@ class Getup(LeggedTask[Memory]):
     the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
     than 80 % of its height at home, and no joint is more than 0.5 rad from home. Nothing ends an episode early.
 
-    Action: change of the joints' targets, see `LeggedTask.moved`. The robot's parts collide with each other: legs
+    Action: change of the joints' targets, see `moved`. The robot's parts collide with each other: legs
     cannot pass through the trunk.
     """
 
@@ -157,6 +158,16 @@ class Getup(LeggedTask[Memory]):
         target = jnp.where(limp, memory.target, moved)
         memory = dataclasses.replace(memory, target=target, action=action, action_change=action - memory.action)
         return target, memory
+
+    def moved(self, target: Array, action: Array, world: World, encoder_bias: Array) -> Array:
+        """Joint targets (n,) rad moved by an `action` (n,), within the joints' ranges and `LEAD` of the joints.
+
+        Without an action the robot holds its pose, and exploring is a random walk of the legs through all poses, where
+        offsets from one pose would only tremble around it.
+        """
+        here = world.qpos[self.layout.qpos] + encoder_bias
+        moved = jnp.clip(target + self.action_scale * action, here - LEAD, here + LEAD)
+        return jnp.clip(moved, *self.layout.limits.T)
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
         """Servo targets."""

@@ -24,7 +24,6 @@ from tasks.locomotion.robots import LeggedRobot
 M = TypeVar("M")
 Readings = dict[str, Array]
 
-LEAD = 0.8  # rad that a moved target may be ahead of its joint: 28 N m of a Go1's servos, about what its motors give
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 OTHER_VARIATIONS = ("latency", "encoder_bias", "push", "observation_noise")
 """What differs between episodes besides the model's own fields."""
@@ -197,16 +196,6 @@ class LeggedTask(Task[M], Generic[M]):
     def delayed(self, action: Array, last_action: Array, latency: Array) -> Array:
         """What the motors get on average over a control step in which `action` (n,) arrives `latency` s late."""
         return action + latency / self.timing.control_dt * (last_action - action)
-
-    def moved(self, target: Array, action: Array, world: World, encoder_bias: Array) -> Array:
-        """Joint targets (n,) rad moved by an `action` (n,), within the joints' ranges and `LEAD` of the joints.
-
-        Without an action the robot holds its pose, and exploring is a random walk of the legs through all poses, where
-        offsets from one pose would only tremble around it.
-        """
-        here = world.qpos[self.layout.qpos] + encoder_bias
-        moved = jnp.clip(target + self.action_scale * action, here - LEAD, here + LEAD)
-        return jnp.clip(moved, *self.layout.limits.T)
 
     def targets(self, command: Array) -> Array:
         """Actuator inputs (nu,) from joint targets (n,) rad."""

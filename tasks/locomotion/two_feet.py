@@ -19,10 +19,9 @@ from embodied.task import Observation, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
 
-GRAVITY = 9.81  # m/s^2
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
-DOWN = 0.5  # sin 30 degrees, the pitch below which a robot that has balanced has fallen: it would rise again and again
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
+DOWN = 0.5  # sin 30 degrees, the pitch below which a robot that has balanced has fallen: it would rise again and again
 RISEN = 1.8  # of the height at home: the trunk's centre when it stands upright on two feet
 KNEELING = 1.5  # of the height at home: higher than the trunk's centre on upright shanks, or on its own end
 OFF = 0.15  # m from the middle between the standing feet at which the capture point earns 1/e
@@ -234,8 +233,8 @@ class Handstand(LeggedTask[Memory]):
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
-        joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel
-        (3) m/s, height (1) m, contact (k), torque (n) N m.
+        joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel (3) m/s, height (1) m,
+        contact (k), torque (n) N m.
         """
         clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
         policy = {**noisy, "last_action": memory.action}
@@ -291,7 +290,7 @@ class Handstand(LeggedTask[Memory]):
         The point on which a linear inverted pendulum comes to rest, x + v sqrt(z / g) (Pratt et al. 2006, "Capture
         point", eq. 4), of the trunk, which has most of the mass.
         """
-        swing = jnp.sqrt(jnp.maximum(self.height(world), 0.0) / GRAVITY)
+        swing = jnp.sqrt(jnp.maximum(self.height(world), 0.0) / -self.model.opt.gravity[2])
         middle = jnp.mean(jnp.delete(self.feet(world, "pos"), self.others, axis=0)[:, :2], axis=0)
         return world["position"][:2] + world["linvel_w"][:2] * swing - middle
 
