@@ -78,10 +78,15 @@ class World:
             raise UnknownNameError("sensor", sensor, self.layout.slices) from None
 
     @classmethod
-    def posed(cls, model: mujoco.MjModel, qpos: Any, qvel: Any) -> World:
-        """What C MuJoCo senses of a model with these joints, (nq,) and (nv,): to try rewards and outcomes on a pose."""
+    def posed(cls, model: mujoco.MjModel, qpos: Any, qvel: Any, mocap_pos: Any = None) -> World:
+        """What C MuJoCo senses of a model with these joints, (nq,) and (nv,): to try rewards and outcomes on a pose.
+
+        `mocap_pos`: (nmocap, 3) m, where the mocap bodies stand; by default where the model has them.
+        """
         data = mujoco.MjData(model)
         data.qpos, data.qvel = qpos, qvel
+        if mocap_pos is not None:
+            data.mocap_pos = mocap_pos
         mujoco.mj_forward(model, data)
         pos, vel, sensed = (jnp.asarray(array, jnp.float32) for array in (data.qpos, data.qvel, data.sensordata))
         return cls(jnp.zeros(()), pos, vel, sensed, SensorLayout.from_model(model))

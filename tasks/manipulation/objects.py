@@ -25,6 +25,11 @@ BRICK = (0.72, 0.40, 0.30, 1.0)
 WHITE = (0.93, 0.93, 0.92, 1.0)
 STEEL = (0.62, 0.65, 0.69, 1.0)
 
+PINE = (0.80, 0.68, 0.49, 1.0)
+
+TABLE_SIDE = 0.7  # m, |x| of its edges; assets/scenes/table.xml
+TABLE_NEAR, TABLE_FAR = 0.2, 1.04  # m, y of its edges
+
 CONTACT = {"friction": [0.5, 0.005, 0.0001], "solref": [0.0125, 1], "solimp": [0.95, 0.99, 0.001, 0.5, 2]}
 """Sliding friction 0.5 (no unit), wood on wood, where no pad's own decides: with Meta-World's 1, whatever the arm leads
 along the table jams. And the stiffest contact that a step of 6.25 ms allows, against a hand that presses with 100 N."""
@@ -93,3 +98,24 @@ def wall(spec: mujoco.MjSpec, pos: Sequence[float], half: Sequence[float]) -> No
     body = spec.worldbody.add_body(name="wall", pos=pos)
     solid(body, name="wall", type=BOX, size=half, rgba=BRICK)
     looks(body, type=BOX, size=[half[0] + 0.002, half[1] + 0.002, 0.004], pos=[0, 0, half[2] - 0.0039], rgba=WHITE)
+
+
+def slab(spec: mujoco.MjSpec, thickness: float, low: Sequence[float], high: Sequence[float]) -> None:
+    """A board that covers the table but for a rectangular hole: its thickness, the hole's corners (2) m."""
+    (left, near), (right, far) = low, high
+    strips = (
+        ((-TABLE_SIDE, TABLE_NEAR), (left, TABLE_FAR)),
+        ((right, TABLE_NEAR), (TABLE_SIDE, TABLE_FAR)),
+        ((left, TABLE_NEAR), (right, near)),
+        ((left, far), (right, TABLE_FAR)),
+    )
+    for number, (start, end) in enumerate(strips):
+        middle, half = [[(b + sign * a) / 2 for a, b in zip(start, end, strict=True)] for sign in (1, -1)]
+        solid(
+            spec.worldbody,
+            name=f"slab{number}",
+            type=BOX,
+            pos=[*middle, thickness / 2],
+            size=[*half, thickness / 2],
+            rgba=PINE,
+        )

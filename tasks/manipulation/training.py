@@ -24,9 +24,9 @@ def tabletop(steps: int) -> TrainConfig:
     )
 
 
-REACH = tabletop(2_000_000)
-"""reach, reach-wall."""
-PUSH = tabletop(15_000_000)
-"""push and its variants."""
-PICK_PLACE = tabletop(30_000_000)
-"""pick-place and its variants."""
+TOUCH = tabletop(2_000_000)
+"""For what a hand reaches, presses or pushes with closed fingers."""
+MOVE = tabletop(15_000_000)
+"""For what is led along the table, or turned."""
+CARRY = tabletop(30_000_000)
+"""For what must be grasped and held."""
