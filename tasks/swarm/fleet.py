@@ -247,13 +247,19 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
 
     def observe(self, world: World, memory: Memory[G], key: Array) -> Observation:
-        """`policy`: `own` and the rows of `entities`. `critic`, up to 64 drones: the same, and those of `secrets`."""
+        """`policy`: `own` and the rows of `entities`. `critic`, up to 64 drones: the same, and those of `secrets`.
+
+        The critic does not see the nearest `teammates` twice: the `crew` is the same drones and more.
+        """
         del key
         drones = Drones.of(world)
         policy = {**self.own(drones, memory), **self.entities(drones, memory)}
         if self.config.agents > CRITICS:
             return {"policy": policy}
-        return {"policy": policy, "critic": {**policy, **self.secrets(drones, memory)}}
+        critic = {**policy, **self.secrets(drones, memory)}
+        if "crew" in critic:
+            critic.pop("teammates", None)
+        return {"policy": policy, "critic": critic}
 
     def secrets(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
         """Rows that only a central critic sees. Here `crew`: up to 8 team-mates, however far away."""
