@@ -118,7 +118,8 @@ class Points(Fleet[Goal], abc.ABC):
         """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
 
         `offset` (3) in units of 1.5 m, no longer than 1; `distance` (1) m, at most 1.5; `velocity` (3) m/s,
-        `point_velocity` (3) m/s, `up` (3), all in the level's frame; `gyro` (3) 5 rad/s; `height` (1) m; `last_action` (4).
+        `point_velocity` (3) m/s, `up` (3), all in the level's frame; `gyro` (3) 5 rad/s; `height` (1) m;
+        `last_action` (4).
         """
         goal, turn = memory.goal, self.turned
         offset = goal.point - drones.pos
