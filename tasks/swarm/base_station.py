@@ -35,7 +35,7 @@ class Weights:
     served: float = 1.0
     """Share of the people who are served."""
     crowding: float = -1.0
-    """How far others have come within 30 cm, in [0, 1]."""
+    """How far others have come within 30 cm, or are about to, in [0, 1]."""
     speed: float = -0.05
     """m/s."""
     ended: float = -20.0

@@ -32,7 +32,7 @@ class Weights:
     approach: float = 0.3
     """m/s towards the nearest ground that nobody has seen."""
     crowding: float = -1.0
-    """How far others have come within 30 cm, in [0, 1]."""
+    """How far others have come within 30 cm, or are about to, in [0, 1]."""
     action_rate: float = -0.02
     """Squared change of the action."""
     ended: float = -20.0

@@ -24,7 +24,7 @@ from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.swarm.aerodynamics import Effect, find_mode
 from tasks.swarm.control.levels import LEVELS, Level
-from tasks.swarm.drones import RADIUS, Box, Drones, fleet_spec, places, scatter, still
+from tasks.swarm.drones import RADIUS, Box, Drones, fleet_spec, length, places, scatter, still
 from tasks.swarm.flight import Flight, Physics, known_effects
 from tasks.swarm.neighbours import nearest
 from tasks.swarm.quadrotor import QUADROTORS, Preset
@@ -32,6 +32,7 @@ from tasks.swarm.quadrotor import QUADROTORS, Preset
 G = TypeVar("G")
 
 SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on, they pay
+FORESIGHT = 0.5  # s ahead for which drones that fly on as they do must keep that distance; they stop from 1 m/s in that
 CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
 CRITICS = 64
 CONTACTS = 16  # drones up to which engines that know contact compute it: every pair of drones costs a test per step
@@ -103,6 +104,8 @@ class Memory(Generic[G]):
     """(A, neighbours) int32 nearest team-mates; A where there is none in reach."""
     gap: Array
     """(A,) m between the centres of a drone and its nearest team-mate."""
+    passing: Array
+    """(A,) m, how near any of those would come within `FORESIGHT` if all flew on as they do."""
     goal: G
     """What the drones are after."""
 
@@ -172,11 +175,11 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         drawn, air, spread = jax.random.split(key, 3)
         drones, goal = self.draw(drawn)
         none = jnp.zeros((config.agents, self.action_size))
-        near, gap = self._look_around(drones)
+        near, gap, passing = self._look_around(drones)
         strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
             [[config.thrust_spread], [config.mass_spread]]
         )
-        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, goal)
+        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, passing, goal)
         return Start(drones.qpos, drones.qvel, memory, self._masses(density) if config.mass_spread else {})
 
     def _masses(self, density: Array) -> dict[str, Array]:
@@ -213,8 +216,8 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         """Look around, and move on what the drones are after."""
         del action
         drones = Drones.of(world)
-        near, gap = self._look_around(drones)
-        memory = dataclasses.replace(memory, near=near, gap=gap)
+        near, gap, passing = self._look_around(drones)
+        memory = dataclasses.replace(memory, near=near, gap=gap, passing=passing)
         return dataclasses.replace(memory, goal=self.advance(drones, memory, key))
 
     def advance(self, drones: Drones, memory: Memory[G], key: Array) -> G:
@@ -222,10 +225,16 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         del drones, key
         return memory.goal
 
-    def _look_around(self, drones: Drones) -> tuple[Array, Array]:
-        """Nearest team-mates (A, neighbours), and the distance (A,) to the nearest; infinite where it sees none."""
+    def _look_around(self, drones: Drones) -> tuple[Array, Array, Array]:
+        """Nearest team-mates (A, neighbours), the distance (A,) to the nearest, and how near (A,) any is going to come.
+
+        Distances are infinite where a drone sees none.
+        """
         found = nearest(drones.pos, max(self.config.neighbours, 1), self.config.sensing)
-        return found.index[:, : self.config.neighbours], found.distance[:, 0]
+        others = jnp.minimum(found.index, self.config.agents - 1)
+        passing = closest_approach(drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None])
+        passing = jnp.min(jnp.where(found.mask, passing, jnp.inf), 1)
+        return found.index[:, : self.config.neighbours], found.distance[:, 0], passing
 
     def turned(self, drones: Drones, vector_w: Array) -> Array:
         """(A, 3) world vectors as the level's commands have them: in the world's frame, or in the drones'."""
@@ -267,8 +276,8 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         return {"crew": self.teammates(drones, nearest(drones.pos, CREW).index)} if self.config.agents > 1 else {}
 
     def crowding(self, memory: Memory[G]) -> Array:
-        """(A,) how far the nearest team-mate has come within 30 cm: 0 there, 1 where the two touch."""
-        return jnp.clip((SPACING - memory.gap) / (SPACING - 2 * RADIUS), 0.0, 1.0)
+        """(A,) how far a team-mate has come within 30 cm, or is about to: 0 there, 1 where the two touch."""
+        return jnp.clip((SPACING - memory.passing) / (SPACING - 2 * RADIUS), 0.0, 1.0)
 
     def collided(self, memory: Memory[G]) -> Array:
         """(A,) bool, whether two drones touch."""
@@ -291,3 +300,9 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         drones = Drones.of(world)
         failure = jnp.any(self.ended(drones, memory)) & self.config.collisions_end
         return Outcome(success=self.solved(drones, memory) & ~failure, failure=failure)
+
+
+def closest_approach(offset: Array, velocity: Array) -> Array:
+    """(...) m, how near something at (..., 3) m that moves by (..., 3) m/s comes in `FORESIGHT`."""
+    soonest = -jnp.sum(offset * velocity, -1) / (jnp.sum(velocity**2, -1) + 1e-6)
+    return length(offset + velocity * jnp.clip(soonest, 0.0, FORESIGHT)[..., None])

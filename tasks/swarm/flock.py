@@ -31,7 +31,7 @@ class Weights:
     cohesion: float = -0.5
     """m between a drone and the middle of the team-mates it sees, beyond 1 m."""
     crowding: float = -2.0
-    """How far others have come within 30 cm, in [0, 1]."""
+    """How far others have come within 30 cm, or are about to, in [0, 1]."""
     height: float = -0.5
     """m off 1.5 m."""
     action_rate: float = -0.02

@@ -15,12 +15,13 @@ from embodied.entities import Kind, entity_rows
 from embodied.errors import EmbodiedError
 from embodied.world import Control, World
 from tasks.swarm.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.fleet import Memory
+from tasks.swarm.fleet import Memory, closest_approach
 from tasks.swarm.points import Goal, Points, PointsConfig
 
 COLUMN_RADIUS = 0.1  # m
 COLUMN_HEIGHT = 2.0  # m
 HEIGHT = 1.0  # m, of starts and places
+BERTH = 0.15  # m of free air beside a column that a drone does well to leave
 PARTING = 0.45  # m between starts, places and columns: room for a drone between any two
 
 
@@ -162,10 +163,14 @@ class Navigation(Points):
         return super().ended(drones, memory) | (self.clearance(drones, memory) < 0)
 
     def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
-        """As for all points; nearness to columns counts as crowding."""
+        """As for all points; nearness to columns, now or soon, counts as crowding."""
         terms = dict(super().rewards(world, memory, action))
-        clearance = self.clearance(Drones.of(world), memory)
-        terms["crowding"] = terms["crowding"] + jnp.clip(1 - clearance / 0.15, 0.0, 1.0)
+        drones, columns = Drones.of(world), memory.goal.course.columns
+        if len(columns):
+            offset = jnp.pad(columns - drones.pos[:, None, :2], ((0, 0), (0, 0), (0, 1)))
+            passing = closest_approach(offset, -drones.vel[:, None] * jnp.array([1.0, 1.0, 0.0]))
+            clearance = jnp.min(passing, 1) - COLUMN_RADIUS - RADIUS
+            terms["crowding"] = terms["crowding"] + jnp.clip(1 - clearance / BERTH, 0.0, 1.0)
         return terms
 
     def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:

@@ -37,7 +37,7 @@ class Weights:
     approach: float = 1.0
     """m/s towards the point while away from it."""
     crowding: float = -2.0
-    """How far others have come within 30 cm, in [0, 1]."""
+    """How far others have come within 30 cm, or are about to, in [0, 1]."""
     action_rate: float = -0.05
     """Squared change of the action."""
     ended: float = -50.0

@@ -33,7 +33,7 @@ class Weights:
     tracked: float = 1.0
     """Share of all targets that some drone tracks."""
     crowding: float = -1.0
-    """How far others have come within 30 cm, in [0, 1]."""
+    """How far others have come within 30 cm, or are about to, in [0, 1]."""
     height: float = -0.5
     """m off the starting height."""
     action_rate: float = -0.02
