@@ -35,7 +35,7 @@ def named_task(arguments: Sequence[str], registry: Registry, default: str | None
     """
     for index, word in enumerate(arguments):
         follows_flag = index > 0 and arguments[index - 1].startswith("--") and "=" not in arguments[index - 1]
-        if word in registry or (not word.startswith("-") and not follows_flag):
+        if word in registry or word in registry.suites or (not word.startswith("-") and not follows_flag):
             return word
     return default
 
@@ -102,15 +102,38 @@ def table(title: str, rows: Mapping[str, str]) -> Table:
 
 def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
     """The rows that say how well a policy did."""
-    low, high = summary["success_low"], summary["success_high"]
     rows = {
-        "success": f"{100 * summary['success']:.1f} %  (95 %: {100 * low:.1f} to {100 * high:.1f})",
+        "success": percent(summary, "success"),
+        "success at any step": percent(summary, "success_any"),
         "return": f"{summary['return']:.4g}  (95 %: {summary['return_low']:.4g} to {summary['return_high']:.4g})",
         "length": f"{summary['length']:.0f} steps",
     }
-    said = {*rows, "success_low", "success_high", "return_low", "return_high", "seconds", "env_steps_per_second"}
+    bounds = {f"{name}_{end}" for name in ("success", "success_any", "return") for end in ("low", "high")}
+    said = {*rows, *bounds, "success_any", "seconds", "env_steps_per_second"}
     rows |= {name: f"{value:.4g}" for name, value in summary.items() if name not in said}
     return rows | {"speed": f"{number(summary['env_steps_per_second'])} env steps/s, {summary['seconds']:.1f} s"}
+
+
+def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """One line for each task of a suite, and their mean."""
+    from embodied.suite import overall
+
+    result = Table(title=name, title_justify="left", title_style="bold")
+    for column in ("task", "success at any step", "at the last step", "return"):
+        result.add_column(column)
+    for held_out in sorted({row["held_out"] for row in rows}):
+        part = [row for row in rows if row["held_out"] == held_out]
+        for row in (*part, {"task": f"mean of {len(part)}", **overall(part)}):
+            rates = [percent(row, key) for key in ("success_any", "success")]
+            result.add_row(row["task"] + (" (held out)" if held_out else ""), *rates, f"{row['return']:.4g}")
+        result.add_section()
+    return result
+
+
+def percent(summary: Mapping[str, float], name: str) -> str:
+    """A rate and its 95 % interval, in percent."""
+    rate, low, high = (100 * summary[key] for key in (name, f"{name}_low", f"{name}_high"))
+    return f"{rate:.1f} %  (95 %: {low:.1f} to {high:.1f})"
 
 
 def write_result(path: Path | None, command: str, values: Mapping[str, Any]) -> None:

@@ -117,6 +117,11 @@ class Env:
         self.dump_folder = Path()
 
     @property
+    def name(self) -> str:
+        """The registered name of the task, or its class's where it is not registered."""
+        return self.entry.name if self.entry is not None else type(self.task).__name__
+
+    @property
     def engine_name(self) -> str:
         """Name of the physics engine."""
         return self.engine.name

@@ -75,6 +75,16 @@ def team_mean(value: Array) -> Array:
     return value if jnp.ndim(value) == 0 else jnp.mean(value)
 
 
+def environment_keys(seed: int, num_envs: int) -> Array:
+    """(num_envs, 2) one random key each; the key of environment i does not depend on how many there are."""
+    return jax.random.split(jax.random.PRNGKey(seed), num_envs)
+
+
+def first_keys(seed: int, count: int) -> Array:
+    """(count, 2) the keys with which tasks draw their first starts in environments 0 to count - 1, after a seed."""
+    return jax.vmap(jax.random.split)(environment_keys(seed, count))[:, 0]
+
+
 def begin(task: Task[M], key: Array) -> tuple[Start[M], Array]:
     """Draw a fresh start; returns it and the key the environment goes on with."""
     own, following = jax.random.split(key)

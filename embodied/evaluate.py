@@ -1,4 +1,4 @@
-"""`python -m embodied.evaluate`: how well a policy does, over fresh episodes, with 95 % intervals."""
+"""`python -m embodied.evaluate`: how well a policy does on a task or a suite, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tyro
 from embodied import cli
 from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import TaskEntry
+from embodied.registry import Suite, TaskEntry
 
 C = TypeVar("C")
 
@@ -21,17 +21,19 @@ C = TypeVar("C")
 class Settings(Generic[C]):
     """Evaluate a policy over whole episodes with fresh random starts.
 
-    Prints success and return with 95 % intervals and the task's own metrics. Examples:
+    Prints success and return with 95 % intervals and the task's own metrics. Of a suite, a line for each task, over the
+    suite's own starts; JSON and an HTML page with pictures go to runs/evaluations. Examples:
 
         python -m embodied.evaluate swarm/hover --policy shipped
         python -m embodied.evaluate swarm/hover --policy runs/swarm/hover/20261121-103000 --engine mujoco
+        python -m embodied.evaluate mt10 --policy expert
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
         python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
         python -m embodied.evaluate swarm/formation --adversaries 2 --adversary random
     """
 
     task: tyro.conf.Positional[str]
-    """Task to evaluate on; python -m embodied.list names them all."""
+    """Task or suite to evaluate on; python -m embodied.list names them all."""
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
     adversaries: int = 0
@@ -39,9 +41,9 @@ class Settings(Generic[C]):
     adversary: str = "random"
     """With --adversaries: a policy trained by embodied.train --adversaries, or random, zero, expert."""
     episodes: int = 256
-    """How many episodes."""
+    """How many episodes; of a suite, how many of each task."""
     num_envs: int = 256
-    """Environments that step together; each contributes the same number of episodes."""
+    """Environments that step together; each contributes the same number of episodes. A suite takes one for each."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     pipeline: str | None = None
@@ -52,6 +54,8 @@ class Settings(Generic[C]):
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
+    html: Path | None = None
+    """Of a suite: where to write the page, instead of runs/evaluations/SUITE/TIME.html."""
     config: C = None  # type: ignore[assignment]
     """The task's own options."""
 
@@ -74,14 +78,22 @@ def main(arguments: list[str] | None = None) -> int:
             name = next(iter(registry))
         else:
             raise EmbodiedError(f"which task? python -m embodied.evaluate TASK; tasks: {', '.join(registry)}")
-    return run(parse(registry[name], words))
+    entry = registry.find(name)
+    settings = parse(entry, words)
+    return run_suite(entry, settings) if isinstance(entry, Suite) else run(settings)
 
 
-def parse(entry: TaskEntry, words: list[str]) -> Settings[Any]:
-    """Parse a command line whose flags include the fields of the task's config."""
-    config = entry.load().config_type()
-    kind = Settings[type(config)]  # type: ignore[misc]
-    return cli.parse(kind, words, "evaluate", Settings(entry.name, config=config))
+def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
+    """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
+    if isinstance(entry, Suite):
+        from embodied.suite import shared_config
+
+        config = shared_config(entry, training=False)
+        defaults = Settings(entry.name, episodes=entry.episodes, seed=entry.seed, config=config)
+    else:
+        defaults = Settings(entry.name, config=entry.load().config_type())
+    kind = Settings[type(defaults.config)]  # type: ignore[misc]
+    return cli.parse(kind, words, "evaluate", defaults)
 
 
 def run(settings: Settings[Any]) -> int:
@@ -118,6 +130,40 @@ def run(settings: Settings[Any]) -> int:
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
     cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
+    return 0
+
+
+def run_suite(suite: Suite, settings: Settings[Any]) -> int:
+    """Evaluate task by task, print the table, write JSON and the page.
+
+    Raises:
+        EmbodiedError: an option that only single tasks have.
+    """
+    from embodied.env import stamp
+    from embodied.report import Photographs, learning_curves, page
+    from embodied.suite import evaluate_suite, overall, rules
+
+    for flag in ("adversaries", "pipeline"):
+        if getattr(settings, flag):
+            raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
+    started_at = dataclasses.replace(
+        suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
+    )
+    photographs = Photographs(rules(suite, settings.policy))
+    with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
+        rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
+                              device=settings.device, config=settings.config, on_task=line.update)  # fmt: skip
+    cli.console().print(cli.suite_table(f"{suite.name}, policy {settings.policy}", rows))
+    result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
+    result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
+    place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / stamp()
+    command = cli.command_line("embodied.evaluate")
+    cli.write_result(settings.json or place.with_suffix(".json"), command, result)
+    target = settings.html or place.with_suffix(".html")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    curves = learning_curves(settings.policy)
+    target.write_text(page(suite, rows, command, photographs.taken, curves), encoding="utf-8")
+    cli.console().print(f"-> {settings.json or place.with_suffix('.json')}, {target}")
     return 0
 
 

@@ -31,12 +31,16 @@ class Evaluation:
     def summary(self) -> dict[str, float]:
         """Plain keys for tables and JSON: means, and the 95 % intervals of success and return."""
         means = {name: float(value.double().mean()) for name, value in self.values.items()}
-        low, high = wilson(int(self.values["success"].sum()), self.episodes)
+        (low, high), (any_low, any_high) = (
+            wilson(int(self.values[name].sum()), self.episodes) for name in ("success", "success_any")
+        )
         spread = float(self.values["return"].double().std()) if self.episodes > 1 else 0.0
         half = Z95 * spread / math.sqrt(self.episodes)
         return means | {
             "success_low": low,
             "success_high": high,
+            "success_any_low": any_low,
+            "success_any_high": any_high,
             "return_low": means["return"] - half,
             "return_high": means["return"] + half,
             "episodes": float(self.episodes),

@@ -96,8 +96,16 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         if output.is_terminal and len(line) > output.width:
             line = line[: output.width - 1] + "…"
         output.print(Text(line), soft_wrap=True)
-    output.print("python -m embodied.list TASK      describes one in full")
-    output.print("python -m embodied.train TASK     trains on it")
+    suites = join_content().suites
+    # Of the suites of one task, of which there are as many as tasks, the first of each kind stands for all.
+    shown = {name.partition(":")[0]: suite for name, suite in reversed(suites.items())}
+    output.print(f"[bold]{len(suites)} suites[/bold]")
+    for name, suite in reversed(shown.items()):
+        label = name if name == suite.name else f"{name}:TASK"
+        output.print(Text(f"  {label:<{width}}  {suite.summary}"), soft_wrap=True)
+    output.print("python -m embodied.list TASK               describes one in full")
+    output.print("python -m embodied.train TASK_OR_SUITE     trains on it")
+    output.print("python -m embodied.evaluate TASK_OR_SUITE  says how well a policy does")
 
 
 def print_description(row: dict[str, Any]) -> None:

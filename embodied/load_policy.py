@@ -4,6 +4,7 @@ A checkpoint that holds a policy has it in two places, from which nothing of the
 
 - its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
   the registered name of the task it was trained on;
+  Where the task was a suite of which the policy is told its task, `identities` lists the names in their order;
 - its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
 
 Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import torch
 from torch import Tensor
 
 from embodied import checkpoints
@@ -60,16 +62,16 @@ def load_policy(name: str | Path, env: Env, seed: int = 0) -> ActionRule:
     if text == "expert":
         return _expert(env)
     if text == "shipped":
-        return policy_of(checkpoints.load(shipped_path(task_name(env))), env, "the shipped policy")
+        return policy_of(checkpoints.load(shipped_path(env.name)), env, "the shipped policy")
     if not Path(name).exists():
-        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task_name(env))[:8])]
+        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, env.name)[:8])]
         raise UnknownNameError("policy", text, known)
     return policy_of(open_checkpoint(Path(name)), env, f"policy '{name}'")
 
 
 def default_policy(env: Env) -> str:
     """The best policy there is without being told: shipped, else the newest run of the task, else expert or random."""
-    task = task_name(env)
+    task = env.name
     if task in shipped():
         return "shipped"
     runs = [run for run in Run.all(RUNS, task) if checkpoints.steps(run.checkpoints)]
@@ -112,13 +114,28 @@ def policy_of(checkpoint: Checkpoint, env: Env, what: str) -> ActionRule:
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
-    _check_fit(policy, env, what, checkpoint.meta.get("task"))
-    return policy
+    identities = checkpoint.meta.get("identities", [])
+    known = env.name in identities
+    _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
+    return identified(policy, identities.index(env.name), len(identities)) if known else policy
 
 
-def _check_fit(policy: Any, env: Env, what: str, trained_on: object) -> None:
-    """Compare the sizes of a policy with those of an environment."""
-    task, sizes = task_name(env), env.observation_sizes
+def identified(policy: Any, number: int, count: int) -> ActionRule:
+    """A policy that is told its task, in the task that bears a `number` among `count`."""
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        values = obs[policy.group]
+        identity = values.new_zeros(len(values), count)
+        identity[:, number] = 1.0
+        return policy({policy.group: torch.cat([values, identity], -1)})
+
+    return act
+
+
+def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: int) -> None:
+    """Compare the sizes of a policy with those of an environment, to which `identity` numbers are added."""
+    task = env.name
+    sizes = {group: size + identity for group, size in env.observation_sizes.items()}
     origin = f"; it was trained on '{trained_on}'" if trained_on else ""
     if policy.group not in sizes:
         raise EmbodiedError(
@@ -131,17 +148,12 @@ def _check_fit(policy: Any, env: Env, what: str, trained_on: object) -> None:
         )
 
 
-def task_name(env: Env) -> str:
-    """The registered name of an environment's task, or its class's where it is not registered."""
-    return env.entry.name if env.entry is not None else type(env.task).__name__
-
-
 def shipped() -> dict[str, Path]:
     """Task -> folder of every policy that comes with the package."""
     found: dict[str, Path] = {}
     for root in asset_roots():
-        for state in (root / "policies").glob(f"*/*/{checkpoints.STATE}"):
-            found.setdefault(f"{state.parent.parent.name}/{state.parent.name}", state.parent)
+        for state in (root / "policies").rglob(checkpoints.STATE):
+            found.setdefault(state.parent.relative_to(root / "policies").as_posix(), state.parent)
     return dict(sorted(found.items()))
 
 
@@ -173,7 +185,7 @@ def _expert(env: Env) -> ActionRule:
     if not has_expert(type(env.task)):
         exist = listing(_tasks_with_expert())
         exist = f"these have one: {exist}" if exist else "no task has one"
-        raise EmbodiedError(f"'{task_name(env)}' has no scripted expert; {exist}")
+        raise EmbodiedError(f"'{env.name}' has no scripted expert; {exist}")
     script = jax.jit(jax.vmap(env.task.expert))
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:

@@ -85,10 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         check_kind(settings.video)
     env, policy = build(settings)
-    from embodied.load_policy import load_policy, task_name
+    from embodied.load_policy import load_policy
 
     rule = load_policy(policy, env, settings.seed)
-    _say(f"{task_name(env)} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
+    _say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
     if settings.video is not None:
         return film(settings, layout, env, rule)
     return Player(env, {policy: rule}, settings).run()

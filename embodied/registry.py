@@ -1,4 +1,4 @@
-"""Names of tasks, and what each stands for. Content registers by a function call; nothing is imported early.
+"""Names of tasks and suites, and what each stands for. Content registers by a function call; nothing is imported early.
 
 Third parties join by an entry point in the group `embodied.tasks` that names a function taking the registry:
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -46,12 +46,50 @@ class TaskEntry:
         return None if self.training is None else load_target(self.training, f"training defaults of {self.name!r}")
 
 
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """Several tasks under one name, such as `mt10`: to learn one policy for, and to evaluate side by side."""
+
+    name: str
+    """One word; it may go on after a colon, as `mt1:push` does."""
+    summary: str
+    """One line for `embodied.list`."""
+    tasks: tuple[str, ...]
+    """Names of the tasks to train on and to evaluate, in the order of their identities."""
+    held_out: tuple[str, ...] = ()
+    """Tasks that are evaluated only: what was learned is to carry over to them."""
+    identified: bool = False
+    """Whether a policy is told which task it is in: one number for each of `tasks` joins its observations."""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of the tasks' configs that the suite sets."""
+    train_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields that it sets in training only, such as a list of starts to train on."""
+    seed: int = 1000
+    """Seed of the starts on which `tasks` are evaluated."""
+    held_out_seed: int = 1000
+    """Seed of the starts on which `held_out` are."""
+    episodes: int = 50
+    """Episodes of each task in an evaluation."""
+    training: str | None = None
+    """Training defaults: a `policies.train_config.TrainConfig`."""
+
+    def __post_init__(self) -> None:
+        """Check names."""
+        if not self.tasks or not self.name or "/" in self.name:
+            raise EmbodiedError(f"suite {self.name!r} of {len(self.tasks)} tasks: expected a name without '/', tasks")
+
+    def load_training(self) -> Any:
+        """Import the suite's training defaults, or None where it has none."""
+        return None if self.training is None else load_target(self.training, f"training defaults of {self.name!r}")
+
+
 class Registry:
-    """Task names -> entries."""
+    """Task names -> entries, and names of suites -> suites."""
 
     def __init__(self) -> None:
         """Begin empty; `join_content` fills it."""
         self._tasks: dict[str, TaskEntry] = {}
+        self._suites: dict[str, Suite] = {}
 
     def register(self, entry: TaskEntry) -> None:
         """Add a task.
@@ -65,6 +103,37 @@ class Registry:
         known = self._tasks.setdefault(entry.name, entry)
         if known != entry:
             raise EmbodiedError(f"task {entry.name!r} is registered twice: by {known.target} and by {entry.target}")
+
+    def register_suite(self, suite: Suite) -> None:
+        """Add a suite. Its tasks may register later.
+
+        Raises:
+            EmbodiedError: another suite has the name already.
+        """
+        if self._suites.setdefault(suite.name, suite) != suite:
+            raise EmbodiedError(f"suite {suite.name!r} is registered twice")
+
+    @property
+    def suites(self) -> Mapping[str, Suite]:
+        """Name -> suite, in the order in which they registered; those whose tasks are all there."""
+        return {
+            name: suite
+            for name, suite in self._suites.items()
+            if all(task in self._tasks for task in (*suite.tasks, *suite.held_out))
+        }
+
+    def find(self, name: str) -> TaskEntry | Suite:
+        """The task or the suite of a name.
+
+        Raises:
+            UnknownNameError: neither; suggests what may have been meant.
+        """
+        suites = self.suites
+        if name in suites:
+            return suites[name]
+        if name in self._tasks:
+            return self._tasks[name]
+        raise UnknownNameError("task", name, [*self._tasks, *suites])
 
     def __getitem__(self, name: str) -> TaskEntry:
         """The entry of a task.

@@ -18,11 +18,12 @@ import tyro
 from embodied import cli
 from embodied.content import join_content
 from embodied.errors import EmbodiedError, RunError, guard
-from embodied.registry import TaskEntry
+from embodied.registry import Suite, TaskEntry
 
 if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
+    from policies.joined_env import JoinedEnv
     from policies.policy import ActionRule, Policy
     from policies.trainer import Trainer
     from policies.vec_env import VecEnv
@@ -38,22 +39,23 @@ P = TypeVar("P")
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Generic[C, P]):
-    """Train a policy on a task, and say how well it does.
+    """Train a policy on a task, or one on all tasks of a suite, and say how well it does.
 
     Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints. Ctrl-C or SIGTERM saves
     and stops; --resume RUN goes on. Examples:
 
         python -m embodied.train
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
+        python -m embodied.train mt10
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
         python -m embodied.train swarm/formation --adversaries 1 --against shipped
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
     """
 
     task: tyro.conf.Positional[str]
-    """Task to train on; python -m embodied.list names them all."""
+    """Task or suite to train on; python -m embodied.list names them all."""
     num_envs: int
-    """Environments that step together (on each GPU)."""
+    """Environments that step together (on each GPU); those of a suite are spread over its tasks."""
     steps: int
     """Environment steps in all."""
     engine: str | None = None
@@ -76,7 +78,7 @@ class Settings(Generic[C, P]):
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
     evaluate_episodes: int = 256
-    """Fresh episodes to evaluate over at the end; 0 for none."""
+    """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     config: C = None  # type: ignore[assignment]
@@ -98,23 +100,27 @@ def main(arguments: list[str] | None = None) -> int:
         return _resume(Path(resumed), words)
     name = cli.named_task(words, registry, DEFAULT_TASK)
     assert name is not None
-    return start(parse(registry[name], words))
+    return start(parse(registry.find(name), words))
 
 
-def parse(entry: TaskEntry, words: list[str]) -> Settings[Any, Any]:
+def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any]:
     """Parse a command line whose flags are the fields of this task's configs."""
     defaults = default_settings(entry)
     kind = Settings[type(defaults.config), type(defaults.ppo)]  # type: ignore[misc]
     return cli.parse(kind, words, "train", defaults)
 
 
-def default_settings(entry: TaskEntry) -> Settings[Any, Any]:
-    """The settings with which a task is trained unless told otherwise."""
+def default_settings(entry: TaskEntry | Suite) -> Settings[Any, Any]:
+    """The settings with which a task or a suite is trained unless told otherwise."""
+    from embodied.suite import shared_config
     from policies.train_config import TrainConfig
 
     training = entry.load_training() or TrainConfig()
-    config = entry.load().config_type()
-    return Settings(entry.name, training.num_envs, training.steps, config=config, ppo=training.ppo)
+    own = {"num_envs": training.num_envs, "steps": training.steps, "ppo": training.ppo}
+    if isinstance(entry, Suite):
+        own["evaluate_episodes"] = entry.episodes
+        return Settings(entry.name, config=shared_config(entry, training=True), **own)
+    return Settings(entry.name, config=entry.load().config_type(), **own)
 
 
 def start(settings: Settings[Any, Any]) -> int:
@@ -133,7 +139,7 @@ def start(settings: Settings[Any, Any]) -> int:
         return Session(settings, env, run).train(start_from=policy)
 
 
-def with_start(settings: Settings[Any, Any], env: Env) -> tuple[Settings[Any, Any], Policy | None]:
+def with_start(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Settings[Any, Any], Policy | None]:
     """The policy to begin with, and the settings with an actor of its shape.
 
     Raises:
@@ -175,7 +181,7 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     """
     from embodied.configs import from_json
 
-    defaults = default_settings(join_content()[run.task])
+    defaults = default_settings(join_content().find(run.task))
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
     if fields != set(run.config):
         raise RunError(
@@ -187,17 +193,19 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     return Settings(**saved)
 
 
-def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env:
+def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
     """The environments that the settings describe."""
     from embodied.factory import make
+    from embodied.suite import make_suite
 
-    return make(settings.task, num_envs, settings.engine, seed, device=settings.device, config=settings.config)
+    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
+    return build(settings.task, num_envs, settings.engine, seed, device=settings.device, config=settings.config)
 
 
 class Session:
     """One process's part in a training run: progress, metrics, checkpoints, a clean stop."""
 
-    def __init__(self, settings: Settings[Any, Any], env: Env, run: Run | None) -> None:
+    def __init__(self, settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
         """Only rank 0 has a `run`; the others train in silence."""
         self.settings, self.env, self.run = settings, env, run
         self.signal: str | None = None
@@ -300,33 +308,56 @@ class Session:
             return
         meta, tensors = trainer.ppo.policy.to_tensors()
         contents = flatten({"policy": tensors, "trainer": trainer.state()})
-        self.run.save(trainer.steps, contents, {"policy": meta, "task": self.settings.task})
+        known = {"identities": list(self.env.names)} if getattr(self.env, "identified", False) else {}
+        self.run.save(trainer.steps, contents, {"policy": meta, "task": self.settings.task, **known})
         prune(self.run.checkpoints, keep=3)
         self._saved_step = trainer.steps
 
     def _report(self, trainer: Trainer, seconds: float) -> None:
         """Evaluate, print, and say what to type next."""
-        from embodied.evaluation import evaluate
-
         assert self.run is not None
-        output, episodes = cli.console(), self.settings.evaluate_episodes
-        speed = trainer.steps / seconds
+        output, speed = cli.console(), trainer.steps / seconds
         result: dict[str, Any] = {"task": self.settings.task, "engine": self.env.engine_name, "steps": trainer.steps,
                                   "train_seconds": seconds, "train_env_steps_per_second": speed,
                                   "num_envs": self.env.num_envs, "seed": self.settings.seed}  # fmt: skip
-        if episodes:
-            env = build_env(self.settings, min(episodes, 256), self.settings.seed + EVALUATION_SEED)
-            rule = self._rule(env, trainer.ppo.policy)
-            with cli.Line("evaluating", episodes) as line:
-                outcome = evaluate(env, rule, episodes, scored=self._scored,
-                                   on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip
-            summary = outcome.summary()
-            result |= summary
-            output.print(cli.table(f"{self.settings.task}, {episodes} fresh episodes", cli.evaluation_rows(summary)))
+        if self.settings.evaluate_episodes:
+            named = join_content().find(self.settings.task)
+            policy = trainer.ppo.policy
+            result |= self._try_suite(named, policy) if isinstance(named, Suite) else self._try_task(policy)
         output.print(f"trained {trainer.steps:,} steps in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
         output.print(f"Evaluate it:  python -m embodied.evaluate {self.settings.task} --policy {self.run.path}")
         cli.write_result(self.settings.json, cli.command_line("embodied.train"), result)
+
+    def _try_task(self, policy: Policy) -> dict[str, Any]:
+        """Evaluate on fresh episodes of the task."""
+        from embodied.evaluation import evaluate
+
+        episodes = self.settings.evaluate_episodes
+        env = cast("Env", build_env(self.settings, min(episodes, 256), self.settings.seed + EVALUATION_SEED))
+        with cli.Line("evaluating", episodes) as line:
+            outcome = evaluate(env, self._rule(env, policy), episodes, scored=self._scored,
+                               on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip
+        summary = outcome.summary()
+        cli.console().print(cli.table(f"{self.settings.task}, {episodes} fresh episodes", cli.evaluation_rows(summary)))
+        return summary
+
+    def _try_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
+        """Evaluate on the suite's own starts, task by task."""
+        from embodied.load_policy import identified
+        from embodied.suite import evaluate_suite, overall
+
+        def rule_of(env: Env) -> ActionRule:
+            if not suite.identified or env.name not in suite.tasks:
+                return policy
+            return identified(policy, suite.tasks.index(env.name), len(suite.tasks))
+
+        settings = self.settings
+        with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
+            rows = evaluate_suite(suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes,
+                                  device=settings.device, on_task=line.update)  # fmt: skip
+        cli.console().print(cli.suite_table(suite.name, rows))
+        return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
 
 
 def progress_text(metrics: dict[str, float]) -> str:

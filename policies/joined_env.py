@@ -22,22 +22,37 @@ class JoinedEnv:
     observations that are lists of body parts (`embodied.parts`): rows of zeros are parts that are not there.
     """
 
-    def __init__(self, envs: Mapping[str, VecEnv]) -> None:
+    agents = None
+    """There is one robot in each environment."""
+
+    def __init__(self, envs: Mapping[str, VecEnv], *, identified: bool = False, name: str = "joined") -> None:
         """Join environments, which go on belonging to the caller.
 
         Args:
             envs: Name to environment; the names appear in the statistics.
+            identified: Whether every observation ends in one number for each of `envs`: 1 for its own, else 0.
+            name: What they are together.
         """
         if not envs:
             raise ValueError("no environments to join; expected at least one")
-        self.names, self.envs = tuple(envs), tuple(envs.values())
+        self.name, self.names, self.envs = name, tuple(envs), tuple(envs.values())
+        self.identified = identified
         sizes = [env.observation_sizes for env in self.envs]
         common = [group for group in sizes[0] if all(group in others for others in sizes)]
-        self.observation_sizes = {group: max(size[group] for size in sizes) for group in common}
+        self._sizes = {group: max(size[group] for size in sizes) for group in common}
+        identity = len(self.envs) if identified else 0
+        self.observation_sizes = {group: size + identity for group, size in self._sizes.items()}
         self.action_size = max(env.action_size for env in self.envs)
         self.max_episode_steps = max(env.max_episode_steps for env in self.envs)
         self.num_envs = sum(env.num_envs for env in self.envs)
         self.device = self.envs[0].device
+        counts = torch.tensor([env.num_envs for env in self.envs])
+        self._identities = torch.eye(identity).repeat_interleave(counts, 0).to(self.device) if identified else None
+
+    @property
+    def engine_name(self) -> str:
+        """Names of the physics engines."""
+        return ", ".join(sorted({getattr(env, "engine_name", "") for env in self.envs}))
 
     def reset(self) -> dict[str, Tensor]:
         """Begin a fresh episode everywhere and return its first observation."""
@@ -91,8 +106,11 @@ class JoinedEnv:
             env.load_state(tree[str(place)])
 
     def _joined(self, observations: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Group to (N, size), each environment's observations filled up with zeros."""
-        return {
+        """Group to (N, size), each environment's observations filled up with zeros; identities, where asked for."""
+        joined = {
             group: torch.cat([functional.pad(own[group], (0, size - own[group].shape[-1])) for own in observations])
-            for group, size in self.observation_sizes.items()
+            for group, size in self._sizes.items()
         }
+        if self._identities is None:
+            return joined
+        return {group: torch.cat([values, self._identities], -1) for group, values in joined.items()}

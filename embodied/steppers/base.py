@@ -137,8 +137,3 @@ def lift(tree: Any) -> Any:
 def put(tree: Any, ids: Array, rows: Any) -> Any:
     """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
     return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)
-
-
-def environment_keys(seed: int, num_envs: int) -> Array:
-    """(num_envs, 2) one random key each; the key of environment i does not depend on how many there are."""
-    return jax.random.split(jax.random.PRNGKey(seed), num_envs)

@@ -13,7 +13,6 @@ from jax import Array
 from embodied import episodes
 from embodied.engines.base import FusedEngine
 from embodied.episodes import Episode, Transition
-from embodied.steppers import base
 from embodied.steppers.base import CHUNKS, Culprit, Result, lift, placed, put, result_of, take
 from embodied.steppers.totals import Totals, add_totals, cleared, no_totals
 from embodied.task import Task
@@ -50,7 +49,7 @@ class FusedStepper:
 
     def reset(self, seed: int) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
-        self._state, observation = self._reset(placed(base.environment_keys(seed, self.num_envs)))
+        self._state, observation = self._reset(placed(episodes.environment_keys(seed, self.num_envs)))
         return observation
 
     def step(self, action: Array) -> Result:

@@ -15,7 +15,6 @@ from jax import Array
 from embodied import episodes
 from embodied.engines.base import HostEngine
 from embodied.episodes import Episode, Transition
-from embodied.steppers import base
 from embodied.steppers.base import CHUNKS, Culprit, Result, lift, placed, put, result_of, take
 from embodied.steppers.totals import Totals, add_totals, cleared, no_totals
 from embodied.task import Task
@@ -54,7 +53,7 @@ class HostStepper:
     def reset(self, seed: int) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
         everyone = np.arange(self.num_envs)
-        keys = placed(base.environment_keys(seed, self.num_envs))
+        keys = placed(episodes.environment_keys(seed, self.num_envs))
         episode, observation = self._first_episodes(everyone, *self._begin(keys))
         self._state = HostState(episode, placed(no_totals(episode)))
         self._world = self.engine.world()

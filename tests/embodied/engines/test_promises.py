@@ -17,7 +17,6 @@ import torch
 from embodied import episodes, triage
 from embodied.env import HEALTH_INTERVAL, Env
 from embodied.errors import SimulationError
-from embodied.steppers import base
 from embodied.task import Timing
 from embodied.trees import flatten, unflatten
 from tests.conftest import build_env
@@ -86,7 +85,7 @@ def reference(task: Any, seed: int, steps: torch.Tensor) -> Iterator[dict[str, n
 
     Positions and velocities are those after a step, forces and accelerations those of its last `mj_step`.
     """
-    keys = base.environment_keys(seed, N)
+    keys = episodes.environment_keys(seed, N)
     starts = jax.vmap(functools.partial(episodes.begin, task))(keys)[0]
     simulations = []
     for i in range(N):
@@ -316,7 +315,7 @@ def test_each_episode_has_its_own_mass_from_its_first_step(ball: Env) -> None:
         begins = ~stays
     assert 0.49 < min(masses) < max(masses) < 2.01
     assert len({round(float(mass), 4) for mass in masses}) == len(masses)
-    starts = jax.vmap(functools.partial(episodes.begin, ball.task))(base.environment_keys(9, N))[0]
+    starts = jax.vmap(functools.partial(episodes.begin, ball.task))(episodes.environment_keys(9, N))[0]
     np.testing.assert_allclose(masses[:N], starts.model["body_mass"][:, 1], rtol=1e-3)
 
 
@@ -429,9 +428,9 @@ def test_a_batch_is_a_loop_of_singles(
     many, one, steps = shared_env(Ball, engine, N), shared_env(Ball, engine, 1), actions(14, 3)
     many.reset(seed=4)
     expected = rollout(many, steps)
-    keys = base.environment_keys(4, N)
+    keys = episodes.environment_keys(4, N)
     for i in (0, 5):
-        monkeypatch.setattr(base, "environment_keys", lambda seed, count, i=i: keys[i : i + 1])
+        monkeypatch.setattr(episodes, "environment_keys", lambda seed, count, i=i: keys[i : i + 1])
         one.reset()
         for index, row in enumerate(rollout(one, steps[:, i : i + 1])):
             for name, value in row.items():
