@@ -42,7 +42,7 @@ class ValueLoss(NamedTuple):
 def policy_loss(
     mean: Tensor, log_std: Tensor, old_log_std: Tensor, batch: ActorBatch, size: int, config: PPOConfig
 ) -> PolicyLoss:
-    """Clipped surrogate objective (Schulman et al. 2017, eq. 7) and entropy bonus.
+    """Clipped surrogate objective (Schulman et al. 2017, eq. 7), entropy bonus, and a bound on mean actions.
 
     Args:
         mean: (B, A) actions the actor prefers now.
@@ -65,6 +65,9 @@ def policy_loss(
     weighted = z * weight[:, None]
     by_log_std = (weighted * z).sum(0) - weight.sum() - config.entropy_coef * len(mean) / size
     by_mean = weighted.mul_((-log_std).exp())
+    if config.bound_coef:
+        # c (|μ| - 1)² beyond [-1, 1]: there environments clip, noise changes nothing, and nothing would call μ back.
+        by_mean = by_mean + (mean - mean.clamp(-1.0, 1.0)).mul_(2 * config.bound_coef / size)
     kl = gaussian.kl(batch.mean, old_log_std, mean, log_std).sum() / size
     return PolicyLoss(by_mean, by_log_std, surrogate, kl, clipped.sum() / size)
 

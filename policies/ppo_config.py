@@ -49,6 +49,9 @@ class PPOConfig:
     """Weight of the critic's mean squared error."""
     entropy_coef: float = 0.0
     """Weight of the policy's entropy."""
+    bound_coef: float = 0.0
+    """Weight of the squared distance by which mean actions exceed [-1, 1], where noise no longer changes what is done:
+    a policy that flies at full speed would never find out what less is good for."""
     max_grad_norm: float = 1.0
     """Norm to which longer gradients are shortened."""
     normalize_advantage: bool = True
@@ -83,7 +86,7 @@ class PPOConfig:
             _require(value is None or value > 0, name, value, "positive")
         for name in ("gamma", "lam"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        for name in ("value_coef", "entropy_coef"):
+        for name in ("value_coef", "entropy_coef", "bound_coef"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
             # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the

@@ -54,6 +54,8 @@ def team(own: int, num_envs: int = 64, steps: int = 8_000_000, critic_own: int |
             minibatches=8,
             initial_std=0.5,
             reward_scale=0.1,
+            # Commands of a full metre per second would stay there, and drones that meet would not give way.
+            bound_coef=1.0,
             # Statistics would depend on which row an entity happens to stand in; the rows come scaled.
             normalize_observations=False,
             observation_clip=UNCLIPPED,

@@ -18,9 +18,9 @@ def draw(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("entropy_coef", [0.0, 0.3])
-def test_policy_loss_equals_the_paper_s_formula_differentiated_by_autograd(entropy_coef: float):
-    config = PPOConfig(clip=0.2, entropy_coef=entropy_coef)
+@pytest.mark.parametrize(("entropy_coef", "bound_coef"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.7)])
+def test_policy_loss_equals_the_paper_s_formula_differentiated_by_autograd(entropy_coef: float, bound_coef: float):
+    config = PPOConfig(clip=0.2, entropy_coef=entropy_coef, bound_coef=bound_coef)
     old_mean, old_log_std = draw(N, A, seed=0), 0.1 * draw(A, seed=1)
     action, advantage = old_mean + draw(N, A, seed=2), draw(N, seed=3)
     mean = (old_mean + 0.1 * draw(N, A, seed=4)).requires_grad_()
@@ -29,7 +29,8 @@ def test_policy_loss_equals_the_paper_s_formula_differentiated_by_autograd(entro
 
     ratio = (new.log_prob(action) - old.log_prob(action)).exp()
     objective = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).sum() / SIZE
-    (-objective - entropy_coef * new.entropy().sum() / SIZE).backward()
+    excess = (mean.abs() - 1).clamp(min=0).square().sum()
+    (-objective + (bound_coef * excess - entropy_coef * new.entropy().sum()) / SIZE).backward()
     outside = ((ratio > 1.2) & (advantage > 0)) | ((ratio < 0.8) & (advantage < 0))
     assert 0.1 < outside.double().mean() < 0.5  # both branches of the minimum are at work
 
