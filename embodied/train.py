@@ -111,10 +111,16 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any]:
 
 
 def default_settings(entry: TaskEntry | Suite) -> Settings[Any, Any]:
-    """The settings with which a task or a suite is trained unless told otherwise."""
+    """The settings with which a task or a suite is trained unless told otherwise.
+
+    Raises:
+        EmbodiedError: a suite that is only for evaluation.
+    """
     from embodied.suite import shared_config
     from policies.train_config import TrainConfig
 
+    if isinstance(entry, Suite) and entry.training is None:
+        raise EmbodiedError(f"{entry.name} is for evaluation: no policy runs on all of its tasks; train on one of them")
     training = entry.load_training() or TrainConfig()
     own = {"num_envs": training.num_envs, "steps": training.steps, "ppo": training.ppo}
     if isinstance(entry, Suite):

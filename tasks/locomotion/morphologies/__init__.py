@@ -1,11 +1,15 @@
 """Families of bodies that differ in their limbs, and the task they share: reach a target in any direction."""
 
-from embodied.registry import Registry, TaskEntry
+from embodied.registry import Registry, Suite, TaskEntry
 from tasks.locomotion.morphologies.families import FAMILIES, task_name
 
 
 def register(registry: Registry) -> None:
-    """Register a reach task for every variant of every family; all are variants of the one with every limb."""
+    """Register a reach task for every variant of every family, and each family as a suite with its published split.
+
+    All variants are variants of the one with every limb. One policy runs on all of a family, without being told which:
+    it sees the body parts.
+    """
     for family in FAMILIES.values():
         full = task_name(family.name, family.full)
         for variant in family.variants:
@@ -22,6 +26,19 @@ def register(registry: Registry) -> None:
                     variant_of=None if name == full else full,
                 )
             )
+
+        train, held_out = (
+            tuple(task_name(family.name, variant) for variant in part) for part in (family.train, family.held_out)
+        )
+        registry.register_suite(
+            Suite(
+                name=f"reach-{family.name}",
+                summary=f"{len(train)} bodies of the {family.name} family, and {len(held_out)} held out: one policy.",
+                tasks=train,
+                held_out=held_out,
+                training="tasks.locomotion.morphologies.training:FAMILY",
+            )
+        )
 
 
 def class_name(family: str, variant: str) -> str:

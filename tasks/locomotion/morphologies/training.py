@@ -1,5 +1,7 @@
 """How the reach tasks are trained by default."""
 
+import dataclasses
+
 from policies.networks import Activation, Architecture, NetworkConfig
 from policies.ppo_config import PPOConfig
 from policies.train_config import TrainConfig
@@ -25,3 +27,5 @@ REACH = TrainConfig(
     ),
 )
 """Any `locomotion/reach-*` on its own: a transformer over body parts as actor and as critic."""
+FAMILY = dataclasses.replace(REACH, num_envs=384, steps=10_000_000)
+"""All training variants of a family at once."""

@@ -1,0 +1,79 @@
+"""Meta-World's benchmarks: lists, and the starts and goals that training and evaluation meet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from embodied.content import join_content
+from embodied.errors import EmbodiedError
+from embodied.factory import make
+from tasks.manipulation import benchmarks
+from tasks.manipulation.tabletop import TabletopConfig
+
+SPLITS = json.loads((Path(__file__).parents[3] / "benchmarks/reference/metaworld.json").read_text())["splits"]
+
+
+def test_lists_are_metaworlds_but_for_the_task_that_was_in_both_halves_of_ml25() -> None:
+    assert list(benchmarks.MT10) == SPLITS["mt10"]
+    assert list(benchmarks.MT25) == SPLITS["mt25"]
+    assert list(benchmarks.MT50) == SPLITS["mt50"]
+    for name, train, test in (
+        ("ml10", benchmarks.ML10_TRAIN, benchmarks.ML10_TEST),
+        ("ml25", benchmarks.ML25_TRAIN, benchmarks.ML25_TEST),
+        ("ml45", benchmarks.ML45_TRAIN, benchmarks.ML45_TEST),
+    ):
+        assert set(test) == set(SPLITS[f"{name}-test"])
+        assert set(train) == set(SPLITS[f"{name}-train"]) - set(test)
+        assert not set(train) & set(test)
+    assert set(SPLITS["ml25-train"]) & set(SPLITS["ml25-test"]) == {"basketball"}
+
+
+def numbered(seed: int, goals: int = 5):  # type: ignore[no-untyped-def]
+    return join_content()["manipulation/push"].load()(TabletopConfig(goals=goals, goal_seed=seed))
+
+
+def test_an_environment_meets_all_starts_before_any_twice() -> None:
+    task = numbered(seed=2)
+    start, numbers, goals = task.reset(jax.random.PRNGKey(0)), [], []
+    for episode in range(10):
+        numbers.append(int(start.memory.number))
+        goals.append(np.asarray(start.memory.goal))
+        start = task.restart(jax.random.PRNGKey(100 + episode), start.memory)
+    assert sorted(numbers[:5]) == sorted(numbers[5:]) == list(range(5))
+    assert len(np.unique(goals, axis=0)) == 5
+    firsts = {int(task.reset(jax.random.PRNGKey(seed)).memory.number) for seed in range(40)}
+    assert firsts == set(range(5)), "environments begin anywhere in the list"
+
+
+def test_training_starts_are_those_of_the_evaluation() -> None:
+    """Number i is where environment i begins after `reset(seed)`, which is what a suite's evaluation does."""
+    task = numbered(seed=2)
+    begin = task.reset(jax.random.PRNGKey(0))
+    by_number = {}
+    for _ in range(5):
+        by_number[int(begin.memory.number)] = np.asarray(begin.memory.goal)
+        begin = task.restart(jax.random.PRNGKey(1), begin.memory)
+    env = make("manipulation/push", 5, seed=0)
+    seen = env.reset(seed=2)["policy"][:, 36:39].numpy()
+    np.testing.assert_allclose(seen, [by_number[number] for number in range(5)], atol=1e-6)
+
+
+def test_goals_are_counted_and_other_seeds_give_others() -> None:
+    a, b = (numbered(seed).reset(jax.random.PRNGKey(0)).memory.goal for seed in (0, 1))
+    assert not jnp.allclose(a, b)
+    with pytest.raises(EmbodiedError, match="goals=0; expected at least 1"):
+        TabletopConfig(goals=0)
+
+
+def test_meta_learning_hides_the_goal_and_holds_out_other_goals_of_the_same_task() -> None:
+    suite = join_content().suites["ml1:push"]
+    assert suite.options["hide_goal"]
+    assert suite.tasks == suite.held_out
+    assert suite.seed != suite.held_out_seed
+    assert not join_content().suites["mt1:push"].options
