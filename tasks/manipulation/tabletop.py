@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.episodes import first_keys
+from embodied.errors import EmbodiedError
 from embodied.scenes import compose
 from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
@@ -46,6 +48,15 @@ class TabletopConfig:
 
     hide_goal: bool = False
     """Observe zeros in place of the goal, as the meta-learning benchmarks (ML1, ML10, ML45) do; the critic sees it."""
+    goals: int | None = None
+    """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
+    goal_seed: int = 0
+    """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
+
+    def __post_init__(self) -> None:
+        """Check the count."""
+        if self.goals is not None and self.goals < 1:
+            raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +88,8 @@ class Memory:
     """(18) what the step before observed."""
     begun: Array
     """() bool, whether there was a step before."""
+    number: Array
+    """() int32, of the start among `TabletopConfig.goals`; 0 without."""
 
 
 class Tabletop(Task[Memory], abc.ABC):
@@ -146,8 +159,22 @@ class Tabletop(Task[Memory], abc.ABC):
         return spec
 
     def reset(self, key: Array) -> Start[Memory]:
-        """An episode that begins as drawn by `ranges`: a pure function of the key, so keys may stand for goals."""
-        return self.begin(self.place(*self.ranges.draw(key)))
+        """An episode that begins as drawn by `ranges`, or at one of the starts that the config numbers."""
+        if self.config.goals is None:
+            return self.begin(self.place(*self.ranges.draw(key)))
+        return self._numbered(jax.random.randint(key, (), 0, self.config.goals))
+
+    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+        """As `reset`; of numbered starts, the one that follows."""
+        if self.config.goals is None:
+            return self.reset(key)
+        return self._numbered((memory.number + 1) % self.config.goals)
+
+    def _numbered(self, number: Array) -> Start[Memory]:
+        """The start that bears a number."""
+        keys = first_keys(self.config.goal_seed, self.config.goals)
+        start = self.begin(self.place(*self.ranges.draw(keys[number])))
+        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, number=number.astype(jnp.int32)))
 
     def begin(self, placement: Placement) -> Start[Memory]:
         """An episode that begins with everything in its place, the hand open and at rest."""
@@ -168,6 +195,7 @@ class Tabletop(Task[Memory], abc.ABC):
             target=panda.tcp_pose(arm)[0],
             previous=jnp.zeros(SEEN),
             begun=jnp.zeros((), bool),
+            number=jnp.zeros((), jnp.int32),
         )
         return Start(qpos, jnp.zeros(model.nv), memory, mocap_pos=fixtures if model.nmocap else None)
 

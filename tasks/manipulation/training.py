@@ -30,3 +30,5 @@ MOVE = tabletop(15_000_000)
 """For what is led along the table, or turned."""
 CARRY = tabletop(30_000_000)
 """For what must be grasped and held."""
+MULTI_TASK = tabletop(30_000_000)
+"""For a suite: of all its tasks together."""
