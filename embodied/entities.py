@@ -34,6 +34,8 @@ FEATURES = (
     Feature("velocity", 3, 0.5),  # m/s, of the entity relative to the agent
     Feature("closeness", 1, 1.0),  # 1 where the two touch, 0 far away: exp(-gap / m)
     Feature("size", 1, 1.0),  # m, radius of the entity
+    Feature("passing", 3, 1.0),  # m, the offset when the two come nearest within `FORESIGHT`, if both go on as they do
+    Feature("threat", 1, 1.0),  # 1 where they will touch then, 0 where they miss by far: exp(-gap / 0.2 m)
 )
 """What a row holds."""
 
@@ -43,6 +45,9 @@ WIDTH = sum(feature.size for feature in FEATURES)
 _ENDS = list(itertools.accumulate(feature.size for feature in FEATURES))
 COLUMNS = {feature.name: slice(end - feature.size, end) for feature, end in zip(FEATURES, _ENDS, strict=True)}
 """Feature -> its columns in a row."""
+
+FORESIGHT = 1.0  # s; what comes nearest later is not yet a threat
+MISS = 0.2  # m
 
 
 def entity_rows(kind: Kind, offset: Array, velocity: Array, size: Array | float, present: Array) -> Array:
@@ -59,8 +64,17 @@ def entity_rows(kind: Kind, offset: Array, velocity: Array, size: Array | float,
     sizes = jnp.broadcast_to(jnp.asarray(size, jnp.float32), shape)
     gap = jnp.maximum(jnp.sqrt(jnp.sum(offset**2, -1) + 1e-12) - sizes, 0.0)
     which = jnp.broadcast_to(jnp.array([float(kind is other) for other in Kind]), (*shape, len(Kind)))
-    row = [jnp.ones((*shape, 1)), which, offset, velocity, jnp.exp(-gap)[..., None], sizes[..., None]]
+    nearest = passing(offset, velocity, FORESIGHT)
+    miss = jnp.maximum(jnp.sqrt(jnp.sum(nearest**2, -1) + 1e-12) - sizes, 0.0)
+    row = [jnp.ones((*shape, 1)), which, offset, velocity, jnp.exp(-gap)[..., None], sizes[..., None], nearest,
+           jnp.exp(-miss / MISS)[..., None]]  # fmt: skip
     return jnp.where(present[..., None], jnp.concatenate(row, -1), 0.0)
+
+
+def passing(offset: Array, velocity: Array, within: float) -> Array:
+    """(..., 3) m, where something at (..., 3) m that moves by (..., 3) m/s comes nearest `within` so many s."""
+    soonest = -jnp.sum(offset * velocity, -1) / (jnp.sum(velocity**2, -1) + 1e-6)
+    return offset + velocity * jnp.clip(soonest, 0.0, within)[..., None]
 
 
 def rows_in(observation_size: int, own: int) -> int:

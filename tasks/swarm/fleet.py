@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.entities import Kind, entity_rows
+from embodied.entities import Kind, entity_rows, passing
 from embodied.errors import EmbodiedError
 from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
@@ -104,7 +104,7 @@ class Memory(Generic[G]):
     """(A, neighbours) int32 nearest team-mates; A where there is none in reach."""
     gap: Array
     """(A,) m between the centres of a drone and its nearest team-mate."""
-    passing: Array
+    miss: Array
     """(A,) m, how near any of those would come within `FORESIGHT` if all flew on as they do."""
     goal: G
     """What the drones are after."""
@@ -175,11 +175,11 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         drawn, air, spread = jax.random.split(key, 3)
         drones, goal = self.draw(drawn)
         none = jnp.zeros((config.agents, self.action_size))
-        near, gap, passing = self._look_around(drones)
+        near, gap, miss = self._look_around(drones)
         strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
             [[config.thrust_spread], [config.mass_spread]]
         )
-        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, passing, goal)
+        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, miss, goal)
         return Start(drones.qpos, drones.qvel, memory, self._masses(density) if config.mass_spread else {})
 
     def _masses(self, density: Array) -> dict[str, Array]:
@@ -216,8 +216,8 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         """Look around, and move on what the drones are after."""
         del action
         drones = Drones.of(world)
-        near, gap, passing = self._look_around(drones)
-        memory = dataclasses.replace(memory, near=near, gap=gap, passing=passing)
+        near, gap, miss = self._look_around(drones)
+        memory = dataclasses.replace(memory, near=near, gap=gap, miss=miss)
         return dataclasses.replace(memory, goal=self.advance(drones, memory, key))
 
     def advance(self, drones: Drones, memory: Memory[G], key: Array) -> G:
@@ -232,9 +232,9 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         """
         found = nearest(drones.pos, max(self.config.neighbours, 1), self.config.sensing)
         others = jnp.minimum(found.index, self.config.agents - 1)
-        passing = closest_approach(drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None])
-        passing = jnp.min(jnp.where(found.mask, passing, jnp.inf), 1)
-        return found.index[:, : self.config.neighbours], found.distance[:, 0], passing
+        misses = closest_approach(drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None])
+        miss = jnp.min(jnp.where(found.mask, misses, jnp.inf), 1)
+        return found.index[:, : self.config.neighbours], found.distance[:, 0], miss
 
     def turned(self, drones: Drones, vector_w: Array) -> Array:
         """(A, 3) world vectors as the level's commands have them: in the world's frame, or in the drones'."""
@@ -277,7 +277,7 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
 
     def crowding(self, memory: Memory[G]) -> Array:
         """(A,) how far a team-mate has come within 30 cm, or is about to: 0 there, 1 where the two touch."""
-        return jnp.clip((SPACING - memory.passing) / (SPACING - 2 * RADIUS), 0.0, 1.0)
+        return jnp.clip((SPACING - memory.miss) / (SPACING - 2 * RADIUS), 0.0, 1.0)
 
     def collided(self, memory: Memory[G]) -> Array:
         """(A,) bool, whether two drones touch."""
@@ -304,5 +304,4 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
 
 def closest_approach(offset: Array, velocity: Array) -> Array:
     """(...) m, how near something at (..., 3) m that moves by (..., 3) m/s comes in `FORESIGHT`."""
-    soonest = -jnp.sum(offset * velocity, -1) / (jnp.sum(velocity**2, -1) + 1e-6)
-    return length(offset + velocity * jnp.clip(soonest, 0.0, FORESIGHT)[..., None])
+    return length(passing(offset, velocity, FORESIGHT))

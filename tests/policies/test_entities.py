@@ -75,6 +75,13 @@ def test_rows_say_what_they_are() -> None:
     assert rows[0, COLUMNS["offset"]].tolist() == [3, 0, 4]
     assert rows[0, COLUMNS["closeness"]] == pytest.approx(np.exp(-4.0))
     assert rows[0, COLUMNS["size"]] == 1
+    # It comes nearer by 1 m/s along each axis: nearest 3.5 s from now, of which a second counts.
+    away = np.asarray(entity_rows(Kind.TEAMMATE, offset, -jnp.ones((2, 3)), 0.0, jnp.array([True, True])))
+    np.testing.assert_allclose(away[0, COLUMNS["passing"]], [2, -1, 3], atol=1e-6)
+    # Straight at each other, they touch within the second.
+    straight = np.asarray(entity_rows(Kind.TEAMMATE, offset, -2 * offset, 0.1, jnp.array([True, True])))
+    np.testing.assert_allclose(straight[0, COLUMNS["passing"]], 0, atol=1e-5)
+    assert straight[0, COLUMNS["threat"]] == 1
     assert not rows[1].any()
 
 
