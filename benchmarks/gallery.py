@@ -1,6 +1,7 @@
 """A picture of many tasks at work, each by its shipped policy, or at rest where there is none.
 
 python -m benchmarks.gallery --out docs/locomotion.jpg
+python -m benchmarks.gallery mt50 --camera corner --seconds 0.8 --columns 5 --size 300 225 --out docs/manipulation.jpg
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import tyro
 
 import embodied
 from embodied.cli import Line
+from embodied.content import join_content
 from embodied.load_policy import default_policy, load_policy
 from embodied.render import frame
 
@@ -37,13 +39,15 @@ class Settings:
     """What is drawn."""
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = TASKS
-    """Tasks, a tile each."""
+    """Tasks, a tile each, or suites."""
     out: Path = Path("gallery.jpg")
     """File to write: .jpg or .png."""
     columns: int = 4
     """Tiles side by side."""
     size: tuple[int, int] = (400, 260)
     """Width and height of a tile in pixels."""
+    camera: str | None = None
+    """Camera of the scenes'; by default one that follows the robot, or the scene's own view."""
     seconds: float = 1.5
     """Time at which each task is caught."""
     seed: int = 0
@@ -52,16 +56,17 @@ class Settings:
 
 def main(settings: Settings) -> None:
     """Draw and write."""
-    tiles = []
-    with Line("drawing", len(settings.tasks)) as line:
-        for task in settings.tasks:
+    tiles, suites = [], join_content().suites
+    tasks = [task for name in settings.tasks for task in (suites[name].tasks if name in suites else (name,))]
+    with Line("drawing", len(tasks)) as line:
+        for task in tasks:
             tiles.append(tile(task, settings))
             line.update(len(tiles), task)
     blank = np.full_like(tiles[0], 255)
     tiles += [blank] * (-len(tiles) % settings.columns)
     rows = [np.hstack(tiles[i : i + settings.columns]) for i in range(0, len(tiles), settings.columns)]
     cv2.imwrite(str(settings.out), np.vstack(rows)[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 85])
-    print(f"{settings.out}: {len(settings.tasks)} tasks")
+    print(f"{settings.out}: {len(tasks)} tasks")
 
 
 def tile(task: str, settings: Settings) -> np.ndarray:
@@ -73,7 +78,7 @@ def tile(task: str, settings: Settings) -> np.ndarray:
         act = load_policy(name, env)
         for _ in range(round(settings.seconds / env.task.timing.control_dt)):
             obs = env.step(act(obs)).obs
-    picture = np.ascontiguousarray(frame(env, size=settings.size))
+    picture = np.ascontiguousarray(frame(env, size=settings.size, camera=settings.camera))
     cv2.putText(picture, task.split("/")[1], (10, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.55, INK, 1, cv2.LINE_AA)
     return picture
 

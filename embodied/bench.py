@@ -40,7 +40,7 @@ class Settings:
     """
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Tasks to measure; all of them by default."""
+    """Tasks to measure, or suites; all tasks by default."""
     engine: str | None = None
     """Physics engine; by default the best that runs each task on this machine."""
     impl: str | None = None
@@ -71,8 +71,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "bench")
     registry = join_content()
-    names = settings.tasks or tuple(registry)
-    rows = [measure(name, settings) for name in names]
+    suites = registry.suites
+    names = [task for name in settings.tasks for task in (suites[name].tasks if name in suites else (name,))]
+    rows = [measure(name, settings) for name in names or registry]
     for row in rows:
         cli.console().print(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
     result = rows[0] if len(rows) == 1 else {"results": rows}

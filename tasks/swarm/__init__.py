@@ -17,7 +17,7 @@ TASKS = {
     "swap": ("swap:Swap", "POINTS", "Drones change places with the one opposite."),
     "meet-up": ("swap:MeetUp", "POINTS", "Drones scattered in the air come together."),
     "flock": ("flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
-    "navigation": ("navigation:Navigation", "POINTS", "Every drone to its own place between columns."),
+    "navigation": ("navigation:Navigation", "NAVIGATION", "Every drone to its own place between columns."),
     "pursuit": ("pursuit:Pursuit", "PURSUIT", "A team keeps moving targets in sight."),
     "coverage": ("coverage:Coverage", "COVERAGE", "A team explores unknown ground around hills."),
     "base-station": ("base_station:BaseStation", "BASE_STATION", "Drones place themselves as radio stations."),

@@ -3,7 +3,7 @@
 import dataclasses
 
 from policies.networks import Activation, Architecture, NetworkConfig
-from policies.ppo_config import UNCLIPPED, PPOConfig
+from policies.ppo_config import UNCLIPPED, PPOConfig, Schedule
 from policies.train_config import TrainConfig
 from tasks.swarm import base_station, coverage, flock, points, pursuit
 
@@ -34,7 +34,7 @@ GATE_RACE = solo(10_000_000)
 """`swarm/gate-race`."""
 
 
-def team(own: int, num_envs: int = 64, steps: int = 8_000_000, critic_own: int | None = None) -> TrainConfig:
+def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int | None = None) -> TrainConfig:
     """MAPPO with attention over entities: one policy for all drones.
 
     Args:
@@ -50,8 +50,10 @@ def team(own: int, num_envs: int = 64, steps: int = 8_000_000, critic_own: int |
         steps,
         PPOConfig(
             unroll=32,
-            epochs=4,
-            minibatches=8,
+            epochs=3,
+            minibatches=12,
+            learning_rate=1e-3,
+            schedule=Schedule.LINEAR,
             initial_std=0.5,
             reward_scale=0.1,
             # Commands of a full metre per second would stay there, and drones that meet would not give way.
@@ -66,10 +68,12 @@ def team(own: int, num_envs: int = 64, steps: int = 8_000_000, critic_own: int |
 
 
 POINTS = team(points.OWN)
-"""Formation, leader and followers, meeting, swapping, navigation."""
+"""Formation, leader and followers, meeting, swapping."""
+NAVIGATION = team(points.OWN, num_envs=320)
+"""`swarm/navigation`, of three."""
 FLOCK = team(flock.OWN)
 """`swarm/flock`."""
-PURSUIT = team(pursuit.OWN, critic_own=pursuit.OWN + 1)
+PURSUIT = team(pursuit.OWN, num_envs=256, critic_own=pursuit.OWN + 1)
 """`swarm/pursuit`, trained with four."""
 COVERAGE = team(coverage.OWN)
 """`swarm/coverage`."""
