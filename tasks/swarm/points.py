@@ -24,7 +24,7 @@ from tasks.swarm.fleet import CREW, Fleet, FleetConfig, Memory
 from tasks.swarm.neighbours import nearest
 from tasks.swarm.quadrotor import GRAVITY
 
-FAR = 1.5  # m, farther points look as far as this, in their direction
+FAR = 1.5  # m, farther points look as far as this: along the floor in their direction, and in height
 OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
 
 
@@ -117,16 +117,16 @@ class Points(Fleet[Goal], abc.ABC):
     def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
         """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
 
-        `offset` (3) in units of 1.5 m, no longer than 1; `distance` (1) m, at most 1.5; `velocity` (3) m/s,
+        `offset` (3) in units of 1.5 m, and `distance` (1) m, to a point brought within 1.5 m along the floor and in
+        height, so that a drone far from its point still sees how high it should be; `velocity` (3) m/s,
         `point_velocity` (3) m/s, `up` (3), all in the level's frame; `gyro` (3) 5 rad/s; `height` (1) m;
         `last_action` (4).
         """
         goal, turn = memory.goal, self.turned
-        offset = goal.point - drones.pos
-        distance = length(offset)[:, None]
+        offset = within_reach(goal.point - drones.pos)
         return {
-            "offset": turn(drones, offset) / jnp.maximum(distance, FAR),
-            "distance": jnp.minimum(distance, FAR),
+            "offset": turn(drones, offset) / FAR,
+            "distance": length(offset)[:, None],
             "velocity": turn(drones, drones.vel),
             "point_velocity": turn(drones, goal.velocity),
             "up": drones.up if self.level.world else turn(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
@@ -189,10 +189,16 @@ class Points(Fleet[Goal], abc.ABC):
             known = " and ".join(SCRIPTS)
             raise EmbodiedError(f"the expert acts on the levels {known}, not on {self.config.level}: --config.level")
         own = observation["policy"]
-        # Undo what `own` does: directions are shortened to a length of 1 at `FAR`.
-        offset = own[:, :3] * jnp.maximum(own[:, 3:4], FAR)
+        offset = own[:, :3] * FAR
         way = SCRIPTS[self.config.level](offset, memory.goal)
         return jnp.clip(jnp.pad(way, ((0, 0), (0, 1))), -1.0, 1.0)
+
+
+def within_reach(offset: Array) -> Array:
+    """(..., 3) m, the way to a point, shortened to `FAR` along the floor, and in height."""
+    flat, up = offset[..., :2], offset[..., 2:]
+    far = jnp.sqrt(jnp.sum(flat**2, -1, keepdims=True) + 1e-12)
+    return jnp.concatenate([flat / jnp.maximum(1.0, far / FAR), jnp.clip(up, -FAR, FAR)], -1)
 
 
 # Metres or metres per second at an action of 1 are those of `tasks.swarm.control.levels`.
