@@ -17,13 +17,16 @@ import mujoco
 BOX = mujoco.mjtGeom.mjGEOM_BOX
 CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
 CAPSULE = mujoco.mjtGeom.mjGEOM_CAPSULE
+SPHERE = mujoco.mjtGeom.mjGEOM_SPHERE
 
 RED = (0.86, 0.22, 0.18, 1.0)
 BLUE = (0.13, 0.38, 0.78, 1.0)
+YELLOW = (0.93, 0.73, 0.18, 1.0)
 GREEN = (0.18, 0.58, 0.38, 1.0)
 BRICK = (0.72, 0.40, 0.30, 1.0)
 WHITE = (0.93, 0.93, 0.92, 1.0)
 STEEL = (0.62, 0.65, 0.69, 1.0)
+BLACK = (0.12, 0.13, 0.14, 1.0)
 
 PINE = (0.80, 0.68, 0.49, 1.0)
 
@@ -33,6 +36,8 @@ TABLE_NEAR, TABLE_FAR = 0.2, 1.04  # m, y of its edges
 CONTACT = {"friction": [0.5, 0.005, 0.0001], "solref": [0.0125, 1], "solimp": [0.95, 0.99, 0.001, 0.5, 2]}
 """Sliding friction 0.5 (no unit), wood on wood, where no pad's own decides: with Meta-World's 1, whatever the arm leads
 along the table jams. And the stiffest contact that a step of 6.25 ms allows, against a hand that presses with 100 N."""
+STOP = {"solref_limit": [0.0125, 1], "solimp_limit": [0.98, 0.998, 0.001, 0.5, 2]}
+"""The end of a joint's travel, as hard as that: at MuJoCo's usual stops the hand pushes a drawer 2 cm too far."""
 
 PUCK_RADIUS = 0.02  # m; Meta-World
 PUCK_HEIGHT = 0.04  # m; Meta-World
@@ -47,11 +52,21 @@ def watch(spec: mujoco.MjSpec, slot: int, kind: mujoco.mjtObj, name: str) -> Non
         spec.add_sensor(name=f"object{slot}_{what}", type=sensor, objtype=kind, objname=name)
 
 
-def free_body(spec: mujoco.MjSpec, name: str, slot: int = 1) -> mujoco.MjsBody:
-    """A body that may go anywhere; its free joint bears its name. `Placement.joints` says where it begins."""
+def mark(spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, pos: Sequence[float]) -> None:
+    """A point on a body, m in its frame, that is not observed: a site, and a sensor of its name (m, world)."""
+    body.add_site(name=name, pos=pos)
+    spec.add_sensor(name=name, type=mujoco.mjtSensor.mjSENS_FRAMEPOS, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=name)
+
+
+def free_body(spec: mujoco.MjSpec, name: str, slot: int = 1, point: Sequence[float] = (0, 0, 0)) -> mujoco.MjsBody:
+    """A body that may go anywhere; its free joint bears its name. `Placement.joints` says where it begins.
+
+    `point`: what is observed of it, m in its frame; a site of its name is there.
+    """
     body = spec.worldbody.add_body(name=name)
     body.add_freejoint(name=name)
-    watch(spec, slot, mujoco.mjtObj.mjOBJ_XBODY, name)
+    body.add_site(name=name, pos=point)
+    watch(spec, slot, mujoco.mjtObj.mjOBJ_SITE, name)
     return body
 
 
@@ -76,6 +91,18 @@ def loose(body: mujoco.MjsBody, **shape: Any) -> mujoco.MjsGeom:
 def looks(body: mujoco.MjsBody, **shape: Any) -> mujoco.MjsGeom:
     """A shape that is only looked at."""
     return body.add_geom(**{"contype": 0, "conaffinity": 0, "mass": 0, "group": 2, **shape})
+
+
+def disc(
+    body: mujoco.MjsBody,
+    radius: float,
+    half: float,
+    pos: Sequence[float],
+    rgba: Sequence[float],
+    axis: Sequence[float] = (0, 0, 1),
+) -> None:
+    """A round plate, or post, that is only looked at: its radius, half its thickness, its middle, m; its axis."""
+    looks(body, type=CYLINDER, size=[radius, half, 0], pos=pos, zaxis=axis, rgba=rgba)
 
 
 def puck(spec: mujoco.MjSpec, name: str = "object", radius: float = PUCK_RADIUS, height: float = PUCK_HEIGHT) -> None:

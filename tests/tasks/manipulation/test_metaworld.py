@@ -20,7 +20,12 @@ FACTS = json.loads((Path(__file__).parents[3] / "benchmarks/reference/metaworld.
 OURS = [name for name in FACTS if name in TASKS]
 OBSERVED = {"obj1": "object1_pos", "obj2": "object2_pos", "tcp": "tcp_pos"}
 
-START_DIFFERS: dict[str, tuple[float, str]] = {}
+START_DIFFERS: dict[str, tuple[float, str]] = {
+    "window-close": (0.201, "Meta-World's first observation shows a closed window, later ones where ours begins"),
+    "box-close": (0.08, "Meta-World's lid begins in the air and falls"),
+    "hand-insert": (0.021, "Meta-World's begins inside the table"),
+    "hammer": (0.03, "Meta-World's begins inside the table"),
+}
 """Task -> how far the first object may start from Meta-World's (m), and why. Where it is not named, within 6 mm."""
 
 
@@ -105,6 +110,6 @@ def test_success_is_metaworlds(name: str) -> None:
 
     outcome = jax.vmap(solved)(jnp.asarray(readings, jnp.float32))
     expected = np.logical_and.reduce([holds(term, points, goal) for term in FACTS[name]["success"]])
-    assert 20 < expected.sum() < 980
+    assert 10 < expected.sum() < 980
     assert (np.asarray(outcome.success) != expected).sum() <= 1, "but for rounding on the border"
     assert not np.asarray(outcome.failure).any()
