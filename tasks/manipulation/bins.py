@@ -137,8 +137,8 @@ class BoxClose(CarryTask):
             objects.loose(body, type=objects.CAPSULE, size=[0.005, 0, 0], fromto=ends, mass=0.015, group=3)
             size = [0.005 if x else LID, 0.005 if y else LID, half]
             objects.looks(body, type=objects.BOX, size=size, pos=[middle * x, middle * y, -half], rgba=objects.GREEN)
-        for x in (-0.05, 0.05):
-            post = [x, 0, 0.006, x, 0, HANDLE]
+        for end in (-0.05, 0.05):
+            post = [end, 0, 0.006, end, 0, HANDLE]
             objects.looks(body, type=objects.CAPSULE, size=[0.008, 0, 0], fromto=post, rgba=objects.STEEL)
         bar = [-0.05, 0, HANDLE, 0.05, 0, HANDLE]
         objects.loose(body, type=objects.CAPSULE, size=[0.008, 0, 0], fromto=bar, mass=0.02, rgba=objects.STEEL)

@@ -95,7 +95,7 @@ class DoorTask(Tabletop):
         door = leaf(frame(spec))
         hinge = {"axis": [0, 0, 1], "range": [OPENED, 0], "damping": [DAMPING, 0, 0]}
         door.add_joint(name="hinge", type=mujoco.mjtJoint.mjJNT_HINGE, **hinge)
-        door.add_site(name="handle", pos=HANDLE)
+        door.add_site(name="handle", pos=HANDLE, group=4)
         objects.watch(spec, 1, mujoco.mjtObj.mjOBJ_SITE, "handle")
         objects.mark(spec, door, "bar_pos", (BAR_X, BAR_Y, 0.0))
 

@@ -63,7 +63,7 @@ def tower(spec: mujoco.MjSpec, turned: bool, point: tuple[float, float, float]) 
     for radius, half, rgba in ((BAR_RADIUS, BAR_HALF - 0.008, objects.RED), (0.018, BAR_HALF, objects.STEEL)):
         across = {"pos": [0, BAR_Y, 0], "quat": [1, 0, 1, 0], "size": [radius, half, 0], "rgba": rgba}
         objects.looks(handle, type=objects.CYLINDER, **across)
-    handle.add_site(name="point", pos=point)
+    handle.add_site(name="point", pos=point, group=4)
     objects.watch(spec, 1, mujoco.mjtObj.mjOBJ_SITE, "point")
 
 

@@ -64,7 +64,7 @@ class LockTask(Tabletop):
         objects.solid(lever, type=objects.CAPSULE, rgba=objects.BLACK, **grip)
         boss = {"size": [0.022, 0.022, 0], "pos": [0, -0.012, 0], "quat": [1, 1, 0, 0]}
         objects.looks(lever, type=objects.CYLINDER, rgba=objects.STEEL, **boss)
-        lever.add_site(name="point", pos=self.point)
+        lever.add_site(name="point", pos=self.point, group=4)
         objects.watch(spec, 1, mujoco.mjtObj.mjOBJ_SITE, "point")
         objects.mark(spec, lever, "grip_pos", (GRIP_X, GRIP_Y, 0.0))
 

@@ -67,7 +67,9 @@ def test_every_draw_lies_in_its_range_and_is_valid(name: str) -> None:
         assert (points >= np.asarray(box.low, np.float32)).all()
         assert (points <= np.asarray(box.high, np.float32)).all()
         varied = np.ptp(box.corners, 0) > 0
-        np.testing.assert_allclose(np.ptp(points, 0)[varied], np.ptp(box.corners, 0)[varied], rtol=0.01)
+        # Start and goal that have to be apart leave no room for some ends of the ranges.
+        filled = 0.15 if ranges.apart else 0.01
+        np.testing.assert_allclose(np.ptp(points, 0)[varied], np.ptp(box.corners, 0)[varied], rtol=filled)
     assert (np.linalg.norm((starts - goals)[:, :2], axis=1) >= ranges.apart - 1e-6).all()
 
 
@@ -206,7 +208,7 @@ def test_conjunction_is_bounded_and_symmetric() -> None:
 def test_rewards_lie_between_0_and_10_and_are_10_exactly_where_solved(name: str, who: str) -> None:
     env = env_of(name)
     solved = 0
-    for _, _, step in rollout(env, load_policy(who, env), 120, seed=7):
+    for _, _, step in rollout(env, load_policy(who, env), 200, seed=7):
         assert (step.reward >= 0).all()
         assert torch.equal(step.reward == FULL, step.success)
         assert (step.reward[~step.success] < 8).all()
@@ -220,7 +222,7 @@ def test_rewards_lie_between_0_and_10_and_are_10_exactly_where_solved(name: str,
 @each_task
 def test_scripts_solve_their_tasks(name: str) -> None:
     env = env_of(name)
-    rows = rollout(env, load_policy("expert", env), 150, seed=11)
+    rows = rollout(env, load_policy("expert", env), 200, seed=11)
     assert torch.stack([step.success for *_, step in rows]).any(0).all()
 
 
