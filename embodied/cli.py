@@ -115,17 +115,21 @@ def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
 
 
 def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One line for each task of a suite, and their mean."""
+    """One line for each task of a suite, and their mean; in brackets 95 % intervals."""
     from embodied.suite import overall
 
     result = Table(title=name, title_justify="left", title_style="bold")
-    for column in ("task", "success at any step", "at the last step", "return"):
-        result.add_column(column)
+    for column in ("task", "success at any step, %", "at the last step, %", "return"):
+        result.add_column(column, no_wrap=True)
     for held_out in sorted({row["held_out"] for row in rows}):
         part = [row for row in rows if row["held_out"] == held_out]
         for row in (*part, {"task": f"mean of {len(part)}", **overall(part)}):
-            rates = [percent(row, key) for key in ("success_any", "success")]
-            result.add_row(row["task"] + (" (held out)" if held_out else ""), *rates, f"{row['return']:.4g}")
+            rates = [
+                f"{100 * row[key]:.0f}  ({100 * row[f'{key}_low']:.0f} to {100 * row[f'{key}_high']:.0f})"
+                for key in ("success_any", "success")
+            ]
+            label = row["task"].rpartition("/")[2] + (" (held out)" if held_out else "")
+            result.add_row(label, *rates, f"{row['return']:.4g}")
         result.add_section()
     return result
 
