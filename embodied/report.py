@@ -19,6 +19,7 @@ from embodied.suite import Rows, overall
 
 PICTURE = (320, 240)  # pixels
 QUALITY = 80  # of JPEG
+VIEW = "front"  # camera that scenes with fixtures have
 MOMENT = 60  # control steps into the first episode at which the picture is taken
 BINS = 60  # points of a learning curve
 COLOURS = ("#2f6fde", "#d9482b", "#1f9d61", "#b07a10", "#8a4fd0", "#0e8a9c", "#c2347f", "#5a6b2a", "#455a75", "#a4552b")
@@ -74,8 +75,10 @@ class Photographs:
 
         from embodied.render import Renderer
 
+        cameras = [env.task.visual_model.camera(number).name for number in range(env.task.visual_model.ncam)]
         try:
-            picture = Renderer(env, size=PICTURE).frame(0)
+            with Renderer(env, PICTURE, VIEW if VIEW in cameras else None) as renderer:
+                picture = renderer.frame(0)
         except EmbodiedError:
             return
         ok, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
@@ -120,7 +123,8 @@ def page(
         pictures: Task -> JPEG.
         curves: What `learning_curves` gave.
     """
-    parts = [f"<h1>{html.escape(suite.name)}</h1><p>{html.escape(suite.summary)}</p>"]
+    name, summary, repeat = (html.escape(text) for text in (suite.name, suite.summary, command))
+    parts = [f"<h1>{name}</h1><p>{summary}<br><code>{repeat}</code></p>"]
     for held_out, title in ((False, ""), (True, "Held out")):
         if part := [row for row in rows if row["held_out"] == held_out]:
             parts += [f"<h2>{title}</h2>" if title else "", _numbers(part), _table(part)]
@@ -129,9 +133,8 @@ def page(
     if pictures:
         figures = "".join(_figure(row, pictures[row["task"]]) for row in rows if row["task"] in pictures)
         parts += ["<h2>Tasks</h2>", f'<div class="grid">{figures}</div>']
-    parts.append(f"<h2>Repeat it</h2><p><code>{html.escape(command)}</code></p>")
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    head += f"<title>{html.escape(suite.name)}</title>"
+    head += f"<title>{name}</title>"
     return (
         f"<!doctype html><html lang=en><head>{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     )
