@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from embodied import train
 from embodied.content import join_content
 from embodied.engines import make_engine
 from embodied.env import Env
@@ -25,7 +26,7 @@ from embodied.rotations import quat_from_yaw, quat_multiply
 from embodied.world import World
 from policies.architectures import make_actor
 from policies.networks import Activation, Architecture, NetworkConfig
-from tasks.locomotion.morphologies import class_name, reach, train
+from tasks.locomotion.morphologies import class_name, reach
 from tasks.locomotion.morphologies.description import mirrored, without
 from tasks.locomotion.morphologies.families import FAMILIES, HELD_OUT, TRAIN, task_name
 from tasks.locomotion.morphologies.reach import Memory, Reach, ReachConfig
@@ -280,11 +281,19 @@ def test_a_reached_target_is_replaced_and_counts_as_success() -> None:
 
 @pytest.mark.slow
 def test_one_policy_is_trained_on_a_family_and_runs_on_another_body(tmp_path: Path) -> None:
-    words = ["hopper", "--num-envs", "4", "--steps", "64", "--ppo.unroll", "8", "--evaluate-episodes", "0"]
-    assert train.main([*words, "--out", str(tmp_path)]) == 0
+    words = ["reach-hopper", "--num-envs", "12", "--steps", "64", "--ppo.unroll", "8", "--evaluate-episodes", "0"]
+    assert train.main([*words, "--out", str(tmp_path / "run")]) == 0
     env = make("locomotion/reach-walker-6-right-foot", num_envs=2, engine="mujoco")
-    (checkpoint,) = tmp_path.iterdir()
-    assert load_policy(checkpoint, env)(env.reset()).shape == (2, env.action_size)
+    assert load_policy(tmp_path / "run", env)(env.reset()).shape == (2, env.action_size)
+
+
+def test_each_family_is_a_suite_with_its_published_split() -> None:
+    suites = join_content().suites
+    for family in FAMILIES.values():
+        suite = suites[f"reach-{family.name}"]
+        assert suite.tasks == tuple(task_name(family.name, variant) for variant in family.train)
+        assert suite.held_out == tuple(task_name(family.name, variant) for variant in family.held_out)
+        assert not suite.identified, "a policy sees the body, it is not told which"
 
 
 def generator() -> torch.Generator:
