@@ -13,7 +13,7 @@ from tasks.manipulation import objects
 from tasks.manipulation.carrying import CarryTask, set_down
 from tasks.manipulation.draws import Box, Ranges
 from tasks.manipulation.rewards import distance
-from tasks.manipulation.skills import CLOSE, Aim, Seen, aside, at_height, carry, fetch, first
+from tasks.manipulation.skills import CLOSE, Aim, Seen, aside, at_height, fetch, first
 from tasks.manipulation.tabletop import BACK, Memory, Placement
 
 REST = 0.02  # m, height of the block's middle on the table
@@ -29,6 +29,7 @@ RING, TUBE = 0.045, 0.01  # m, radii of the ring's middle line and of its tube; 
 HOOP = (0.0, -0.083, 0.25)  # m from the foot to the ring's middle; Meta-World
 ABOVE_HOOP = 0.05  # m from the ring's middle up to where the ball counts; Meta-World
 BOARD_FRONT = 0.073  # m from the ring's middle to the backboard
+BEFORE_RING = 0.115  # m, y from the ring's middle back to where a ball that is lifted passes the ring by 3 cm
 ORANGE = (0.90, 0.42, 0.12, 1.0)
 
 
@@ -168,6 +169,8 @@ class Basketball(CarryTask):
         return distance(missing * jnp.array([1.0, 1.0, 2.0]), 0.0)
 
     def script(self, seen: Seen) -> Aim:
-        """Fetch it, lift it higher than the ring, and hold it a little before the ring's middle, free of the board."""
-        above = seen.goal + jnp.array([0.0, BOARD_FRONT - HAND, ABOVE_HOOP + 0.005])
-        return fetch(seen, seen.object, then=Aim(carry(seen, above, above[2] - 0.01), CLOSE))
+        """Fetch it, lift it before the ring, and hold it over that, a little before the middle, free of the board."""
+        above = seen.goal + jnp.array([0.0, BOARD_FRONT - HAND, ABOVE_HOOP + 0.015])
+        before = seen.tcp.at[1].min(seen.goal[1] - BEFORE_RING)
+        way = jnp.where(seen.tcp[2] < above[2] - 0.01, at_height(before, above[2] + 0.01), above)
+        return fetch(seen, seen.object, then=Aim(way, CLOSE))
