@@ -6,7 +6,7 @@ Importing `embodied` first matters: it sets the environment variables that JAX r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
     del config
     mujoco.set_mju_user_warning(lambda message: None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs() -> Iterator[None]:
+    """Forget compiled programs after each module.
+
+    Each takes some of the memory maps of which a process has 65,530; the whole suite's would be more, and XLA ends the
+    process with a segmentation fault when there is none left.
+    """
+    yield
+    import jax
+
+    jax.clear_caches()
 
 
 def build_env(task: Any, engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:

@@ -95,7 +95,7 @@ def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, e
 
 @each_task
 def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str], Env]) -> None:
-    """Under random actions, or, for what they never reach (a count of steps held still), with the task's memory."""
+    """Under random actions or, where they never reach, with memory (a count of steps held still) or world (a plate)."""
     env = env_of(name)
     rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
     constant = []
@@ -111,6 +111,7 @@ def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str
         memory = env.task.reset(key).memory
         before = env.task.observe(world, memory, key)
         moved = [env.task.observe(world, shifted(memory, by), key) for by in (10, -10)]
+        moved.append(env.task.observe(shifted(world, 1), memory, key))
         for group, term in constant:
             same = [np.array_equal(before[group][term], after[group][term]) for after in moved]
             assert not all(same), f"{group}/{term} is constant"
