@@ -41,7 +41,7 @@ class Settings:
     """Python that has envpool."""
     cores: int = 2
     """Processes of metaworld's; envpool's threads are two."""
-    num_envs: int = 1024
+    num_envs: int = 2048
     """Worlds of embodied's."""
     turns: int = 3
     """How often the three take turns at each task; the medians count."""

@@ -1,0 +1,189 @@
+"""A training run while it lives: progress, metrics, checkpoints, a clean stop, a report at the end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, Any, cast
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.registry import Suite
+from embodied.settings import Settings, build_env
+
+if TYPE_CHECKING:
+    from embodied.env import Env
+    from embodied.runs import Run
+    from policies.joined_env import JoinedEnv
+    from policies.policy import ActionRule, Policy
+    from policies.trainer import Trainer
+    from policies.vec_env import VecEnv
+
+EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
+
+
+class Session:
+    """One process's part in a training run: progress, metrics, checkpoints, a clean stop."""
+
+    def __init__(self, settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
+        """Only rank 0 has a `run`; the others train in silence."""
+        self.settings, self.env, self.run = settings, env, run
+        self.signal: str | None = None
+        self._saved_at = time.monotonic()
+        self._saved_step: int | None = None
+        self._started = time.monotonic()
+
+    def train(self, start_from: Policy | None = None, resume: Any = None) -> int:
+        """Train to the end or to a signal; returns the exit code."""
+        from embodied.checkpoints import unflatten
+        from policies.trainer import train
+
+        settings = self.settings
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        state = None if resume is None else unflatten(resume.tensors)["trainer"]
+        self._saved_step = None if resume is None else resume.step
+        self._announce(resume)
+        try:
+            with cli.Line(settings.task, settings.steps) as line:
+                self._line = line
+                trainer = train(
+                    self._learning_env(),
+                    settings.ppo,
+                    total_steps=settings.steps,
+                    seed=settings.seed,
+                    start_from=start_from,
+                    resume=state,
+                    on_iteration=self._on_iteration,
+                    should_stop=lambda: self.signal is not None,
+                )
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        if self.run is None:
+            return 0
+        seconds = time.monotonic() - self._started
+        self._save(trainer)
+        self.run.close()
+        if self.signal:
+            cli.console().print(f"stopped by {self.signal} at {trainer.steps:,} steps and saved; go on with\n"
+                                f"  python -m embodied.train --resume {self.run.path}")  # fmt: skip
+            return 0
+        self._report(trainer, seconds)
+        return 0
+
+    def _learning_env(self) -> VecEnv:
+        """What the learner steps: the environments; every agent of them as one; or their adversaries."""
+        from embodied.load_policy import load_policy
+        from policies.adversary import AdversaryEnv
+        from policies.agents_env import AgentsEnv
+
+        if self.settings.adversaries:
+            return AdversaryEnv(self.env, load_policy(self.settings.against, self.env), self.settings.adversaries)
+        return cast("VecEnv", self.env if self.env.agents is None else AgentsEnv(self.env))
+
+    @property
+    def _scored(self) -> int | None:
+        """How many agents, the first, make up the team."""
+        agents, adversaries = self.env.agents, self.settings.adversaries
+        return agents - adversaries if agents and adversaries else None
+
+    def _rule(self, env: Env, policy: Policy) -> ActionRule:
+        """The learned policy for all agents of `env`, or for its adversaries among a team."""
+        from embodied.load_policy import load_policy
+        from policies.adversary import Infiltrated
+
+        if not self.settings.adversaries:
+            return policy
+        return Infiltrated(load_policy(self.settings.against, env), policy, self.settings.adversaries)
+
+    def _announce(self, resume: Any) -> None:
+        if self.run is not None:
+            goes_on = "" if resume is None else f", from step {resume.step:,}"
+            cli.console().print(
+                f"{self.settings.task} on {self.env.engine_name}, {self.env.num_envs:,} environments, "
+                f"{self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
+            )
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.signal and number == signal.SIGINT:
+            raise KeyboardInterrupt  # a second Ctrl-C does not wait for the iteration to end
+        self.signal = signal.Signals(number).name
+
+    def _on_iteration(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        if self.run is None:
+            return
+        self.run.log(trainer.steps, metrics)
+        self._line.update(trainer.steps, progress_text(metrics))
+        if time.monotonic() - self._saved_at > self.settings.checkpoint_seconds:
+            self._save(trainer)
+
+    def _save(self, trainer: Trainer) -> None:
+        """Write a checkpoint that both a resume and a robot can use."""
+        from embodied.checkpoints import flatten, prune
+
+        assert self.run is not None
+        self._saved_at = time.monotonic()
+        if trainer.steps == self._saved_step:  # the last iteration may have been saved already
+            return
+        meta, tensors = trainer.ppo.policy.to_tensors()
+        contents = flatten({"policy": tensors, "trainer": trainer.state()})
+        known = {"identities": list(self.env.names)} if getattr(self.env, "identified", False) else {}
+        self.run.save(trainer.steps, contents, {"policy": meta, "task": self.settings.task, **known})
+        prune(self.run.checkpoints, keep=3)
+        self._saved_step = trainer.steps
+
+    def _report(self, trainer: Trainer, seconds: float) -> None:
+        """Evaluate, print, and say what to type next."""
+        assert self.run is not None
+        output, speed = cli.console(), trainer.steps / seconds
+        result: dict[str, Any] = {"task": self.settings.task, "engine": self.env.engine_name, "steps": trainer.steps,
+                                  "train_seconds": seconds, "train_env_steps_per_second": speed,
+                                  "num_envs": self.env.num_envs, "seed": self.settings.seed}  # fmt: skip
+        if self.settings.evaluate_episodes:
+            named = join_content().find(self.settings.task)
+            policy = trainer.ppo.policy
+            result |= self._try_suite(named, policy) if isinstance(named, Suite) else self._try_task(policy)
+        output.print(f"trained {trainer.steps:,} steps in {seconds:.1f} s ({cli.number(speed)} steps/s)")
+        output.print(f"Watch it:     python -m embodied.play {self.run.path}")
+        output.print(f"Evaluate it:  python -m embodied.evaluate {self.settings.task} --policy {self.run.path}")
+        cli.write_result(self.settings.json, cli.command_line("embodied.train"), result)
+
+    def _try_task(self, policy: Policy) -> dict[str, Any]:
+        """Evaluate on fresh episodes of the task."""
+        from embodied.evaluation import evaluate
+
+        episodes = self.settings.evaluate_episodes
+        env = cast("Env", build_env(self.settings, min(episodes, 256), self.settings.seed + EVALUATION_SEED))
+        with cli.Line("evaluating", episodes) as line:
+            outcome = evaluate(env, self._rule(env, policy), episodes, scored=self._scored,
+                               on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip
+        summary = outcome.summary()
+        cli.console().print(cli.table(f"{self.settings.task}, {episodes} fresh episodes", cli.evaluation_rows(summary)))
+        return summary
+
+    def _try_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
+        """Evaluate on the suite's own starts, task by task."""
+        from embodied.load_policy import identified
+        from embodied.suite import evaluate_suite, overall
+
+        def rule_of(env: Env) -> ActionRule:
+            if not suite.identified or env.name not in suite.tasks:
+                return policy
+            return identified(policy, suite.tasks.index(env.name), len(suite.tasks))
+
+        settings = self.settings
+        with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
+            rows = evaluate_suite(suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes,
+                                  device=settings.device, on_task=line.update)  # fmt: skip
+        cli.console().print(cli.suite_table(suite.name, rows))
+        return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+
+
+def progress_text(metrics: dict[str, float]) -> str:
+    """The part of an iteration's metrics that a person follows."""
+    parts = [f"{cli.number(metrics['env_steps_per_second'])} steps/s"]
+    if "return" in metrics:
+        parts += [f"return {metrics['return']:.4g}", f"success {100 * metrics['success']:.0f} %"]
+    return "  ".join(parts)

@@ -1,0 +1,123 @@
+"""The settings of a training run, and the environments they describe."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import tyro
+
+from embodied.content import join_content
+from embodied.errors import EmbodiedError, RunError
+from embodied.registry import Suite, TaskEntry
+
+if TYPE_CHECKING:
+    from embodied.env import Env
+    from embodied.runs import Run
+    from policies.joined_env import JoinedEnv
+
+C = TypeVar("C")
+P = TypeVar("P")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Generic[C, P]):
+    """Train a policy on a task, or one on all tasks of a suite, and say how well it does.
+
+    Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints. Ctrl-C or SIGTERM saves
+    and stops; --resume RUN goes on. Examples:
+
+        python -m embodied.train
+        python -m embodied.train locomotion/go1-joystick-flat --seed 1
+        python -m embodied.train mt10
+        python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
+        python -m embodied.train swarm/formation --adversaries 1 --against shipped
+        python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
+    """
+
+    task: tyro.conf.Positional[str]
+    """Task or suite to train on; python -m embodied.list names them all."""
+    num_envs: int
+    """Environments that step together (on each GPU); those of a suite are spread over its tasks."""
+    steps: int
+    """Environment steps in all."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs the task on this machine."""
+    seed: int = 0
+    """Seed of every random draw."""
+    device: str | None = None
+    """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
+    out: Path | None = None
+    """Run folder, instead of runs/TASK/TIME; must be new or empty."""
+    start_from: str | None = None
+    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
+    --ppo.actor."""
+    adversaries: int = 0
+    """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
+    against: str = "shipped"
+    """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
+    resume: Path | None = None
+    """Run folder to go on with: its own settings hold, but --steps may extend it."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints."""
+    evaluate_episodes: int = 256
+    """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
+    json: Path | None = None
+    """Also write the result, with hardware and command, to this file."""
+    config: C = None  # type: ignore[assignment]
+    """The task's own options."""
+    ppo: P = None  # type: ignore[assignment]
+    """The learner's options."""
+
+
+UNSAVED = ("out", "resume", "json")
+"""Settings that belong to a command and not to the run."""
+
+
+def default_settings(entry: TaskEntry | Suite) -> Settings[Any, Any]:
+    """The settings with which a task or a suite is trained unless told otherwise.
+
+    Raises:
+        EmbodiedError: a suite that is only for evaluation.
+    """
+    from embodied.suite import shared_config
+    from policies.train_config import TrainConfig
+
+    if isinstance(entry, Suite) and entry.training is None:
+        raise EmbodiedError(f"{entry.name} is for evaluation: no policy runs on all of its tasks; train on one of them")
+    training = entry.load_training() or TrainConfig()
+    own = {"num_envs": training.num_envs, "steps": training.steps, "ppo": training.ppo}
+    if isinstance(entry, Suite):
+        own["evaluate_episodes"] = entry.episodes
+        return Settings(entry.name, config=shared_config(entry, training=True), **own)
+    return Settings(entry.name, config=entry.load().config_type(), **own)
+
+
+def saved_settings(run: Run) -> Settings[Any, Any]:
+    """The settings of a run.
+
+    Raises:
+        RunError: its config is not of this version: a field is missing or unknown.
+    """
+    from embodied.configs import from_json
+
+    defaults = default_settings(join_content().find(run.task))
+    fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
+    if fields != set(run.config):
+        raise RunError(
+            f"{run.path} was written by another version: {sorted(fields ^ set(run.config))} differ in its config"
+        )
+    saved = dict(run.config)
+    saved["config"] = from_json(type(defaults.config), saved["config"], "config")
+    saved["ppo"] = from_json(type(defaults.ppo), saved["ppo"], "ppo")
+    return Settings(**saved)
+
+
+def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
+    """The environments that the settings describe."""
+    from embodied.factory import make
+    from embodied.suite import make_suite
+
+    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
+    return build(settings.task, num_envs, settings.engine, seed, device=settings.device, config=settings.config)
