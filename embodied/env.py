@@ -154,19 +154,7 @@ class Env:
     @functools.cached_property
     def observation_terms(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """Group -> term -> shape (of one agent's), in the order in which they are concatenated."""
-        shapes: dict[str, dict[str, tuple[int, ...]]] = {}
-
-        def record(key: Array) -> None:
-            # Noted while tracing: JAX would hand the terms back in alphabetical order.
-            start = self.task.reset(key)
-            terms = self.task.observe(_shape_of_world(self.task), start.memory, key)
-            axes = 0 if self.task.agents is None else 1
-            shapes.update(
-                {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
-            )
-
-        jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))
-        return shapes
+        return observation_terms(self.task)
 
     @functools.cached_property
     def observation_sizes(self) -> dict[str, int]:
@@ -298,6 +286,23 @@ def array_from_tensor(tensor: Tensor) -> Array:
 def _default_device(fused: bool) -> str:
     """Where observations live unless asked otherwise: with JAX for fused engines, on the CPU for host engines."""
     return "cuda" if fused and jax.default_backend() == "gpu" and torch.cuda.is_available() else "cpu"
+
+
+def observation_terms(task: Task[Any]) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Group -> term -> shape (of one agent's) of a task's observation, in the order of concatenation."""
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+
+    def record(key: Array) -> None:
+        # Noted while tracing: JAX would hand the terms back in alphabetical order.
+        start = task.reset(key)
+        terms = task.observe(_shape_of_world(task), start.memory, key)
+        axes = 0 if task.agents is None else 1
+        shapes.update(
+            {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
+        )
+
+    jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))
+    return shapes
 
 
 def _shape_of_world(task: Task[Any]) -> Any:

@@ -1,0 +1,176 @@
+"""`Contract`: everything that must be the same on the robot as it was in training, as one document of full precision.
+
+Joint order, default pose, scales, gains, rates and history are what deployments most often get wrong, so nothing of it
+is left to a second source: the exported network, the C code, the safety limits and the deployment loop are all made
+from this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from embodied.errors import EmbodiedError, listing
+
+FORMAT = 1
+
+
+class ContractError(EmbodiedError):
+    """A contract that contradicts itself or the policy it came with."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Actuator:
+    """One number that is written to the robot in every control step.
+
+    target = offset + up * max(action, 0) + down * min(action, 0), within [lower, upper].
+    """
+
+    name: str
+    unit: str
+    """Of the target: rad for a joint's position servo, N for a rotor's thrust."""
+    offset: float
+    """Target at action 0."""
+    up: float
+    """Change of the target per unit of a positive action."""
+    down: float
+    """Change of the target per unit of a negative action; the same as `up` but for rotors."""
+    lower: float
+    """Smallest target."""
+    upper: float
+    """Largest target."""
+    max_rate: float
+    """Largest change of the target per second; inf where the robot has none."""
+    stiffness: float = 0.0
+    """N m/rad, gain of the servo in training."""
+    damping: float = 0.0
+    """N m s/rad, gain of the servo in training."""
+    max_effort: float = math.inf
+    """N m (N of a rotor), largest effort."""
+    joint: str = ""
+    """The joint it drives; empty of rotors."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Joint:
+    """One measured joint."""
+
+    name: str
+    default: float
+    """rad, the pose that angles are observed from."""
+    lower: float
+    """rad, where a safe robot stops."""
+    upper: float
+    """rad."""
+    max_velocity: float
+    """rad/s, the motor's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """Some consecutive numbers of the observation."""
+
+    name: str
+    """As the task calls it."""
+    source: str
+    """What computes it: a name in `sim2real.terms`."""
+    size: int
+    unit: str
+    noise: float = 0.0
+    """Standard deviation of the noise it had in training."""
+    history: int = 1
+    """Control steps it holds, newest last."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    """What a policy expects of the robot that runs it."""
+
+    task: str
+    robot: str
+    control_hz: float
+    """Policy steps per second."""
+    physics_hz: float
+    """Physics steps per second in training."""
+    actuators: tuple[Actuator, ...]
+    """In the order of actions."""
+    joints: tuple[Joint, ...]
+    """In the order of the observation; none of a drone."""
+    terms: tuple[Term, ...]
+    """In the order of the observation."""
+    command: tuple[str, ...] = ()
+    """Names, with units, of what an operator sets, such as a velocity: the term whose source is `command`."""
+    command_limits: tuple[float, ...] = ()
+    """Largest absolute value of each in training."""
+    latency: tuple[float, float] = (0.0, 0.0)
+    """s, range of the delay of commands in training."""
+    workspace: tuple[tuple[float, float], ...] = ()
+    """m, x, y and z between which the body may be; empty: anywhere."""
+    gait_hz: float = 0.0
+    """Steps of each foot per second that the term with source `clock` counts; 0 without one."""
+    max_tilt: float = math.inf
+    """rad between the body's z axis and up, beyond which the robot has fallen."""
+    quaternion: str = "wxyz"
+    """Order of quaternions everywhere."""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        """Check what can be checked.
+
+        Raises:
+            ContractError: names or numbers contradict each other.
+        """
+        for kind, items in (("actuator", self.actuators), ("joint", self.joints), ("term", self.terms)):
+            names = [item.name for item in items]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise ContractError(f"two {kind}s are called {listing(twice)}")
+        if self.format != FORMAT:
+            raise ContractError(f"format {self.format!r}; this version reads {FORMAT}")
+        if self.quaternion != "wxyz":
+            raise ContractError(f"quaternions of order {self.quaternion!r}; expected 'wxyz'")
+        if not (self.control_hz > 0 and math.isfinite(self.control_hz)):
+            raise ContractError(f"control_hz={self.control_hz}; expected a positive number")
+        known = {joint.name for joint in self.joints}
+        for actuator in self.actuators:
+            if not actuator.lower <= actuator.offset <= actuator.upper:
+                raise ContractError(
+                    f"actuator '{actuator.name}': offset {actuator.offset} lies outside [{actuator.lower}, "
+                    f"{actuator.upper}] {actuator.unit}"
+                )
+            if actuator.joint and actuator.joint not in known:
+                raise ContractError(
+                    f"actuator '{actuator.name}' drives joint '{actuator.joint}'; known: {listing(known)}"
+                )
+        if len(self.command) != len(self.command_limits):
+            raise ContractError(f"{len(self.command)} commands with {len(self.command_limits)} limits")
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers the policy reads."""
+        return sum(term.size * term.history for term in self.terms)
+
+    @property
+    def action_size(self) -> int:
+        """Numbers the policy gives."""
+        return len(self.actuators)
+
+    @property
+    def period(self) -> float:
+        """s between two control steps."""
+        return 1.0 / self.control_hz
+
+    def row(self, field: str) -> np.ndarray:
+        """(A,) float64, one field of all actuators, in the order of actions."""
+        return np.array([getattr(actuator, field) for actuator in self.actuators], float)
+
+    def joint_row(self, field: str) -> np.ndarray:
+        """(n,) float64, one field of all joints."""
+        return np.array([getattr(joint, field) for joint in self.joints], float)
+
+    def target(self, action: np.ndarray) -> np.ndarray:
+        """(..., A) targets, in each actuator's unit, that an action (..., A) means."""
+        action = np.clip(action, -1.0, 1.0)
+        moved = self.row("up") * np.maximum(action, 0.0) + self.row("down") * np.minimum(action, 0.0)
+        return np.clip(self.row("offset") + moved, self.row("lower"), self.row("upper"))

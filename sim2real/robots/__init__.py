@@ -1,0 +1,1 @@
+"""Robots behind one small interface: simulated ones in real time, and drivers of hardware."""
