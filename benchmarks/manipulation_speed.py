@@ -1,9 +1,9 @@
 """The fifty manipulation tasks beside metaworld and envpool on the same cores: control steps per second of each.
 
 All take the same number of control steps of 12.5 ms under random actions, resets included, and take turns task by task,
-so that a machine whose speed drifts slows all. Metaworld steps one environment in each of as many processes as there are
-cores; envpool has that many threads; embodied steps `num_envs` worlds at once. Neither of the others can be installed
-beside embodied, so each needs an environment of its own:
+so that a machine whose speed drifts slows all. Metaworld steps one environment in each of as many processes as there
+are cores; envpool has that many threads; embodied steps `num_envs` worlds at once. Neither of the others can be
+installed beside embodied, so each needs an environment of its own:
 
     python3 -m venv .venv-metaworld && .venv-metaworld/bin/pip install metaworld==3.1.1 packaging
     python3 -m venv .venv-envpool && .venv-envpool/bin/pip install envpool==1.2.5

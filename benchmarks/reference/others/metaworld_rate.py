@@ -1,4 +1,4 @@
-"""Steps per second of one environment of metaworld 3.1.1: a line `task seconds` in, a number out. Run by its own Python."""
+"""Steps per second of one environment of metaworld 3.1.1: a line `task seconds` in, a number out. For its Python."""
 
 import sys
 import time
