@@ -96,11 +96,13 @@ def learning_curves(policy: str) -> dict[str, list[tuple[float, float]]]:
         records = Run.open(Path(policy)).metrics()
     except EmbodiedError:
         return {}
-    names = sorted({name for record in records for name in record if name == "success" or name.endswith("/success")})
-    each = [name for name in names if name != "success"]
+    # A task of a suite is called family/name; `reward/success` is a term of the reward.
+    each = sorted({name for record in records for name in record if name.count("/") == 2 and name.endswith("/success")})
     found = {}
-    for name in each or names:
+    for name in each or ["success"]:
         points = [(record["step"], record[name]) for record in records if name in record]
+        if not points:
+            continue
         size = -(-len(points) // BINS)
         chunks = [points[first : first + size] for first in range(0, len(points), size)]
         found[name.removesuffix("/success")] = [(c[-1][0], sum(y for _, y in c) / len(c)) for c in chunks]
