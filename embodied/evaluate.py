@@ -16,6 +16,9 @@ from embodied.registry import Suite, TaskEntry
 
 C = TypeVar("C")
 
+ENGINE_OPTIONS = ("impl", "pipeline")
+"""Settings that belong to an engine."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Generic[C]):
@@ -46,6 +49,8 @@ class Settings(Generic[C]):
     """Environments that step together; each contributes the same number of episodes. A suite takes one for each."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
+    impl: str | None = None
+    """Implementation of mjx: warp or jax; by default what fits the machine."""
     pipeline: str | None = None
     """Pipeline of brax: spring or positional; by default spring."""
     seed: int = 1000
@@ -110,7 +115,7 @@ def run(settings: Settings[Any]) -> int:
         settings.seed,
         device=settings.device,
         config=settings.config,
-        engine_options={"pipeline": settings.pipeline} if settings.pipeline else {},
+        engine_options={option: value for option in ENGINE_OPTIONS if (value := getattr(settings, option))},
     )
     policy, scored = load_policy(settings.policy, env), None
     if settings.adversaries:
@@ -143,7 +148,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     from embodied.report import Photographs, learning_curves, page
     from embodied.suite import evaluate_suite, overall, rules
 
-    for flag in ("adversaries", "pipeline"):
+    for flag in ("adversaries", *ENGINE_OPTIONS):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(
