@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from embodied.engines import ENGINES, make_engine
 from embodied.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry
+from embodied.starts import load, with_starts
 
 
 def make(
@@ -24,6 +26,8 @@ def make(
     device: torch.device | str | None = None,
     config: Any = None,
     engine_options: dict[str, Any] | None = None,
+    starts: Path | None = None,
+    starts_share: float = 0.5,
     **overrides: Any,
 ) -> Env:
     """Build `num_envs` environments of the task `name`.
@@ -36,6 +40,8 @@ def make(
         device: Where torch tensors live; by default with the engine.
         config: The task's config; `overrides` replace single fields of it.
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
+        starts: File of starts (see `embodied.starts`), at which some episodes begin.
+        starts_share: With `starts`: how many, as a fraction.
         **overrides: Fields of the task's config.
 
     Raises:
@@ -52,6 +58,8 @@ def make(
         raise UnknownNameError("engine", engine, ENGINES)
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
+    if starts is not None:
+        task = with_starts(task, load(starts, task), starts_share)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
 from types import FrameType
@@ -155,7 +156,8 @@ class Session:
         from embodied.evaluation import evaluate
 
         episodes = self.settings.evaluate_episodes
-        env = cast("Env", build_env(self.settings, min(episodes, 256), self.settings.seed + EVALUATION_SEED))
+        usual = dataclasses.replace(self.settings, starts=None)  # the task as it is, wherever training began
+        env = cast("Env", build_env(usual, min(episodes, 256), self.settings.seed + EVALUATION_SEED))
         with cli.Line("evaluating", episodes) as line:
             outcome = evaluate(env, self._rule(env, policy), episodes, scored=self._scored,
                                on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip

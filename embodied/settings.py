@@ -53,6 +53,10 @@ class Settings(Generic[C, P]):
     start_from: str | None = None
     """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
     --ppo.actor."""
+    starts: Path | None = None
+    """File of starts, as python -m sim2real.twin writes it: some episodes begin there."""
+    starts_share: float = 0.5
+    """With --starts: how many of the episodes, as a fraction."""
     adversaries: int = 0
     """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
     against: str = "shipped"
@@ -115,9 +119,18 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
 
 
 def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
-    """The environments that the settings describe."""
+    """The environments that the settings describe.
+
+    Raises:
+        EmbodiedError: there is no such engine, device or file of starts, or a suite was given starts.
+    """
     from embodied.factory import make
     from embodied.suite import make_suite
 
-    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
-    return build(settings.task, num_envs, settings.engine, seed, device=settings.device, config=settings.config)
+    common = {"device": settings.device, "config": settings.config}
+    if not isinstance(join_content().find(settings.task), Suite):
+        bank = {"starts": settings.starts, "starts_share": settings.starts_share}
+        return make(settings.task, num_envs, settings.engine, seed, **common, **bank)
+    if settings.starts is not None:
+        raise EmbodiedError(f"--starts {settings.starts} is for one task, not for the suite {settings.task}")
+    return make_suite(settings.task, num_envs, settings.engine, seed, **common)

@@ -1,5 +1,6 @@
 """The main job as users run it: trains, resumes bit for bit, survives signals, and says plainly what it cannot do."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,12 +9,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from embodied import checkpoints, train
+import embodied
+from embodied import checkpoints, settings, train
 from embodied.checkpoints import CheckpointError
+from embodied.content import join_content
+from embodied.errors import EmbodiedError
 from embodied.runs import Run
+from embodied.starts import StartBank, first_starts, save
 
 SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
          "--evaluate-episodes", "0"]  # fmt: skip
@@ -214,3 +220,18 @@ def test_resume_of_another_version(capsys, finished, tmp_path):
     document["format"] = 99
     config.write_text(json.dumps(document))
     assert "99" in error_of(capsys, "--resume", str(run))
+
+
+def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
+    path = tmp_path / "starts.safetensors"
+    bank = StartBank(first_starts(embodied.make("swarm/hover", 1).task, 3, 1), np.ones(1))
+    save(path, bank)
+    banked = dataclasses.replace(
+        settings.default_settings(join_content().find("swarm/hover")), starts=path, starts_share=1.0
+    )
+    env = settings.build_env(banked, 4, 0)
+    env.reset()
+    np.testing.assert_allclose(np.asarray(env.stepper.world().qpos), np.tile(bank.starts.qpos, (4, 1)), atol=1e-6)
+    suite = settings.default_settings(join_content().find("mt10"))
+    with pytest.raises(EmbodiedError, match="not for the suite"):
+        settings.build_env(dataclasses.replace(suite, starts=path), 10, 0)
