@@ -21,11 +21,15 @@ LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
 
 
 def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default: S | None = None) -> S:
-    """Parse the flags of `python -m embodied.COMMAND`; enumerations go by their values, as in stored configs."""
+    """Parse the flags of `python -m embodied.COMMAND`; enumerations go by their values, as in stored configs.
+
+    A command of another package is given with its package: `sim2real.twin`.
+    """
     named: dict[str, Any] = {} if default is None else {"default": default}
     words = None if arguments is None else list(arguments)
     config = (tyro.conf.EnumChoicesFromValues,)
-    return tyro.cli(kind, args=words, prog=f"python -m embodied.{command}", config=config, **named)
+    module = command if "." in command else f"embodied.{command}"
+    return tyro.cli(kind, args=words, prog=f"python -m {module}", config=config, **named)
 
 
 def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:

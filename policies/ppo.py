@@ -117,6 +117,7 @@ class PPO:
         # In place: every parameter is a view into the optimiser's vector.
         for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):
             parameter.copy_(source)
+        self._keep_exploring()
         self._old_log_std.copy_(self.actor.log_std)
         network = policy.network
         if self.config.normalize_observations:
@@ -249,7 +250,14 @@ class PPO:
         total = distributed.mean_(self._gradients.minibatch(self.rollout, index, self._old_log_std))
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
         norm = self.optimizer.step(gradient, kl=measures[MEASURES.index("kl")])
+        self._keep_exploring()
         return torch.cat([measures, norm[None]])
+
+    @torch.no_grad()
+    def _keep_exploring(self) -> None:
+        """Hold the actions' deviation above its bound."""
+        if self.config.min_std:
+            self.actor.log_std.clamp_(min=math.log(self.config.min_std))
 
     @torch.no_grad()
     def _finish(self, measures: Tensor) -> dict[str, float]:

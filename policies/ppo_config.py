@@ -64,6 +64,9 @@ class PPOConfig:
     """Factor on rewards as the learner sees them; reported returns are not scaled."""
     initial_std: float = 1.0
     """Standard deviation of the first actions, whose range is [-1, 1]."""
+    min_std: float = 0.0
+    """Standard deviation below which no action's falls. Of several tasks that share it, those that are solved would
+    leave those that are not nothing to explore with."""
     actor: NetworkConfig = field(default_factory=NetworkConfig)
     """Network that chooses actions."""
     critic: NetworkConfig = field(default_factory=lambda: NetworkConfig(output_gain=1.0))
@@ -86,7 +89,7 @@ class PPOConfig:
             _require(value is None or value > 0, name, value, "positive")
         for name in ("gamma", "lam"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        for name in ("value_coef", "entropy_coef", "bound_coef"):
+        for name in ("value_coef", "entropy_coef", "bound_coef", "min_std"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
             # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the

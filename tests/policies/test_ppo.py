@@ -181,6 +181,20 @@ def test_actions_are_neither_clipped_nor_shared_with_the_rollout():
     assert ppo.rollout.action[0].abs().max() > 1
 
 
+@pytest.mark.parametrize("min_std", [0.0, 0.4])
+def test_the_deviation_stays_above_its_bound(min_std):
+    ppo = make(dataclasses.replace(QUICK, initial_std=0.45, min_std=min_std, entropy_coef=0.0, learning_rate=1e-2))
+    for _ in range(10):
+        last = rollout(ppo, 0.0)
+        # Actions far from the mean are punished, so that the deviation wants to fall.
+        ppo.rollout.reward.copy_(-(ppo.rollout.action - ppo.rollout.mean).square().sum(-1))
+        ppo.update(last)
+    assert (ppo.actor.log_std.exp().min() >= 0.4 - 1e-6) == (min_std > 0)
+    fresh = make(dataclasses.replace(QUICK, min_std=0.9))
+    fresh.start_from(ppo.policy)
+    assert fresh.actor.log_std.exp().tolist() == pytest.approx([0.9, 0.9])
+
+
 def test_the_critic_reads_its_own_group_where_there_is_one():
     privileged = PPO({"policy": 2, "critic": 5}, 1, 4, QUICK)
     assert privileged.critic.value[0].in_features == 5
