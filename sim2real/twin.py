@@ -1,0 +1,138 @@
+"""`python -m sim2real.twin`: sweep a task's starts in batch, map where a policy fails, and write starts to train from.
+
+The twin is the task itself, with what a calibration changed in it. One episode from each of many starts; what tells the
+failed ones apart; a bank of the same starts, drawn as often as they are risky; the few starts that a person should
+demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tyro
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.env import Env
+from embodied.errors import guard
+from embodied.load_policy import ActionRule, load_policy
+from embodied.starts import StartBank, first_starts, save
+from sim2real.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
+from sim2real.failure_page import page
+
+STARTS, MAP, PAGE = "starts.safetensors", "map.json", "map.html"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Map where a policy fails, over many starts of its task, and write starts to train from.
+
+    Writes OUT/map.html (look at it), OUT/map.json and OUT/starts.safetensors. Then train on:
+
+        python -m sim2real.twin locomotion/go1-joystick-rough --policy shipped --out map
+        python -m embodied.train locomotion/go1-joystick-rough --start-from shipped --starts map/starts.safetensors
+    """
+
+    task: tyro.conf.Positional[str]
+    """Task to sweep; python -m embodied.list names them all."""
+    out: Path
+    """Folder for the map."""
+    policy: str = "shipped"
+    """A run folder or checkpoint, or: shipped, expert, random, zero."""
+    starts: int = 1024
+    """How many starts."""
+    falls: bool = False
+    """Count episodes that failed (fell, crashed) instead of all that ended without success."""
+    demonstrate: int = 5
+    """How many starts to propose for a demonstration."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs the task on this machine."""
+    seed: int = 2000
+    """Of the starts."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Sweep, map, write."""
+    from embodied.factory import make
+
+    settings = cli.parse(Settings, arguments, "sim2real.twin")
+    join_content()
+    env = make(settings.task, settings.starts, settings.engine, settings.seed)
+    starts = first_starts(env.task, settings.seed, settings.starts)
+    with cli.Line(f"{settings.task} on {env.engine_name}", settings.starts) as line:
+        policy = load_policy(settings.policy, env)
+        failed = sweep(env, policy, settings.falls, lambda done: line.update(done, f"{done} episodes"))
+    found = failure_map(features_of(starts, env.task.model), failed)
+    chosen = demonstrations(found, settings.demonstrate)
+    settings.out.mkdir(parents=True, exist_ok=True)
+    save(settings.out / STARTS, StartBank(starts, resampling_weights(found.risk)))
+    document = summary(settings, found, chosen)
+    (settings.out / MAP).write_text(json.dumps(document, indent=2) + "\n")
+    (settings.out / PAGE).write_text(page(f"{settings.task}, policy {settings.policy}", found, chosen))
+    _report(settings, document)
+    return 0
+
+
+def sweep(env: Env, policy: ActionRule, falls: bool, on_step: Callable[[int], None] = lambda done: None) -> np.ndarray:
+    """(N,) bool, whether the first episode of each environment failed; unless `falls`, whether it missed success."""
+    obs = env.reset()
+    failed = torch.ones(env.num_envs, dtype=torch.bool)
+    running = torch.ones(env.num_envs, dtype=torch.bool)
+    while running.any():
+        step = env.step(policy(obs))
+        obs, done = step.obs, step.done.cpu()
+        bad = step.terminated.cpu() if falls else ~step.success.cpu()
+        failed = torch.where(running & done, bad, failed)
+        running &= ~done
+        on_step(int((~running).sum()))
+    return failed.numpy()
+
+
+def summary(settings: Settings, found: FailureMap, chosen: list[int]) -> dict[str, Any]:
+    """The map in numbers."""
+    names = found.features.names
+    telling = [
+        {"feature": names[i], "bits": round(float(found.information[i]), 4), "rates": found.rates(i)}
+        for i in found.telling
+    ]
+    proposals = [
+        {"start": i, "risk": round(float(found.risk[i]), 3)}
+        | {names[j]: round(float(found.features.values[i, j]), 4) for j in found.telling}
+        for i in chosen
+    ]
+    return {
+        "task": settings.task,
+        "policy": settings.policy,
+        "seed": settings.seed,
+        "starts": len(found.failed),
+        "failed": int(found.failed.sum()),
+        "telling": telling,
+        "demonstrate": proposals,
+    }
+
+
+def _report(settings: Settings, document: dict[str, Any]) -> None:
+    output = cli.console()
+    rate = document["failed"] / document["starts"]
+    rows = {"failed": f"{document['failed']} of {document['starts']} ({100 * rate:.1f} %)"}
+    for entry in document["telling"]:
+        rates = ", ".join(f"{100 * rate:.0f}" for _, _, rate in entry["rates"])
+        rows[entry["feature"]] = f"fails from low to high in {rates} %"
+    if not document["telling"]:
+        rows["what tells"] = "nothing more than chance: failures are everywhere, or too few"
+    output.print(cli.table(f"{settings.task}, policy {settings.policy}", rows))
+    output.print(f"Look at it:   {settings.out / PAGE}")
+    begin = "" if settings.policy in ("expert", "random", "zero") else f" --start-from {settings.policy}"
+    output.print(f"Train there:  python -m embodied.train {settings.task}{begin} --starts {settings.out / STARTS}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
