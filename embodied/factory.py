@@ -15,6 +15,7 @@ from embodied.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry
 from embodied.starts import load, with_starts
+from embodied.widening import widening
 
 
 def make(
@@ -28,6 +29,7 @@ def make(
     engine_options: dict[str, Any] | None = None,
     starts: Path | None = None,
     starts_share: float = 0.5,
+    widen: float | None = None,
     **overrides: Any,
 ) -> Env:
     """Build `num_envs` environments of the task `name`.
@@ -42,6 +44,8 @@ def make(
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
         starts: File of starts (see `embodied.starts`), at which some episodes begin.
         starts_share: With `starts`: how many, as a fraction.
+        widen: Let the physics differ between episodes as much as a policy copes with that succeeds in this share of
+            them (see `embodied.widening`); by default as the task draws it.
         **overrides: Fields of the task's config.
 
     Raises:
@@ -60,6 +64,8 @@ def make(
         raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
     if starts is not None:
         task = with_starts(task, load(starts, task), starts_share)
+    if widen is not None:
+        task = widening(task, widen)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry)
 

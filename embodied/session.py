@@ -156,7 +156,8 @@ class Session:
         from embodied.evaluation import evaluate
 
         episodes = self.settings.evaluate_episodes
-        usual = dataclasses.replace(self.settings, starts=None)  # the task as it is, wherever training began
+        # The task as it is, wherever training began and whatever it met.
+        usual = dataclasses.replace(self.settings, starts=None, widen=None)
         env = cast("Env", build_env(usual, min(episodes, 256), self.settings.seed + EVALUATION_SEED))
         with cli.Line("evaluating", episodes) as line:
             outcome = evaluate(env, self._rule(env, policy), episodes, scored=self._scored,

@@ -57,6 +57,9 @@ class Settings(Generic[C, P]):
     """File of starts, as python -m sim2real.twin writes it: some episodes begin there."""
     starts_share: float = 0.5
     """With --starts: how many of the episodes, as a fraction."""
+    widen: float | None = None
+    """Automatic domain randomisation: begin with the model's own physics and let every environment's draws widen, as
+    long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
     adversaries: int = 0
     """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
     against: str = "shipped"
@@ -75,6 +78,8 @@ class Settings(Generic[C, P]):
     """The learner's options."""
 
 
+ONE_TASK = ("starts", "starts_share", "widen")
+"""Settings of the environments of one task."""
 UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
 
@@ -129,8 +134,9 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | J
 
     common = {"device": settings.device, "config": settings.config}
     if not isinstance(join_content().find(settings.task), Suite):
-        bank = {"starts": settings.starts, "starts_share": settings.starts_share}
-        return make(settings.task, num_envs, settings.engine, seed, **common, **bank)
-    if settings.starts is not None:
-        raise EmbodiedError(f"--starts {settings.starts} is for one task, not for the suite {settings.task}")
+        own = {name: getattr(settings, name) for name in ONE_TASK}
+        return make(settings.task, num_envs, settings.engine, seed, **common, **own)
+    for name in ("starts", "widen"):
+        if (value := getattr(settings, name)) is not None:
+            raise EmbodiedError(f"--{name} {value} is for one task, not for the suite {settings.task}")
     return make_suite(settings.task, num_envs, settings.engine, seed, **common)

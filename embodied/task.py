@@ -125,6 +125,15 @@ class Task(abc.ABC, Generic[M]):
         del memory
         return self.reset(key)
 
+    def narrowed(self, start: Start[M], width: Array) -> Start[M]:
+        """A start whose physics is as drawn at `width` 1 and the model's own at 0; see `embodied.widening`.
+
+        By default its model fields. A task whose memory holds physical parameters narrows those as well.
+        """
+        from embodied.widening import narrowed_fields
+
+        return dataclasses.replace(start, model=narrowed_fields(self, start.model, width))
+
     def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
         """Turn an action of `action_shape`, in [-1, 1], into a command, once per control step."""
         del world, key

@@ -123,6 +123,12 @@ class Joystick(LeggedTask[Memory]):
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
+    def narrowed(self, start: Start[Memory], width: Array) -> Start[Memory]:
+        """Also less latency and smaller encoder errors."""
+        start, memory = super().narrowed(start, width), start.memory
+        memory = dataclasses.replace(memory, latency=width * memory.latency, encoder_bias=width * memory.encoder_bias)
+        return dataclasses.replace(start, memory=memory)
+
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Joint targets (n,) in rad around those that hold the home pose against gravity.
 

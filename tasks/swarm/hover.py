@@ -164,6 +164,12 @@ class Hover(Task[Memory]):
         qpos, qvel = jnp.concatenate([self.target + away, quat]), jnp.concatenate([linvel, angvel])
         return Start(qpos, qvel, memory, model if config.mass_spread else {})
 
+    def narrowed(self, start: Start[Memory], width: Array) -> Start[Memory]:
+        """Also a thrust factor nearer to 1."""
+        start, strength = super().narrowed(start, width), start.memory.strength
+        memory = dataclasses.replace(start.memory, strength=1.0 + width * (strength - 1.0))
+        return dataclasses.replace(start, memory=memory)
+
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Rotor speeds (4,) in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
         del world, key
