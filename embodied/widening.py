@@ -3,8 +3,8 @@
 Every environment has a width in [0, 1] of its own. At 0 the physics is the model's, at 1 it is what the task draws, and
 between them it lies in between. An episode that ends in success widens the next one, another narrows it, in such steps
 that the widths rest where the policy succeeds in a given share of the episodes: that share is kept, and the widths are
-the result. Closest relatives: ADR (OpenAI, arXiv:1910.07113), which widens one range at a time for all environments, and
-DORAEMON (arXiv:2311.01885), which maximises entropy under a bound on success.
+the result. Closest relatives: ADR (OpenAI, arXiv:1910.07113), which widens one range at a time for all environments,
+and DORAEMON (arXiv:2311.01885), which maximises entropy under a bound on success.
 """
 
 from __future__ import annotations
