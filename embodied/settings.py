@@ -54,7 +54,8 @@ class Settings(Generic[C, P]):
     """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
     --ppo.actor."""
     starts: Path | None = None
-    """File of starts, as python -m sim2real.twin writes it: some episodes begin there."""
+    """File of starts, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of a
+    suite: the folder with a file for each task."""
     starts_share: float = 0.5
     """With --starts: how many of the episodes, as a fraction."""
     widen: float | None = None
@@ -78,8 +79,8 @@ class Settings(Generic[C, P]):
     """The learner's options."""
 
 
-ONE_TASK = ("starts", "starts_share", "widen")
-"""Settings of the environments of one task."""
+SHARED = ("device", "config", "starts", "starts_share", "widen")
+"""Settings that `make` and `make_suite` take."""
 UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
 
@@ -127,16 +128,11 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | J
     """The environments that the settings describe.
 
     Raises:
-        EmbodiedError: there is no such engine, device or file of starts, or a suite was given starts.
+        EmbodiedError: there is no such engine or device, or no such starts.
     """
     from embodied.factory import make
     from embodied.suite import make_suite
 
-    common = {"device": settings.device, "config": settings.config}
-    if not isinstance(join_content().find(settings.task), Suite):
-        own = {name: getattr(settings, name) for name in ONE_TASK}
-        return make(settings.task, num_envs, settings.engine, seed, **common, **own)
-    for name in ("starts", "widen"):
-        if (value := getattr(settings, name)) is not None:
-            raise EmbodiedError(f"--{name} {value} is for one task, not for the suite {settings.task}")
-    return make_suite(settings.task, num_envs, settings.engine, seed, **common)
+    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
+    shared = {name: getattr(settings, name) for name in SHARED}
+    return build(settings.task, num_envs, settings.engine, seed, **shared)

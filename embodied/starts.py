@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from embodied.episodes import first_keys
-from embodied.errors import EmbodiedError, listing
+from embodied.errors import EmbodiedError, listing, reason
 from embodied.task import Task
 from embodied.triage import path_name
 from embodied.world import Start
@@ -98,12 +98,18 @@ def with_starts(task: Task[M], bank: StartBank, share: float = 0.5) -> Task[M]:
     return result
 
 
+def bank_path(folder: Path, task: str) -> Path:
+    """Where a folder of starts holds those of a task."""
+    return Path(folder) / f"{task}.safetensors"
+
+
 def save(path: Path, bank: StartBank) -> None:
     """Write a bank as safetensors: one tensor for each array, named by its place, and the weights."""
     from safetensors.numpy import save as to_bytes
 
     from embodied._files import write_atomic
 
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_atomic(Path(path), to_bytes({**_named(bank.starts), WEIGHT: np.asarray(bank.weights, np.float64)}))
 
 
@@ -119,7 +125,7 @@ def load(path: Path, task: Task[Any]) -> StartBank:
     try:
         arrays = from_bytes(Path(path).read_bytes())
     except (OSError, SafetensorError) as error:
-        raise EmbodiedError(f"no starts can be read from '{path}': {error}") from None
+        raise EmbodiedError(f"no starts can be read from '{path}': {reason(error)}") from None
     template = _template(task)
     expected = {path_name(where) for where, _ in jax.tree_util.tree_leaves_with_path(template)}
     if wrong := expected.symmetric_difference(arrays.keys() - {WEIGHT}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,7 @@ from embodied.evaluation import Z95, evaluate
 from embodied.factory import make, override
 from embodied.load_policy import ActionRule, load_policy, shipped
 from embodied.registry import Suite
+from embodied.starts import bank_path
 
 if TYPE_CHECKING:
     from policies.joined_env import JoinedEnv
@@ -51,6 +53,8 @@ def make_suite(
     *,
     device: torch.device | str | None = None,
     config: Any = None,
+    starts: Path | None = None,
+    **options: Any,
 ) -> JoinedEnv:
     """One environment that steps all tasks of a suite side by side: `num_envs` rows, task after task.
 
@@ -61,9 +65,11 @@ def make_suite(
         seed: Seed of every random draw.
         device: Where torch tensors live; by default with the engine.
         config: Options of every task; by default those with which the suite is trained.
+        starts: Folder with a file of starts for each task, as `python -m embodied.snapshots` writes it.
+        **options: Of `make`, for every task.
 
     Raises:
-        EmbodiedError: an unknown suite, or fewer environments than tasks.
+        EmbodiedError: an unknown suite, no starts for a task, or fewer environments than tasks.
     """
     suite = find_suite(name)
     if num_envs < len(suite.tasks):
@@ -74,7 +80,16 @@ def make_suite(
     config = config or shared_config(suite, training=True)
     share, remain = divmod(num_envs, len(suite.tasks))
     envs = {
-        task: make(task, share + (number < remain), engine, seed + number, device=device, config=config)
+        task: make(
+            task,
+            share + (number < remain),
+            engine,
+            seed + number,
+            device=device,
+            config=config,
+            starts=None if starts is None else bank_path(starts, task),
+            **options,
+        )
         for number, task in enumerate(suite.tasks)
     }
     return JoinedEnv(envs, identified=suite.identified, name=name)  # type: ignore[arg-type]

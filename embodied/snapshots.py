@@ -1,0 +1,132 @@
+"""`python -m embodied.snapshots`: moments of a teacher's episodes, as starts to train from.
+
+What takes a policy thousands of tries to stumble upon, a teacher reaches every time: a grasp, a door ajar. Episodes
+that begin on its way are solved in a few steps, those before in a few more, and learning works itself back to the
+task's own starts. The teacher's actions are not used. After SnapshotRL, and Salimans and Chen, arXiv:1812.03381.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import tyro
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.env import Env
+from embodied.errors import EmbodiedError, guard
+from embodied.load_policy import ActionRule, load_policy
+from embodied.registry import Suite
+from embodied.starts import StartBank, bank_path, first_starts, save
+from embodied.world import Start
+
+AFTER = 10  # control steps after success that still count: what it feels like to have arrived
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Write moments of a teacher's episodes as starts to train from, for a task or for every task of a suite.
+
+    python -m embodied.snapshots mt10 --out starts
+    python -m embodied.train mt10 --starts starts
+    """
+
+    task: tyro.conf.Positional[str]
+    """Task or suite."""
+    out: Path
+    """Folder for TASK.safetensors."""
+    policy: str = "expert"
+    """The teacher: expert, shipped, a run folder or a checkpoint."""
+    starts: int = 2000
+    """How many moments of each task."""
+    num_envs: int = 50
+    """Episodes that the teacher plays of each task."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs the task on this machine."""
+    seed: int = 0
+    """Of the episodes and of the choice of moments."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Play, choose, write."""
+    from embodied.factory import make
+    from embodied.suite import shared_config
+
+    settings = cli.parse(Settings, arguments, "snapshots")
+    named = join_content().find(settings.task)
+    tasks = named.tasks if isinstance(named, Suite) else (named.name,)
+    config = shared_config(named, training=True) if isinstance(named, Suite) else None
+    with cli.Line("snapshots", len(tasks)) as line:
+        for number, task in enumerate(tasks):
+            env = make(task, settings.num_envs, settings.engine, settings.seed, config=config)
+            bank = snapshots(env, load_policy(settings.policy, env), settings.starts, settings.seed)
+            path = bank_path(settings.out, task)
+            save(path, bank)
+            line.update(number + 1, f"{task} -> {path}")
+    cli.console().print(f"Train there:  python -m embodied.train {settings.task} --starts {settings.out}")
+    return 0
+
+
+def snapshots(env: Env, policy: ActionRule, count: int, seed: int = 0) -> StartBank:
+    """Moments of first episodes that a policy solves, drawn evenly from their starts to shortly after success.
+
+    Args:
+        env: Plays one episode in each environment, from the starts of `seed`.
+        policy: The teacher.
+        count: How many moments.
+        seed: Of the starts and of the choice.
+
+    Raises:
+        EmbodiedError: no episode was solved.
+    """
+    starts = first_starts(env.task, seed, env.num_envs)
+    obs = env.reset(seed)
+    moments: list[Start[Any]] = []
+    solved_at = np.full(env.num_envs, -1)
+    last = np.full(env.num_envs, env.max_episode_steps)
+    for moment in range(env.max_episode_steps - 1):
+        moments.append(_now(env, starts))
+        step = env.step(policy(obs))
+        obs = step.obs
+        running = last > moment
+        solved = step.success.cpu().numpy() & running & (solved_at < 0)
+        solved_at[solved], last[solved] = moment, moment + AFTER
+        # What follows the end is another episode's.
+        ended = step.done.cpu().numpy() & running
+        last[ended] = moment
+        if (last <= moment).all():
+            break
+    solved = np.flatnonzero(solved_at >= 0)
+    if not len(solved):
+        raise EmbodiedError(
+            f"the teacher solved none of {env.num_envs} episodes of '{env.name}'; there is nothing to show"
+        )
+    return _chosen(moments, solved, np.minimum(last, len(moments) - 1), count, np.random.default_rng(seed))
+
+
+def _now(env: Env, starts: Start[Any]) -> Start[Any]:
+    """The environments' present state as starts; what an episode keeps, physics and props, is that of `starts`."""
+    world = env.stepper.world()
+    memory = jax.tree.map(np.asarray, env.stepper.episode().memory)
+    return dataclasses.replace(starts, qpos=np.asarray(world.qpos), qvel=np.asarray(world.qvel), memory=memory)
+
+
+def _chosen(
+    moments: list[Start[Any]], solved: np.ndarray, last: np.ndarray, count: int, rng: np.random.Generator
+) -> StartBank:
+    """`count` moments, each of a solved environment at a time up to its `last`."""
+    who = rng.choice(solved, count)
+    when = (rng.random(count) * (last[who] + 1)).astype(int)
+    pick: Callable[..., np.ndarray] = lambda *leaves: np.stack([leaves[t][i] for t, i in zip(when, who, strict=True)])  # noqa: E731
+    return StartBank(jax.tree.map(pick, *moments), np.ones(count))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""A teacher's way, cut into starts."""
+
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied import snapshots as command
+from embodied.errors import EmbodiedError
+from embodied.load_policy import load_policy
+from embodied.snapshots import snapshots
+from embodied.starts import bank_path, load
+
+TASK = "manipulation/drawer-close"
+
+
+@pytest.fixture(scope="module")
+def bank():
+    env = embodied.make(TASK, 8)
+    return snapshots(env, load_policy("expert", env), 200, seed=0)
+
+
+def test_moments_lie_all_the_way_from_the_start_to_success(bank):
+    drawer = embodied.make(TASK, 1).task.model.joint("drawer").qposadr[0]
+    opening = -np.asarray(bank.starts.qpos)[:, drawer]
+    assert opening.max() > 0.1
+    assert 0 < np.mean(opening < 0.05) < 0.5
+    assert len(np.unique(np.asarray(bank.starts.qpos), axis=0)) > 100
+
+
+def test_an_episode_that_begins_there_goes_on_as_the_teachers_did(bank, tmp_path):
+    """From a moment near the end the teacher needs a few steps more, and from everywhere it gets there."""
+    command.save(bank_path(tmp_path, TASK), bank)
+    env = embodied.make(TASK, 32, starts=bank_path(tmp_path, TASK), starts_share=1.0)
+    expert = load_policy("expert", env)
+    obs = env.reset(1)
+    solved = torch.zeros(32, dtype=torch.bool)
+    first = []
+    for step in range(150):
+        result = env.step(expert(obs))
+        obs = result.obs
+        solved |= result.success
+        first.append(float(solved.float().mean()))
+        if step == 0:
+            assert 0 < first[0] < 0.9
+    assert first[-1] == 1.0
+
+
+def test_a_teacher_that_solves_nothing_is_refused():
+    env = embodied.make(TASK, 2)
+    with pytest.raises(EmbodiedError, match="solved none of 2 episodes"):
+        snapshots(env, load_policy("zero", env), 10)
+
+
+def test_the_command_writes_a_file_for_the_task(tmp_path):
+    assert command.main([TASK, "--out", str(tmp_path), "--starts", "20", "--num-envs", "2"]) == 0
+    assert len(load(bank_path(tmp_path, TASK), embodied.make(TASK, 1).task)) == 20
