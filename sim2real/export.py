@@ -1,0 +1,246 @@
+"""`python -m sim2real.export`: a trained policy as a folder that holds all a robot needs to run it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
+
+import numpy as np
+import torch
+import tyro
+
+from embodied import checkpoints
+from embodied._files import TEMPORARY, embodied_version, seal, sync_folder, unseal, write_synced
+from embodied.checkpoints import Checkpoint
+from embodied.configs import from_json
+from embodied.content import join_content
+from embodied.errors import guard, listing, reason
+from embodied.load_policy import PREFIX, RUNS, open_checkpoint, shipped
+from embodied.runs import Run
+from embodied.task import Task
+from policies.policy import Policy
+from policies.vec_env import POLICY
+from sim2real import bundle, bundle_files, c_code, crazyflie_code, golden, onnx_graph
+from sim2real.bundle_readme import readme
+from sim2real.contract import Contract
+from sim2real.describe import describe
+from sim2real.network import ExportError, Network
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Export a policy for a robot.
+
+    Writes a folder with the network as ONNX and as C, the contract (joint order, units, default pose, gains, rates,
+    observation terms, limits), golden vectors and a README to deploy from. It is verified before it gets its name.
+    Examples:
+
+        python -m sim2real.export locomotion/go1-joystick-flat --out go1/
+        python -m sim2real.export runs/swarm/hover/20261121-103000 --out hover/
+    """
+
+    policy: tyro.conf.Positional[str]
+    """A run folder, a checkpoint, or a task: its shipped policy, else its newest run."""
+    out: Path = Path("bundle")
+    """The folder to write; a bundle that is there is replaced."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Export as the command line says; returns the exit code."""
+    settings = tyro.cli(Settings, args=arguments, prog="python -m sim2real.export")
+    check_place(settings.out)
+    policy, task, name = trained(settings.policy)
+    made = write(settings.out, policy, describe(task, name))
+    rows = {
+        "task": name,
+        "robot": made.contract.robot,
+        "observation": f"{made.contract.observation_size} numbers, {made.contract.control_hz:g} times a second",
+        "action": f"{made.contract.action_size} targets",
+        "ONNX": f"verified with {len(made.golden.observation)} golden vectors",
+        "C99": c_code.prove(settings.out) or "not verified here: no C compiler found",
+        "sha256": made.sha256[:16],
+    }
+    cli.console().print(cli.table(f"-> {settings.out}", rows))
+    return 0
+
+
+def trained(name: str) -> tuple[Policy, Task[Any], str]:
+    """The policy that a command line means, its task as it was trained, and the task's name.
+
+    Raises:
+        EmbodiedError: there is none, or it cannot run on a robot by itself.
+    """
+    checkpoint = open_checkpoint(find(name))
+    meta = checkpoint.meta.get("policy")
+    if not isinstance(meta, Mapping):
+        raise ExportError(f"'{checkpoint.path}' holds no policy (meta: {listing(checkpoint.meta) or 'nothing'})")
+    if checkpoint.meta.get("identities"):
+        raise ExportError(
+            f"'{checkpoint.path}' holds a policy of many tasks, which has to be told its task; not exported"
+        )
+    tensors = {key.removeprefix(PREFIX): value for key, value in checkpoint.tensors.items() if key.startswith(PREFIX)}
+    try:
+        policy = Policy.from_tensors(meta, tensors)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ExportError(f"the policy of '{checkpoint.path}' cannot be rebuilt: {error}") from error
+    task = str(checkpoint.meta.get("task"))
+    return policy, task_of(checkpoint, task), task
+
+
+def find(name: str) -> Path:
+    """Path of the checkpoint or run that a word means.
+
+    Raises:
+        EmbodiedError: it is neither a path nor a task with a policy; says what exists.
+    """
+    if Path(name).exists():
+        return Path(name)
+    if name in shipped():
+        return shipped()[name]
+    task = join_content()[name].name
+    runs = [run for run in Run.all(RUNS, task) if checkpoints.steps(run.checkpoints)]
+    if not runs:
+        raise ExportError(
+            f"no policy for '{task}': shipped are {listing(shipped())}; or python -m embodied.train {task}"
+        )
+    return runs[0].path
+
+
+def task_of(checkpoint: Checkpoint, name: str) -> Task[Any]:
+    """The task of a checkpoint, with its run's config, or the default one where it belongs to no run."""
+    kind = join_content()[name].load()
+    config = kind.config_type()
+    if checkpoint.path.parent.name == "checkpoints":
+        saved = Run.open(checkpoint.path).config.get("config")
+        config = config if saved is None else from_json(type(config), saved)
+    return kind(config)
+
+
+def write(out: Path, policy: Policy, contract: Contract) -> bundle.Bundle:
+    """Write a bundle, verify it, and only then give it its name.
+
+    Args:
+        out: The folder; a bundle that is there is replaced.
+        policy: On any device.
+        contract: What it expects of the robot.
+
+    Returns:
+        The bundle as it was read back.
+
+    Raises:
+        EmbodiedError: the policy cannot be exported or does not fit the contract, or the folder is in use.
+    """
+    check_place(out)
+    check_fit(policy, contract)
+    files, digest = contents(Network.of(policy), contract, golden_vectors(policy, contract))
+    out = Path(os.path.abspath(out))
+    temporary = out.with_name(f"{TEMPORARY}{out.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        for name, data in {**files, bundle_files.MANIFEST: manifest(files, contract, digest)}.items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            write_synced(temporary / name, data)
+        bundle.load(temporary)
+        exchange(temporary, out)
+    except OSError as error:
+        raise ExportError(f"cannot write '{out}': {reason(error)}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return bundle.load(out)
+
+
+def exchange(temporary: Path, out: Path) -> None:
+    """Give a finished folder its name; what bore it before is removed afterwards."""
+    old = temporary.with_name(f"{temporary.name}-old")
+    if out.exists():
+        out.rename(old)
+    try:
+        temporary.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    sync_folder(out.parent)
+
+
+def check_place(out: Path) -> None:
+    """Check that nothing but a bundle would be replaced.
+
+    Raises:
+        ExportError: the folder holds something else.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    try:
+        unseal((out / bundle_files.MANIFEST).read_bytes(), bundle_files.FORMAT, "bundle")
+    except (OSError, ValueError):
+        raise ExportError(f"'{out}' exists and is no bundle; it is left alone. Choose another --out") from None
+
+
+def check_fit(policy: Policy, contract: Contract) -> None:
+    """Check that a policy reads what the contract observes and gives what it takes.
+
+    Raises:
+        ExportError: it does not.
+    """
+    sizes = contract.observation_size, contract.action_size
+    if policy.group != POLICY or (policy.observation_size, policy.action_size) != sizes:
+        raise ExportError(
+            f"the policy reads {policy.observation_size} numbers of '{policy.group}' and gives {policy.action_size} "
+            f"actions; the contract of '{contract.task}' has {sizes[0]} of '{POLICY}' and {sizes[1]}"
+        )
+
+
+def golden_vectors(policy: Policy, contract: Contract) -> golden.Golden:
+    """What torch makes of the network's golden observations."""
+    observation = Network.of(policy).golden_observations()
+    device = policy.network.observation_mean.device
+    action = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
+    return golden.Golden(observation, action, contract.target(action).astype(np.float32))
+
+
+def contents(network: Network, contract: Contract, vectors: golden.Golden) -> tuple[dict[str, bytes], str]:
+    """File name -> content of a bundle, but for its manifest; and the policy's digest."""
+    text = bundle.contract_text(contract)
+    digest = network.digest(text)
+    code = c_code.sources(network, contract, vectors, digest)
+    texts = {
+        bundle_files.CONTRACT: text,
+        bundle_files.GOLDEN: golden.write(contract, vectors),
+        bundle_files.README: readme(contract, network, digest),
+        **code,
+        **crazyflie_code.sources(network, contract, vectors, code, digest),
+    }
+    files = {name: content.encode() for name, content in texts.items()}
+    files[bundle_files.ONNX] = onnx_graph.serialised(onnx_graph.build(network, contract, text))
+    return dict(sorted(files.items())), digest
+
+
+def manifest(files: Mapping[str, bytes], contract: Contract, digest: str) -> bytes:
+    """The sealed list of what a bundle holds."""
+    listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    return seal(
+        {
+            "format": bundle_files.FORMAT,
+            "embodied": embodied_version(),
+            "task": contract.task,
+            "robot": contract.robot,
+            "policy": digest,
+            "files": listed,
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""Exporting writes a whole bundle or nothing, and its README says all that a robot must have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import embodied  # noqa: F401
+from embodied import checkpoints
+from embodied.configs import to_json
+from embodied.errors import EmbodiedError
+from embodied.load_policy import PREFIX
+from embodied.runs import Run
+from sim2real import bundle, export
+from sim2real.bundle_files import BundleError
+from sim2real.bundle_readme import readme
+from sim2real.describe import describe
+from sim2real.network import ExportError, Network
+from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.quadrotor import Preset
+from tests.sim2real.exported import small_contract, small_policy
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+
+def listing(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def hover(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported") / "hover"
+    assert export.main(["swarm/hover", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["locomotion/go1-joystick-flat", "swarm/hover"])
+def test_a_shipped_policy_becomes_a_bundle_to_deploy_from(name, tmp_path, capsys):
+    assert export.main([name, "--out", str(tmp_path / "bundle")]) == 0
+    shown = capsys.readouterr().err
+    assert re.search(r"ONNX +│ verified with 32 golden vectors", shown)
+    assert shutil.which("gcc") is None or re.search(r"C99 +│ largest difference from PyTorch", shown)
+    made = bundle.load(tmp_path / "bundle")
+    text = (tmp_path / "bundle" / "README.md").read_text()
+    for item in (*made.contract.joints, *made.contract.actuators, *made.contract.terms):
+        assert f"| {item.name} |" in text
+    for field in ("offset", "up", "lower"):
+        assert all(f"{value:.7g}" in text for value in made.contract.row(field))
+    assert all(name in text for name in made.contract.command)
+    assert "nan" not in text
+    assert "{" not in text.partition("```python")[0]
+    assert ("crazyflie" in {path.name for path in (tmp_path / "bundle").iterdir()}) == (name == "swarm/hover")
+
+
+def test_examples_in_the_readme_are_python(hover):
+    text = (hover / "README.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        compile(example, "README.md", "exec")
+        assert len(example.strip().splitlines()) <= 12
+    assert "position=..." in examples[0]
+    assert "joint_pos=..." not in examples[0]
+
+
+def test_the_same_policy_gives_the_same_bytes(hover, tmp_path):
+    export.main(["swarm/hover", "--out", str(tmp_path / "again")])
+    assert listing(tmp_path / "again") == listing(hover)
+
+
+def test_a_bundle_is_replaced_and_anything_else_is_left_alone(tmp_path):
+    folder = tmp_path / "bundle"
+    first = export.write(folder, small_policy(), small_contract())
+    second = export.write(folder, small_policy(), small_contract("family/other"))
+    assert second.contract.task == "family/other"
+    assert first.sha256 != second.sha256
+    (tmp_path / "empty").mkdir()
+    export.write(tmp_path / "empty", small_policy(), small_contract())
+    photographs = tmp_path / "photographs"
+    photographs.mkdir()
+    (photographs / "holiday.jpg").write_text("beach")
+    for place in (photographs, photographs / "holiday.jpg"):
+        with pytest.raises(ExportError, match="exists and is no bundle; it is left alone"):
+            export.write(place, small_policy(), small_contract())
+    assert listing(photographs) == {"holiday.jpg": b"beach"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "empty", "photographs"]
+
+
+@pytest.mark.parametrize("at", ["bundle.load", "exchange", "write_synced"])
+def test_a_failed_export_leaves_what_was_there(tmp_path, monkeypatch, at):
+    folder = tmp_path / "bundle"
+    export.write(folder, small_policy(), small_contract())
+    before = listing(folder)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    owner, _, name = at.rpartition(".")
+    monkeypatch.setattr(bundle if owner else export, name, fail)
+    with pytest.raises(ExportError, match=r"cannot write '.*bundle': No space left on device"):
+        export.write(folder, small_policy(), small_contract("family/other"))
+    monkeypatch.undo()
+    assert listing(folder) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_a_name_that_cannot_be_given_leaves_the_old_bundle(tmp_path, monkeypatch):
+    old, new = tmp_path / "old", tmp_path / "nowhere"
+    old.mkdir()
+    (old / "file").write_text("kept")
+    with pytest.raises(OSError, match="nowhere"):
+        export.exchange(new, old)
+    assert listing(old) == {"file": b"kept"}
+
+
+def store_run(tmp_path, config):
+    """A run of a freshly initialised policy for a hovering drone."""
+    run = Run.create(tmp_path / "runs", "swarm/hover", {"config": to_json(config)})
+    meta, tensors = small_policy(inputs=16, actions=4).to_tensors()
+    tensors = {PREFIX + name: tensor for name, tensor in tensors.items()}
+    checkpoints.save(run.checkpoints, 1000, tensors, {"policy": meta, "task": "swarm/hover"})
+    return run
+
+
+def test_a_run_is_exported_with_its_own_config(tmp_path):
+    run = store_run(tmp_path, HoverConfig(preset=Preset.T350))
+    for name in (run.path, next(run.checkpoints.iterdir())):
+        policy, task, task_name = export.trained(str(name))
+        made = export.write(tmp_path / "bundle", policy, describe(task, task_name))
+        assert made.contract == describe(Hover(HoverConfig(preset=Preset.T350)), "swarm/hover")
+        assert made.contract != describe(Hover(), "swarm/hover")
+
+
+def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, monkeypatch):
+    run = store_run(tmp_path, HoverConfig())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(export, "shipped", dict)
+    assert export.find("swarm/hover").resolve() == run.path.resolve()
+    with pytest.raises(ExportError, match=r"no policy for 'manipulation/reach'.*embodied.train manipulation/reach"):
+        export.find("manipulation/reach")
+
+
+def test_a_policy_that_does_not_fit_is_refused_with_both_sizes(tmp_path):
+    with pytest.raises(ExportError, match=r"reads 8 numbers of 'policy' and gives 3.*family/task' has 9"):
+        export.write(tmp_path / "bundle", small_policy(inputs=8), small_contract())
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["swarm/hovr"], "did you mean 'swarm/hover'"),
+        (["locomotion/hopper"], "'locomotion/hopper' cannot be deployed"),
+        (["manipulation/no-such"], "unknown task"),
+        (["/etc"], "no run at '/etc'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(words, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as left:
+        export.main([*words, "--out", str(tmp_path / "bundle")])
+    assert left.value.code == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_readme_shows_only_columns_that_say_something():
+    contract, network = small_contract(), Network.of(small_policy())
+    text = readme(contract, network, "0" * 64)
+    assert "| kp | kd |" in text
+    assert "leans by more than 57 degrees" in text
+    free = [dataclasses.replace(actuator, stiffness=0.0, damping=0.0) for actuator in contract.actuators]
+    text = readme(dataclasses.replace(contract, actuators=tuple(free), max_tilt=np.pi), network, "0" * 64)
+    assert "kp" not in text
+    assert "leans" not in text
+
+
+def test_errors_are_the_users():
+    assert issubclass(ExportError, EmbodiedError)
+    assert issubclass(BundleError, EmbodiedError)
