@@ -1,0 +1,1 @@
+"""Cameras: boards, intrinsics, hand-eye calibration, the same camera in MuJoCo, and images varied for training."""

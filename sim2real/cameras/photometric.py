@@ -1,0 +1,362 @@
+"""Pictures varied as light, lens, sensor and background vary: augmentation of batches of images.
+
+Each effect is a row of `EFFECTS`: how its numbers are drawn for one image, and how it is applied to a batch. An image's
+numbers depend on the seed and its own place in the batch alone, so a batch is augmented as its images one by one would
+be, on any device and in numpy as in torch.
+
+Sources: random convolution, Lee, Lee, Shin and Lee, "Network randomization", ICLR 2020; overlay, Hansen, Su and Wang,
+"Stabilizing deep Q-learning with ConvNets and vision transformers under data augmentation" (SVEA), NeurIPS 2021;
+cutout, DeVries and Taylor, arXiv:1708.04552.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from embodied.errors import EmbodiedError
+
+Rng = np.random.Generator
+Numbers = dict[str, np.ndarray]
+"""What an effect draws for one image; batched, tensors with one more axis in front."""
+
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, weights of red, green and blue
+OCTAVES = 4  # of a random picture
+BLUR_RADIUS = 4  # pixels: a kernel of 9 by 9
+
+
+@dataclasses.dataclass(frozen=True)
+class Photometric:
+    """How likely each effect is, and how strong."""
+
+    jitter: float = 0.8
+    """Chance of brightness, contrast, saturation and hue changing."""
+    brightness: float = 0.25
+    """Largest change of the mean, of full scale."""
+    contrast: float = 0.4
+    """Largest relative change."""
+    saturation: float = 0.5
+    """Largest relative change."""
+    hue: float = 0.15
+    """rad, largest turn about the grey axis, times pi: 1 is any colour."""
+    gamma: float = 0.5
+    """Chance of another exponent."""
+    gamma_range: tuple[float, float] = (0.6, 1.6)
+    convolution: float = 0.2
+    """Chance of a random 3 by 3 filter across colours: other materials, the same shapes."""
+    overlay: float = 0.2
+    """Chance of another picture shining through."""
+    overlay_weight: tuple[float, float] = (0.1, 0.5)
+    """Share of the other picture."""
+    blur: float = 0.3
+    """Chance of a lens out of focus."""
+    blur_sigma: tuple[float, float] = (0.3, 1.5)
+    """pixels."""
+    motion: float = 0.2
+    """Chance of a camera that moves during exposure."""
+    motion_length: tuple[float, float] = (2.0, 8.0)
+    """pixels."""
+    noise: float = 0.5
+    """Chance of noise."""
+    noise_std: tuple[float, float] = (0.0, 0.04)
+    """Of full scale."""
+    cutout: float = 0.3
+    """Chance of a rectangle of one colour."""
+    cutout_side: tuple[float, float] = (0.05, 0.35)
+    """Of the picture's sides."""
+    jpeg: float = 0.3
+    """Chance of compression."""
+    jpeg_quality: tuple[float, float] = (30.0, 95.0)
+    """As the Independent JPEG Group counts."""
+
+    def __post_init__(self) -> None:
+        """Check chances and ranges.
+
+        Raises:
+            EmbodiedError: one is outside its bounds.
+        """
+        for name in EFFECTS:
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise EmbodiedError(f"photometric {name}={getattr(self, name)}; expected a chance from 0 to 1")
+        bounds = {"gamma_range": (0.1, 10.0), "overlay_weight": (0.0, 1.0), "blur_sigma": (0.0, 10.0),
+                  "motion_length": (1.0, 1.0 + 2 * BLUR_RADIUS), "noise_std": (0.0, 1.0), "cutout_side": (0.0, 1.0),
+                  "jpeg_quality": (1.0, 100.0)}  # fmt: skip
+        for name, (least, most) in bounds.items():
+            low, high = getattr(self, name)
+            if not least <= low <= high <= most:
+                raise EmbodiedError(f"photometric {name}={low, high}; expected a range within {least} to {most}")
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The effects that are on."""
+        return tuple(name for name in EFFECTS if getattr(self, name) > 0)
+
+
+def augment(
+    images: np.ndarray | Tensor, seed: int, config: Photometric | None = None, pictures: np.ndarray | None = None
+) -> np.ndarray | Tensor:
+    """Images (N, height, width, 3) uint8 as they might have looked; of the kind, and on the device, that came in.
+
+    Args:
+        images: What was rendered or photographed, RGB.
+        seed: Same seed, same images.
+        config: Effects; by default all.
+        pictures: (M, h, w, 3) uint8 for `overlay`; by default random ones are made.
+
+    Raises:
+        EmbodiedError: the images have another shape or type.
+    """
+    config = config or Photometric()
+    tensor = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
+    if tensor.ndim != 4 or tensor.shape[-1] != 3 or tensor.dtype != torch.uint8:
+        raise EmbodiedError(
+            f"images of shape {tuple(tensor.shape)}, {tensor.dtype}; expected (N, height, width, 3) uint8"
+        )
+    if len(tensor) == 0:
+        return images
+    x = tensor.permute(0, 3, 1, 2).float() / 255
+    shown = None if pictures is None else _prepared(pictures, x)
+    for number, name in enumerate(EFFECTS):
+        effect = EFFECTS[name]
+        rngs = [np.random.default_rng((seed, index, number)) for index in range(len(x))]
+        chosen = [index for index, rng in enumerate(rngs) if rng.random() < getattr(config, name)]
+        if not chosen:
+            continue
+        size = (x.shape[2], x.shape[3])
+        drawn = [effect.draw(rngs[index], config, size) for index in chosen]
+        numbers = {
+            key: torch.from_numpy(np.stack([d[key] for d in drawn])).to(x.device, torch.float32) for key in drawn[0]
+        }
+        if name == "overlay" and shown is not None:
+            which = [int(rngs[index].integers(len(shown))) for index in chosen]
+            numbers["picture"] = shown[which]
+        x[chosen] = effect.apply(x[chosen], numbers).clamp(0.0, 1.0)
+    result = (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+    return result if isinstance(images, Tensor) else result.numpy()
+
+
+def _prepared(pictures: np.ndarray, like: Tensor) -> Tensor:
+    """Pictures (M, h, w, 3) uint8 in the size of a batch (N, 3, H, W), in [0, 1]."""
+    if pictures.ndim != 4 or pictures.shape[-1] != 3 or pictures.dtype != np.uint8 or not len(pictures):
+        raise EmbodiedError(f"pictures of shape {pictures.shape}, {pictures.dtype}; expected (M, h, w, 3) uint8")
+    given = torch.from_numpy(np.ascontiguousarray(pictures)).to(like.device).permute(0, 3, 1, 2).float() / 255
+    return functional.interpolate(given, like.shape[2:], mode="bilinear", align_corners=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """One way in which pictures vary."""
+
+    draw: Callable[[Rng, Photometric, tuple[int, int]], Numbers]
+    """Numbers for one image of (height, width)."""
+    apply: Callable[[Tensor, Mapping[str, Tensor]], Tensor]
+    """Images (N, 3, H, W) in [0, 1] and the numbers of each, to images."""
+
+
+def per_image(values: Tensor) -> Tensor:
+    """(N) or (N, 3) numbers as (N, 1 or 3, 1, 1)."""
+    return values.reshape(len(values), -1, 1, 1)
+
+
+def grey(x: Tensor) -> Tensor:
+    """(N, 1, H, W) brightness."""
+    return (x * x.new_tensor(LUMA).reshape(1, 3, 1, 1)).sum(1, keepdim=True)
+
+
+def draw_jitter(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """Brightness, contrast, saturation, hue."""
+    del size
+    sizes = np.array([config.brightness, config.contrast, config.saturation, config.hue * math.pi])
+    return {"amount": sizes * rng.uniform(-1, 1, 4)}
+
+
+def jitter(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """Hue by a turn about the grey axis, then saturation, contrast about the mean, brightness."""
+    brightness, contrast, saturation, hue = (per_image(column) for column in numbers["amount"].T)
+    # Rodrigues' formula about (1, 1, 1) / sqrt(3).
+    mean = x.mean(1, keepdim=True)
+    across = torch.stack([x[:, 2] - x[:, 1], x[:, 0] - x[:, 2], x[:, 1] - x[:, 0]], 1) / math.sqrt(3)
+    x = mean + (x - mean) * hue.cos() + across * hue.sin()
+    x = grey(x) + (x - grey(x)) * (1 + saturation)
+    middle = grey(x).mean((2, 3), keepdim=True)
+    return middle + (x - middle) * (1 + contrast) + brightness
+
+
+def draw_gamma(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """The exponent, uniform in its logarithm."""
+    del size
+    low, high = config.gamma_range
+    return {"exponent": np.exp(rng.uniform(math.log(low), math.log(high), 1))}
+
+
+def draw_convolution(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """A filter (3, 3, 3, 3), Glorot's spread."""
+    del config, size
+    return {"kernel": rng.normal(0.0, math.sqrt(2 / 54), (3, 3, 3, 3))}
+
+
+def convolve(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """Each image with its own filter across colours, scaled back to the brightness and contrast it had."""
+    n, c, h, w = x.shape
+    padded = functional.pad(x, (1, 1, 1, 1), mode="replicate").reshape(1, n * c, h + 2, w + 2)
+    mixed = functional.conv2d(padded, numbers["kernel"].reshape(n * c, c, 3, 3), groups=n).reshape(n, c, h, w)
+    scale = x.std((1, 2, 3), keepdim=True) / mixed.std((1, 2, 3), keepdim=True).clamp_min(1e-6)
+    return (mixed - mixed.mean((1, 2, 3), keepdim=True)) * scale + x.mean((1, 2, 3), keepdim=True)
+
+
+def draw_overlay(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """A share, and a picture of coloured clouds: noise of several sizes, one over the other."""
+    picture = np.zeros((3, *size), np.float32)
+    for octave in range(OCTAVES):
+        coarse = torch.from_numpy(rng.uniform(-1, 1, (1, 3, 2 << octave, 2 << octave)))
+        fine = functional.interpolate(coarse, size, mode="bilinear", align_corners=True)[0].numpy()
+        picture += 0.5 * fine / (1 + octave)
+    return {"weight": rng.uniform(*config.overlay_weight, 1), "picture": np.clip(0.5 + picture, 0, 1)}
+
+
+def overlay(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """The weighted mean of both."""
+    weight = per_image(numbers["weight"])
+    return (1 - weight) * x + weight * numbers["picture"]
+
+
+def draw_blur(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """A Gaussian's kernel."""
+    del size
+    offset = np.arange(-BLUR_RADIUS, BLUR_RADIUS + 1)
+    line = np.exp(-0.5 * (offset / max(rng.uniform(*config.blur_sigma), 1e-3)) ** 2)
+    return {"kernel": np.outer(line, line) / line.sum() ** 2}
+
+
+def draw_motion(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """The kernel of a straight line through the middle, in any direction."""
+    del size
+    length, angle = rng.uniform(*config.motion_length), rng.uniform(0, math.pi)
+    kernel = np.zeros((2 * BLUR_RADIUS + 1,) * 2)
+    for along in np.linspace(-0.5, 0.5, 64) * (length - 1):
+        x, y = BLUR_RADIUS + along * np.array([math.cos(angle), math.sin(angle)])
+        column, row = int(x), int(y)
+        # Bilinear shares, so that the line does not jump from pixel to pixel.
+        for dy, share_y in ((0, 1 - (y - row)), (1, y - row)):
+            for dx, share_x in ((0, 1 - (x - column)), (1, x - column)):
+                kernel[min(row + dy, 2 * BLUR_RADIUS), min(column + dx, 2 * BLUR_RADIUS)] += share_y * share_x
+    return {"kernel": kernel / kernel.sum()}
+
+
+def blur(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """Each image with its own kernel (K, K), all colours alike; the rim continues outwards."""
+    n, c, h, w = x.shape
+    kernel = numbers["kernel"].repeat_interleave(c, 0)[:, None]
+    padded = functional.pad(x, (BLUR_RADIUS,) * 4, mode="replicate")
+    padded = padded.reshape(1, n * c, h + 2 * BLUR_RADIUS, w + 2 * BLUR_RADIUS)
+    return functional.conv2d(padded, kernel, groups=n * c).reshape(n, c, h, w)
+
+
+def draw_noise(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """Gaussian noise of each pixel and colour."""
+    return {"noise": rng.uniform(*config.noise_std) * rng.standard_normal((3, *size), np.float32)}
+
+
+def draw_cutout(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """A rectangle as shares of the sides (left, top, right, bottom), and its colour."""
+    del size
+    sides, corner = rng.uniform(*config.cutout_side, 2), rng.uniform(0, 1, 2)
+    first = corner * (1 - sides)
+    return {"box": np.concatenate([first, first + sides]), "colour": rng.uniform(0, 1, 3)}
+
+
+def cutout(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """The rectangle over the image."""
+    left, top, right, bottom = (per_image(column) for column in numbers["box"].T)
+    across = (torch.arange(x.shape[3], device=x.device) + 0.5).reshape(1, 1, 1, -1) / x.shape[3]
+    down = (torch.arange(x.shape[2], device=x.device) + 0.5).reshape(1, 1, -1, 1) / x.shape[2]
+    inside = (across >= left) & (across < right) & (down >= top) & (down < bottom)
+    return torch.where(inside, per_image(numbers["colour"]), x)
+
+
+LUMINANCE_TABLE = (
+    (16, 11, 10, 16, 24, 40, 51, 61), (12, 12, 14, 19, 26, 58, 60, 55), (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62), (18, 22, 37, 56, 68, 109, 103, 77), (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101), (72, 92, 95, 98, 112, 100, 103, 99),
+)  # fmt: skip
+"""Steps of quantisation at quality 50: ITU-T T.81, table K.1."""
+CHROMINANCE_TABLE = (
+    (17, 18, 24, 47, 99, 99, 99, 99), (18, 21, 26, 66, 99, 99, 99, 99), (24, 26, 56, 99, 99, 99, 99, 99),
+    (47, 66, 99, 99, 99, 99, 99, 99), *(((99,) * 8,) * 4),
+)  # fmt: skip
+"""Table K.2."""
+YCBCR = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
+"""From red, green, blue: ITU-T T.871."""
+
+
+@functools.cache
+def cosines() -> np.ndarray:
+    """(8, 8) orthonormal discrete cosine transform: ITU-T T.81, A.3.3."""
+    number = np.arange(8)
+    basis = np.cos((2 * number + 1) * number[:, None] * math.pi / 16) / 2
+    basis[0] /= math.sqrt(2)
+    return basis
+
+
+def draw_jpeg(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
+    """Steps of quantisation (2, 8, 8), by the Independent JPEG Group's rule for qualities."""
+    del size
+    return {"steps": jpeg_steps(rng.uniform(*config.jpeg_quality))}
+
+
+def jpeg_steps(quality: float) -> np.ndarray:
+    """(2, 8, 8) steps for brightness and for colour, of 255, at a quality from 1 to 100."""
+    percent = 5000 / quality if quality < 50 else 200 - 2 * quality
+    tables = np.array([LUMINANCE_TABLE, CHROMINANCE_TABLE], float)
+    return np.clip(np.floor((tables * percent + 50) / 100), 1, 255)
+
+
+def jpeg(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """What JPEG's loss does: colours at half resolution, cosine coefficients of 8 by 8 blocks rounded to steps."""
+    h, w = x.shape[2:]
+    matrix = x.new_tensor(YCBCR)
+    padded = functional.pad(x, (0, -w % 16, 0, -h % 16), mode="replicate") * 255
+    y, cb, cr = torch.einsum("ij,njhw->nihw", matrix, padded).split(1, 1)
+    brightness = blockwise(y - 128, numbers["steps"][:, 0]) + 128
+    colours = [
+        functional.interpolate(
+            blockwise(functional.avg_pool2d(part, 2), numbers["steps"][:, 1]),
+            scale_factor=2, mode="bilinear", align_corners=False,
+        )
+        for part in (cb, cr)
+    ]  # fmt: skip
+    back = torch.linalg.inv(matrix.double()).to(x.dtype)
+    rgb = torch.einsum("ij,njhw->nihw", back, torch.cat([brightness, *colours], 1))
+    return rgb[:, :, :h, :w] / 255
+
+
+def blockwise(x: Tensor, steps: Tensor) -> Tensor:
+    """Round the cosine coefficients of each 8 by 8 block of (N, 1, H, W) to multiples of steps (N, 8, 8)."""
+    n, _, h, w = x.shape
+    basis = torch.from_numpy(cosines()).to(x.device, x.dtype)
+    blocks = x.reshape(n, h // 8, 8, w // 8, 8).transpose(2, 3)
+    coefficients = basis @ blocks @ basis.T
+    steps = steps[:, None, None]
+    rounded = (coefficients / steps).round() * steps
+    return (basis.T @ rounded @ basis).transpose(2, 3).reshape(n, 1, h, w)
+
+
+EFFECTS: dict[str, Effect] = {
+    "convolution": Effect(draw_convolution, convolve),
+    "overlay": Effect(draw_overlay, overlay),
+    "jitter": Effect(draw_jitter, jitter),
+    "gamma": Effect(draw_gamma, lambda x, numbers: x.clamp_min(1e-6) ** per_image(numbers["exponent"])),
+    "cutout": Effect(draw_cutout, cutout),
+    "motion": Effect(draw_motion, blur),
+    "blur": Effect(draw_blur, blur),
+    "noise": Effect(draw_noise, lambda x, numbers: x + numbers["noise"]),
+    "jpeg": Effect(draw_jpeg, jpeg),
+}
+"""In the order in which they happen: the scene, the light, the lens, the sensor, the file."""
