@@ -1,0 +1,223 @@
+"""`python -m sim2real.deploy`: run a policy on a robot, simulated or real, behind the safety chain."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import tyro
+
+from embodied import cli
+from embodied.errors import EmbodiedError, guard
+from sim2real import deployable
+from sim2real.contract import Contract
+from sim2real.deploy_watch import Judged, Watch
+from sim2real.loop import Deployable, Loop, LoopSettings
+from sim2real.loop_report import Report
+from sim2real.operator_stop import OperatorStop
+from sim2real.robots import registry
+from sim2real.robots.judge import Verdict
+from sim2real.safety import Safety, SafetyConfig
+
+O = TypeVar("O")  # noqa: E741  (options)
+
+EXIT_TRIPPED = 3
+EXIT_STOPPED = 4
+DEFAULT_ROBOT = "mujoco"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Generic[O]):
+    """Run a policy on a robot.
+
+    Phases: check (everything is tried, nothing sent), soft start from the measured pose to the stance, run, damp. A
+    safety chain stands between policy and robot; any trip damps the robot for good and says why. Enter, a line on
+    standard input, Ctrl-C and SIGTERM stop it. Robots: mujoco and pybullet (stand-ins for hardware, with latency,
+    noise, lost packets and wrong parameters), udp (any robot behind a bridge, see docs/udp.md), crazyflie, lerobot;
+    --robot NAME --help shows a robot's own options. Examples:
+
+        python -m sim2real.deploy bundle/ --robot mujoco --command .5 0 0 --log run.mcap
+        python -m sim2real.deploy bundle/ --robot pybullet --latency .01 --loss .02 --wrong 1 --seed 7
+        python -m sim2real.deploy bundle/ --robot udp --address 192.168.123.10:9870 --seconds 30
+        python -m sim2real.deploy bundle/ --robot crazyflie --uri radio://0/80/2M/E7E7E7E7E7 --command 0 0 1
+        python -m sim2real.deploy locomotion/go1-joystick-flat --robot mujoco --no-realtime
+
+    Exit codes: 0 ran to its end; 2 could not begin; 3 latched by the safety chain; 4 stopped by the operator.
+    """
+
+    bundle: tyro.conf.Positional[str]
+    """A bundle's folder; or a task whose shipped policy is tried without one."""
+    robot: str = DEFAULT_ROBOT
+    """What to run it on; its options follow below."""
+    seconds: float = 10.0
+    """s that the policy runs."""
+    command: tuple[float, ...] = ()
+    """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
+    of hover the point x, y, z in m. By default zeros; of a point the middle of the workspace."""
+    soft_start: float | None = None
+    """s from the measured pose to the stance; by default 2, and 0 of a drone with rotor thrusts."""
+    log: Path | None = None
+    """Write every cycle to this MCAP file, which sim2real.calibrate reads."""
+    json: Path | None = None
+    """Also write the result, with hardware and command, to this file."""
+    driver: tyro.conf.OmitArgPrefixes[O] = None  # type: ignore[assignment]
+    """The robot's own options."""
+    safety: SafetyConfig = dataclasses.field(default_factory=SafetyConfig)
+    """Thresholds of the safety chain."""
+
+    def __post_init__(self) -> None:
+        """Check durations.
+
+        Raises:
+            EmbodiedError: one that is not positive.
+        """
+        if not self.seconds > 0 or (self.soft_start is not None and not self.soft_start >= 0):
+            raise EmbodiedError(
+                f"--seconds {self.seconds} and --soft-start {self.soft_start}: expected positive durations"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a deployment went."""
+
+    report: Report
+    verdict: Verdict | None
+    """By the task's own measures, of a stand-in."""
+
+    @property
+    def code(self) -> int:
+        """What the process exits with."""
+        if not self.report.reason:
+            return 0
+        return EXIT_STOPPED if self.report.step == "operator" else EXIT_TRIPPED
+
+    def summary(self) -> dict[str, Any]:
+        """Values for JSON."""
+        verdict = {} if self.verdict is None else {"task": dataclasses.asdict(self.verdict)}
+        return self.report.summary() | verdict
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Deploy as the command line says; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    settings = parse(words)
+    policy = deployable.load(settings.bundle)
+    result = run(settings, policy)
+    cli.console().print(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
+    said = {"bundle": settings.bundle, "robot": settings.robot, "options": dataclasses.asdict(settings.driver)}
+    cli.write_result(settings.json, cli.command_line("sim2real.deploy"), said | result.summary())
+    return result.code
+
+
+def parse(words: list[str]) -> Settings[Any]:
+    """Parse a command line whose flags include the options of the robot that it names."""
+    name = DEFAULT_ROBOT
+    for index, word in enumerate(words):
+        if word == "--robot" and index + 1 < len(words):
+            name = words[index + 1]
+        name = word.removeprefix("--robot=") if word.startswith("--robot=") else name
+    options = registry.options_of(name)
+    defaults = Settings(tyro.MISSING, robot=name, driver=options)
+    prog = "python -m sim2real.deploy"
+    kind = Settings[type(options)]  # type: ignore[misc]
+    return tyro.cli(kind, args=words, prog=prog, default=defaults, config=(tyro.conf.EnumChoicesFromValues,))
+
+
+def run(settings: Settings[Any], policy: Deployable) -> Result:
+    """Connect, deploy, and let go of the robot.
+
+    Raises:
+        EmbodiedError: it cannot begin: a command that does not fit, a robot that cannot be reached.
+    """
+    command = commanded(policy.contract, settings.command)
+    loop = LoopSettings(seconds=settings.seconds, soft_start=settings.soft_start)
+    with OperatorStop() as stop, contextlib.ExitStack() as stack:
+        robot = registry.connect(settings.robot, policy.contract, settings.driver)
+        stack.callback(robot.close)
+        policy = getattr(robot, "policy", None) or policy  # a robot with the policy on board takes setpoints
+        sink = stack.enter_context(recorder(settings, policy.contract)) if settings.log else None
+        safety = Safety.of(policy.contract, settings.safety)
+        if isinstance(robot, Judged):
+            robot.prepare(command)
+        watch = Watch(robot, stack.enter_context(cli.Line(settings.robot, settings.seconds)))
+        rest = getattr(robot, "rest", None)
+        # No pause for garbage while a robot waits: what exists by now is not looked at again.
+        gc.collect()
+        gc.freeze()
+        stack.callback(gc.unfreeze)
+        report = Loop(robot, policy, command, loop, safety=safety, sink=sink, stop=stop, watch=watch, rest=rest).run()
+        if sink is not None:
+            sink.note("outcome", report.reason or "whole")
+        return Result(report, watch.verdict)
+
+
+def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
+    """The operator's command (k,), by default the middle of what the policy was trained on.
+
+    Raises:
+        EmbodiedError: another number of values, or one that the policy was not trained for.
+    """
+    named = ", ".join(contract.command) or "nothing"
+    if not command:
+        box = np.array(contract.workspace, float).reshape(-1, 2)
+        return (
+            box.mean(axis=1)
+            if contract.command and contract.command[0].endswith(" m")
+            else np.zeros(len(contract.command))
+        )
+    if len(command) != len(contract.command):
+        raise EmbodiedError(f"--command has {len(command)} values; expected {len(contract.command)}: {named}")
+    for name, value, limit in zip(contract.command, command, contract.command_limits, strict=True):
+        if not abs(value) <= limit:
+            raise EmbodiedError(f"--command: {name} is {value}; the policy was trained within [-{limit:g}, {limit:g}]")
+    return np.array(command, float)
+
+
+@contextlib.contextmanager
+def recorder(settings: Settings[Any], contract: Contract) -> Iterator[Any]:
+    """A log that is closed whatever happens."""
+    from sim2real.mcap_log import Recorder
+
+    options = {field.name: str(getattr(settings.driver, field.name)) for field in dataclasses.fields(settings.driver)}
+    said = {
+        "task": contract.task,
+        "robot": contract.robot,
+        "driver": settings.robot,
+        "policy": Path(settings.bundle).name,
+    }
+    numbers = {"control_hz": repr(contract.control_hz), "physics_hz": repr(contract.physics_hz)}
+    assert settings.log is not None
+    with Recorder(
+        settings.log, {**said, **numbers, **{f"option {name}": text for name, text in options.items()}}
+    ) as sink:
+        yield sink
+
+
+def rows(result: Result, contract: Contract) -> dict[str, str]:
+    """What the table at the end says."""
+    report, timing = result.report, result.report.timing
+    numbers = timing.summary()
+    table = {"outcome": f"LATCHED in phase {report.phase.name.lower()}: {report.reason}" if report.reason else "whole"}
+    table["policy ran"] = f"{report.seconds:.2f} s of cycles at {contract.control_hz:g} Hz"
+    if result.verdict is not None:
+        table["task"] = "success" if result.verdict.success else "failed" if result.verdict.failed else "no success"
+        table |= {f"mean {name.replace('_', ' ')}": f"{value:.3f}" for name, value in result.verdict.metrics.items()}
+    table["clips"] = ", ".join(f"{name}: {count} cycles" for name, count in report.clips.items()) or "none"
+    for name in ("late", "compute"):
+        p50, p99, most = (1e3 * numbers[name][key] for key in ("p50", "p99", "max"))
+        table[name] = f"p50 {p50:.3f} ms, p99 {p99:.3f} ms, max {most:.3f} ms"
+    table["deadlines"] = f"{timing.missed} missed, {timing.skipped} skipped of {numbers['cycles']}"
+    table["jitter"] = f"{timing.bars()}  (0 to 100 ms, log scale)"
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Bodies of the stand-ins: how targets become forces in a task's model, and what such a robot measures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+
+from embodied.content import join_content
+from embodied.errors import EmbodiedError, listing
+from embodied.task import Task
+from embodied.world import Control, Start, World
+from sim2real.contract import Contract
+from sim2real.describe import describe
+from sim2real.robots.base import Measurement, RobotError
+from sim2real.robots.hidden import Hidden
+from sim2real.terms import rotate_inverse
+from tasks.locomotion.legged import LeggedTask
+from tasks.swarm import quadrotor
+from tasks.swarm.hover import Hover
+
+SOURCES: Mapping[str, str] = {
+    "gyro": "gyro",
+    "gravity": "orientation",
+    "up": "orientation",
+    "linvel": "linvel",
+    "joint_offset": "joint_pos",
+    "joint_vel": "joint_vel",
+    "to_command": "position",
+}
+"""Source of an observation term -> the part of a measurement whose noise it carries."""
+
+
+class Body(Protocol):
+    """A robot without its engine."""
+
+    task: Task[Any]
+    every_step: bool
+    """Whether what acts on it changes from physics step to physics step under one target."""
+
+    def start(self, seed: int) -> Start[Any]:
+        """Where it begins, with its own parameters."""
+        ...
+
+    def control(self, world: World, target: np.ndarray | None) -> Control:
+        """What acts on it (leading axis 1) for one physics step; None damps."""
+        ...
+
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
+        """What its sensors say."""
+        ...
+
+
+def body_of(contract: Contract, hidden: Hidden) -> Body:
+    """The robot of a contract.
+
+    Raises:
+        EmbodiedError: its task is unknown here, or cannot be a stand-in.
+    """
+    kind: Any = join_content()[contract.task].load()
+    kinds: Mapping[type, Any] = {LeggedTask: Legged, Hover: Drone}
+    for base, body in kinds.items():
+        if issubclass(kind, base):
+            return body(kind, contract, hidden)
+    raise EmbodiedError(
+        f"'{contract.task}' has no stand-in; tasks of these kinds have: {listing(base.__name__ for base in kinds)}"
+    )
+
+
+def check_same(contract: Contract, task: Task[Any]) -> None:
+    """Check that the contract's robot is this task's.
+
+    Raises:
+        RobotError: joints or actuators differ in name or order.
+    """
+    own = describe(task, contract.task)
+    for what in ("joints", "actuators"):
+        ours, theirs = ([item.name for item in getattr(side, what)] for side in (own, contract))
+        if ours != theirs:
+            raise RobotError(f"the bundle's {what} are {listing(theirs)}; the stand-in's are {listing(ours)}")
+
+
+class Legged:
+    """Position servos with the contract's gains."""
+
+    every_step = False
+
+    def __init__(self, kind: type[LeggedTask[Any]], contract: Contract, hidden: Hidden) -> None:
+        """Set the contract's gains, then what is wrong with this robot."""
+        self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",)))
+        check_same(contract, self.task)
+        self._hidden, self._contract = hidden, contract
+        self._layout, self._joints = self.task.layout, [joint.name for joint in contract.joints]
+        self._bias = np.asarray(hidden.encoder_bias) if hidden.encoder_bias else np.zeros(len(self._joints))
+        self._noise = noise_of(contract)
+
+    def start(self, seed: int) -> Start[Any]:
+        """As the task begins."""
+        start = jax.jit(self.task.reset)(jax.random.key(seed))
+        # A bundle brings its gains along, to a simulated robot as to a real one.
+        model, rows = self.task.model.__copy__(), self._layout.actuators
+        model.actuator_gainprm[rows, 0] = self._contract.row("stiffness")
+        model.actuator_biasprm[rows, 1] = -self._contract.row("stiffness")
+        model.actuator_biasprm[rows, 2] = -self._contract.row("damping")
+        gains = {name: getattr(model, name) for name in ("actuator_gainprm", "actuator_biasprm")}
+        return dataclasses.replace(start, model={**gains, **self._hidden.fields(model)})
+
+    def control(self, world: World, target: np.ndarray | None) -> Control:
+        """Servo targets; a servo that aims where it is only damps."""
+        ctrl: Any = np.zeros((1, self.task.model.nu))
+        ctrl[0, self._layout.actuators] = world.qpos[self._layout.qpos] if target is None else target
+        return Control(ctrl=ctrl)
+
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
+        """Joints, IMU, and an estimate of where it is and how fast."""
+        quat = np.asarray(world["orientation"], float)
+        clean = {
+            "joint_pos": world.qpos[self._layout.qpos] + self._bias,
+            "joint_vel": world.qvel[self._layout.qvel],
+            "joint_torque": np.concatenate([world[f"{name}_torque"] for name in self._joints]),
+            "gyro": world["gyro"],
+            "accelerometer": world["accelerometer"],
+            "orientation": quat,
+            "position": world["position"],
+            # The task observes the velocity of the IMU's site, in its frame.
+            "linvel": rotate_inverse(quat * [1, -1, -1, -1], np.asarray(world["linvel"], float)),
+        }
+        return noisy(clean, time, rng, noise, self._noise)
+
+
+class Drone:
+    """Four rotors with lag, thrust curves and drag; see `tasks.swarm.quadrotor`."""
+
+    every_step = True
+
+    def __init__(self, kind: type[Hover], contract: Contract, hidden: Hidden) -> None:
+        """Find the drone that the contract was made for."""
+        config = kind.config_type(noise=False, mass_spread=0.0, thrust_spread=0.0)
+        same = (preset for preset, drone in quadrotor.QUADROTORS.items() if fits(drone, contract))
+        if (preset := next(same, None)) is None:
+            raise RobotError(f"no drone here has the thrusts of the bundle's: {contract.row('upper')} N at most")
+        self.task: Any = kind(dataclasses.replace(config, preset=preset))
+        check_same(contract, self.task)
+        self._hidden, self._noise = hidden, noise_of(contract)
+        self._actuate = jax.jit(self.task.actuate)
+        self._memory: Any = None
+        self._command = np.zeros(4, np.float32)
+        self._target: np.ndarray | None = None
+
+    def start(self, seed: int) -> Start[Any]:
+        """As the task begins: thrown into the air."""
+        start = jax.jit(self.task.reset)(jax.random.key(seed))
+        strength = np.float32(self._hidden.motor_strength)
+        self._memory = dataclasses.replace(start.memory, strength=strength)
+        return dataclasses.replace(start, memory=self._memory, model=self._hidden.fields(self.task.model))
+
+    def control(self, world: World, target: np.ndarray | None) -> Control:
+        """The rotors' wrench; without a target they run down."""
+        if target is None:
+            self._target, self._command = None, np.zeros(4, np.float32)
+        elif target is not self._target:
+            speed = quadrotor.speed_for_thrust(self.task.drone, jnp.asarray(target, jnp.float32))
+            self._target, self._command = target, np.asarray(speed)
+        control, self._memory = self._actuate(world, self._memory, self._command)
+        wrench: Any = np.asarray(control.wrench)[None]
+        return Control(wrench=wrench)
+
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
+        """IMU and the state estimate."""
+        clean = {
+            "gyro": world["gyro"],
+            "accelerometer": world["accelerometer"],
+            "orientation": world["orientation"],
+            "position": world["position"],
+            "linvel": world["linvel_w"],
+        }
+        return noisy(clean, time, rng, noise, self._noise)
+
+
+def fits(drone: quadrotor.Quadrotor, contract: Contract) -> bool:
+    """Whether a drone hovers and tops out at the contract's thrusts."""
+    hover = drone.hover_fraction * drone.max_thrust
+    return bool(np.allclose(contract.row("upper"), drone.max_thrust) and np.allclose(contract.row("offset"), hover))
+
+
+def noise_of(contract: Contract) -> dict[str, float]:
+    """Part of a measurement -> standard deviation of the noise it had in training; an orientation's in rad."""
+    return {SOURCES[term.source]: term.noise for term in contract.terms if term.source in SOURCES and term.noise > 0}
+
+
+def noisy(
+    clean: Mapping[str, Any], time: float, rng: np.random.Generator, factor: float, deviations: Mapping[str, float]
+) -> Measurement:
+    """A measurement with normal noise; an orientation is turned by a small random rotation."""
+    parts = {name: np.asarray(value, float) for name, value in clean.items()}
+    for name, deviation in deviations.items():
+        if name not in parts or not factor:
+            continue
+        drawn = factor * deviation * rng.standard_normal(3 if name == "orientation" else parts[name].shape)
+        parts[name] = turned(parts[name], drawn) if name == "orientation" else parts[name] + drawn
+    return Measurement(time, **parts)
+
+
+def turned(quat: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """(4,) wxyz, turned by a rotation vector (3,) rad in the body's frame."""
+    result = np.array(quat, float)
+    mujoco.mju_quatIntegrate(result, rotation, 1.0)
+    return result / np.linalg.norm(result)

@@ -1,0 +1,300 @@
+"""`crazyflie`: a Crazyflie by radio, with the policy on board.
+
+A policy of rotor thrusts runs in the firmware, as the out-of-tree controller of the exported bundle: rotors cannot be
+commanded by radio at a useful rate. So this driver flies by setpoints. The firmware's own controller takes off and
+lands; the policy takes over for the run, told where to be by position setpoints in the world frame. Those go through
+the same safety chain as any robot's targets, in m, and come at the control rate, far more often than the firmware's
+commander asks for: it levels the drone after 500 ms without a setpoint and stops the rotors after 2 s
+(crazyflie-firmware, `commander.h`: COMMANDER_WDT_TIMEOUT_STABILIZE and _SHUTDOWN).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from embodied.errors import EmbodiedError
+from sim2real.contract import Actuator, Contract, Term
+from sim2real.loop_report import Phase
+from sim2real.robots.base import Measurement, RobotError
+
+BLOCKS = {
+    # A packet of the log holds 26 bytes; gyro as 16 bit floats, so that two packets hold all.
+    "place": {f"stateEstimate.{name}": "float" for name in ("x", "y", "z", "vx", "vy", "vz")},
+    "turn": {f"stateEstimate.{name}": "float" for name in ("qw", "qx", "qy", "qz")}
+    | {f"gyro.{axis}": "FP16" for axis in "xyz"},
+}
+"""Names in the firmware's log, and how they travel: m, m/s in the world frame; wxyz body to world; degrees/s."""
+CONTROLLER, ESTIMATOR = "stabilizer.controller", "stabilizer.estimator"  # the firmware's parameters
+SETTLE = 0.3  # s that a parameter takes to be written, obeyed and read back
+FLOOR = -0.1  # m, a drone on the floor may be estimated this low
+
+
+@dataclasses.dataclass(frozen=True)
+class CrazyflieOptions:
+    """The radio link and the flight around the policy's."""
+
+    uri: str = "radio://0/80/2M/E7E7E7E7E7"
+    """Of the drone, as cfclient shows it."""
+    controller: int = 6
+    """stabilizer.controller of the policy: 6 is out-of-tree in firmware with Lee's controller, 5 before that."""
+    firmware_controller: int = 1
+    """stabilizer.controller that takes off and lands: 1 is the PID."""
+    estimator: int = 2
+    """stabilizer.estimator: 2 is the Kalman filter."""
+    height: float = 0.5
+    """m above the start at which the policy takes over."""
+    speed: float = 0.5
+    """m/s, of the setpoints."""
+    hz: float = 50.0
+    """Setpoints per second."""
+    log_ms: int = 10
+    """ms between two rows of the log."""
+    max_tilt: float = 60.0
+    """degrees beyond which the rotors are stopped."""
+
+    def __post_init__(self) -> None:
+        """Check ranges.
+
+        Raises:
+            EmbodiedError: setpoints too rare for the firmware's watchdog, or numbers that are not positive.
+        """
+        if not self.hz >= 10:
+            raise EmbodiedError(
+                f"--hz {self.hz}; expected at least 10: after 0.5 s without a setpoint the firmware acts"
+            )
+        if not (self.height > 0 and self.speed > 0 and self.log_ms >= 10):
+            raise EmbodiedError(
+                f"--height {self.height}, --speed {self.speed}: expected positive; --log-ms {self.log_ms}: at least 10"
+            )
+
+
+def setpoints(contract: Contract, options: CrazyflieOptions, begin: np.ndarray) -> Contract:
+    """The contract of the setpoints: three targets in m, within the workspace of the policy on board.
+
+    Args:
+        contract: Of the policy on board.
+        options: Speed, rate, tilt.
+        begin: (3,) m, where the drone stands.
+
+    Raises:
+        RobotError: the policy's workspace is unknown, or the drone stands outside it.
+    """
+    if len(contract.workspace) != 3 or len(contract.command) != 3:
+        raise RobotError(f"'{contract.task}' is not flown by points: its contract has no workspace, or another command")
+    stance = begin + np.array([0.0, 0.0, options.height])
+    actuators = []
+    for axis, (low, high), place in zip("xyz", contract.workspace, stance, strict=True):
+        if not low <= place <= high:
+            raise RobotError(
+                f"the drone would take off to {axis}={place:.2f} m; the policy's workspace: {low} to {high}"
+            )
+        # The setpoints of `Setpoints` move at half of this, so that they catch up with where they should be.
+        rate = 2 * options.speed
+        actuators.append(Actuator(axis, "m", float(place), 0.0, 0.0, low, high, rate))
+    (x, y, (_, top)) = contract.workspace
+    return dataclasses.replace(
+        contract,
+        control_hz=options.hz,
+        actuators=tuple(actuators),
+        terms=(Term("command", "command", 3, "m"),),
+        workspace=(x, y, (FLOOR, top)),
+        max_tilt=math.radians(options.max_tilt),
+    )
+
+
+class Setpoints:
+    """What the loop runs instead of the policy on board: a setpoint that goes to the commanded point."""
+
+    def __init__(self, contract: Contract, speed: float) -> None:
+        """Begin at the stance."""
+        self.contract = contract
+        self._step = speed * contract.period
+        self._aim = contract.row("offset")
+
+    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """No action, and the next setpoint (3,) in m, world frame."""
+        point = np.clip(observation.astype(float), self.contract.row("lower"), self.contract.row("upper"))
+        way = point - self._aim
+        self._aim = self._aim + way * min(1.0, self._step / max(float(np.linalg.norm(way)), 1e-9))
+        return np.zeros(3), self._aim
+
+
+def connect(contract: Contract, options: CrazyflieOptions) -> Crazyflie:
+    """A drone that logs, its rotors stopped.
+
+    Raises:
+        RobotError: cflib is not installed, the drone does not answer, or its firmware has no such controller.
+    """
+    return Crazyflie(contract, options)
+
+
+class Crazyflie:
+    """The radio link. What cflib calls back comes from its own thread."""
+
+    name = "crazyflie"
+
+    def __init__(self, contract: Contract, options: CrazyflieOptions) -> None:
+        """Open the link, choose estimator and controller, wait for the first rows of the log.
+
+        Raises:
+            RobotError: see `connect`.
+        """
+        self._options, self._lock = options, threading.Lock()
+        self._rows: dict[str, tuple[float, dict[str, float]]] = {}
+        self._ahead = math.inf  # s, the computer's clock less the drone's, of the fastest packet
+        self._lost = ""
+        self._armed = False
+        cflib = import_cflib()
+        try:
+            cflib.crtp.init_drivers()
+            self._link = cflib.SyncCrazyflie(options.uri, cf=cflib.Crazyflie())
+            self._link.open_link()
+        except Exception as error:  # cflib raises bare exceptions
+            raise RobotError(f"cannot reach a Crazyflie at {options.uri}: {error}") from None
+        try:
+            self._prepare(cflib)
+            self.policy = Setpoints(setpoints(contract, options, self._first()), options.speed)
+        except BaseException:
+            self.close()
+            raise
+        self.rest = np.array([np.nan, np.nan, self.policy.contract.row("offset")[2] - options.height])
+        """(3,) m: down to where it stood, wherever it is; NaN: stay."""
+
+    def now(self) -> float:
+        """s, this computer's monotonic clock."""
+        return time.monotonic()
+
+    def sleep_until(self, when: float) -> None:
+        """Wait."""
+        if (left := when - time.monotonic()) > 0:
+            time.sleep(left)
+
+    def read(self) -> Measurement:
+        """The newest state estimate.
+
+        Raises:
+            RobotError: the link is lost.
+        """
+        if self._lost:
+            raise RobotError(self._lost)
+        with self._lock:
+            rows = dict(self._rows)
+            ahead = self._ahead
+        if len(rows) < len(BLOCKS):
+            return Measurement(-math.inf)
+        (place_time, place), (turn_time, turn) = rows["place"], rows["turn"]
+        return Measurement(
+            min(place_time, turn_time) + ahead,
+            gyro=np.radians([turn[f"gyro.{axis}"] for axis in "xyz"]),
+            orientation=np.array([turn[f"stateEstimate.{name}"] for name in ("qw", "qx", "qy", "qz")]),
+            position=np.array([place[f"stateEstimate.{name}"] for name in ("x", "y", "z")]),
+            linvel=np.array([place[f"stateEstimate.{name}"] for name in ("vx", "vy", "vz")]),
+        )
+
+    def enter(self, phase: Phase) -> None:
+        """Hand over: the policy flies the run, the firmware's own controller all else."""
+        chosen = self._options.controller if phase is Phase.RUN else self._options.firmware_controller
+        if phase in (Phase.RUN, Phase.REST):
+            self._link.cf.param.set_value(CONTROLLER, str(chosen))
+
+    def write(self, target: np.ndarray) -> None:
+        """Send a setpoint; the first arms the drone."""
+        if not self._armed:
+            self._armed = True
+            self._link.cf.platform.send_arming_request(True)
+        x, y, z = (float(value) for value in target)
+        self._link.cf.commander.send_position_setpoint(x, y, z, self._yaw)
+
+    def damp(self) -> None:
+        """Stop the rotors."""
+        self._link.cf.commander.send_stop_setpoint()
+
+    def close(self) -> None:
+        """Stop the rotors, disarm, close the link; whatever fails, the rest is done."""
+        for step in (self.damp, lambda: self._link.cf.platform.send_arming_request(False), self._link.close_link):
+            with contextlib.suppress(Exception):
+                step()
+
+    def _prepare(self, cflib: Any) -> None:
+        """Parameters and log."""
+        cf = self._link.cf
+        cf.disconnected.add_callback(lambda uri: self._lose(f"the link to {uri} was closed"))
+        cf.connection_lost.add_callback(lambda uri, message: self._lose(f"the link to {uri} was lost: {message}"))
+        self._link.wait_for_params()
+        cf.param.set_value(ESTIMATOR, str(self._options.estimator))
+        for controller in (self._options.controller, self._options.firmware_controller):
+            self._choose(controller)
+        for name, variables in BLOCKS.items():
+            block = cflib.LogConfig(name=name, period_in_ms=self._options.log_ms)
+            for variable, kind in variables.items():
+                block.add_variable(variable, kind)
+            cf.log.add_config(block)
+            block.data_received_cb.add_callback(self._receive)
+            block.start()
+
+    def _choose(self, controller: int) -> None:
+        """Choose a controller, and see whether the firmware did: it ignores numbers of controllers that it lacks."""
+        param = self._link.cf.param
+        param.set_value(CONTROLLER, str(controller))
+        time.sleep(SETTLE)
+        param.request_param_update(CONTROLLER)
+        time.sleep(SETTLE)
+        found = param.get_value(CONTROLLER)
+        if int(found) != controller:
+            raise RobotError(
+                f"the firmware has no controller {controller} ({CONTROLLER} stays {found}); build it with the bundle's "
+                "out-of-tree controller, see the bundle's README"
+            )
+
+    def _first(self) -> np.ndarray:
+        """(3,) m, where the drone stands, from its first estimates."""
+        end = time.monotonic() + 5.0
+        while (measured := self.read()).position is None or measured.orientation is None:
+            if time.monotonic() > end:
+                raise RobotError("the drone sends no state estimates; is there a positioning system (Flow deck, ...)?")
+            time.sleep(0.01)
+        w, x, y, z = measured.orientation
+        self._yaw = math.degrees(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+        return measured.position
+
+    def _receive(self, stamp: int, data: dict[str, float], block: Any) -> None:
+        """One row of the log; `stamp` is in ms on the drone's clock."""
+        taken = 1e-3 * stamp
+        with self._lock:
+            self._ahead = min(self._ahead, time.monotonic() - taken)
+            self._rows[block.name] = taken, data
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or why
+
+
+class Cflib:
+    """The parts of cflib that are used, imported now."""
+
+    def __init__(self) -> None:
+        """Import."""
+        import cflib.crtp
+        from cflib.crazyflie import Crazyflie as Link
+        from cflib.crazyflie.log import LogConfig
+        from cflib.crazyflie.syncCrazyflie import SyncCrazyflie
+
+        self.crtp, self.Crazyflie, self.LogConfig, self.SyncCrazyflie = cflib.crtp, Link, LogConfig, SyncCrazyflie
+
+
+def import_cflib() -> Cflib:
+    """cflib.
+
+    Raises:
+        RobotError: it is not installed.
+    """
+    try:
+        return Cflib()
+    except ImportError as error:
+        raise RobotError(f'cflib is not installed ({error}); pip install "embodied[crazyflie]"') from None

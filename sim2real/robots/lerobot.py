@@ -1,0 +1,194 @@
+"""`lerobot`: an object with LeRobot's Robot interface: connect, get_observation, send_action, disconnect.
+
+Only the interface is used, so anything that has it will do, and LeRobot need not be installed to import this. Its
+dictionaries have an entry `MOTOR.pos` for each motor, in degrees or in percent of the calibrated range. Speeds are
+differences of angles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import importlib
+import time
+from typing import Any, Protocol
+
+import numpy as np
+
+from embodied.errors import EmbodiedError, listing, reason
+from sim2real.contract import Contract
+from sim2real.robots.base import Measurement, RobotError
+
+SMOOTHING = 0.5  # of each new difference in the estimate of speeds: encoders of 12 bit have steps of 1.5 mrad
+
+
+class LeRobotDevice(Protocol):
+    """LeRobot's `Robot`, as far as it is used."""
+
+    def connect(self) -> None:
+        """Open the bus."""
+        ...
+
+    def get_observation(self) -> dict[str, Any]:
+        """Keys `MOTOR.pos`, besides others."""
+        ...
+
+    def send_action(self, action: dict[str, Any]) -> Any:
+        """Keys `MOTOR.pos`."""
+        ...
+
+    def disconnect(self) -> None:
+        """Close the bus."""
+        ...
+
+
+class Units(enum.StrEnum):
+    """What the numbers of a motor mean."""
+
+    DEGREES = "degrees"
+    """Degrees from the calibrated middle."""
+    PERCENT = "percent"
+    """-100 to 100 between the ends of the calibrated range, which are the contract's joint limits."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LeRobotOptions:
+    """Which object, and how its numbers are meant."""
+
+    device: str = ""
+    """`module:callable` that returns the object when called without arguments."""
+    units: Units = Units.DEGREES
+    """Of the motors' positions: degrees, or percent of the range (LeRobot's -100 to 100)."""
+    motors: tuple[str, ...] = ()
+    """Names of the motors in the order of the contract's joints; by default the joints' own names."""
+    reversed: tuple[str, ...] = ()
+    """Motors that turn against the joint's axis."""
+    offset: tuple[float, ...] = ()
+    """rad, each joint's angle where its motor reads 0 degrees; by default 0. Not for percent."""
+
+
+def connect(contract: Contract, options: LeRobotOptions) -> LeRobot:
+    """A robot whose motors have been read once.
+
+    Raises:
+        RobotError: no such object, it does not connect, or lacks a motor.
+    """
+    module, _, attribute = options.device.partition(":")
+    if not module or not attribute:
+        raise EmbodiedError(
+            f"--device {options.device!r}; expected module:callable that returns a connected-to-be LeRobot robot, "
+            "such as my_arm:make"
+        )
+    try:
+        device = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError) as error:
+        raise RobotError(f"--device {options.device!r} cannot be imported: {error}") from None
+    return LeRobot(contract, device, options)
+
+
+class LeRobot:
+    """The adapter."""
+
+    name = "lerobot"
+
+    def __init__(self, contract: Contract, device: LeRobotDevice, options: LeRobotOptions | None = None) -> None:
+        """Connect and read once.
+
+        Raises:
+            RobotError: it does not connect, or lacks a motor.
+            EmbodiedError: options that do not fit the contract's joints.
+        """
+        options = options or LeRobotOptions()
+        joints = [joint.name for joint in contract.joints]
+        driven = [actuator.joint for actuator in contract.actuators]
+        if driven != joints:
+            raise RobotError(
+                f"actuators drive {listing(driven)}; expected each joint once, in order: {listing(joints)}"
+            )
+        motors = options.motors or tuple(joints)
+        for what, names in (("motors", motors), ("offset", options.offset or joints)):
+            if len(names) != len(joints):
+                raise EmbodiedError(f"--{what} has {len(names)} values; expected {len(joints)}: {listing(joints)}")
+        if unknown := sorted(set(options.reversed) - set(motors)):
+            raise EmbodiedError(f"--reversed names {listing(unknown)}; the motors are {listing(motors)}")
+        self._device, self._keys = device, [f"{motor}.pos" for motor in motors]
+        self._scale, self._zero = scales(contract, options, motors)
+        self._last: Measurement | None = None
+        self._held: np.ndarray | None = None
+        self._limp = False
+        try:
+            device.connect()
+        except Exception as error:  # drivers of motors raise what they like
+            raise RobotError(f"the robot does not connect: {reason(error)}") from None
+        self.read()
+
+    def now(self) -> float:
+        """s, this computer's monotonic clock."""
+        return time.monotonic()
+
+    def sleep_until(self, when: float) -> None:
+        """Wait."""
+        if (left := when - time.monotonic()) > 0:
+            time.sleep(left)
+
+    def read(self) -> Measurement:
+        """Angles from the bus, and speeds by differences.
+
+        Raises:
+            RobotError: the robot does not say where a motor is.
+        """
+        observation = self._device.get_observation()
+        if missing := [key for key in self._keys if key not in observation]:
+            raise RobotError(f"the robot does not observe {listing(missing)}; it has {listing(observation)}")
+        angles = self._zero + self._scale * np.array([float(observation[key]) for key in self._keys])
+        taken, last = time.monotonic(), self._last
+        speed = np.zeros(len(angles))
+        if last is not None and last.joint_pos is not None and last.joint_vel is not None and taken > last.time:
+            difference = (angles - last.joint_pos) / (taken - last.time)
+            speed = last.joint_vel + SMOOTHING * (difference - last.joint_vel)
+        self._last = Measurement(taken, joint_pos=angles, joint_vel=speed)
+        return self._last
+
+    def write(self, target: np.ndarray) -> None:
+        """Send angles."""
+        self._held = None
+        self._send(target)
+        if self._limp:
+            # After the goal, which is near where the robot is: before it, it would jump to an old one.
+            self._device.bus.enable_torque()  # type: ignore[attr-defined]
+            self._limp = False
+
+    def damp(self) -> None:
+        """Torque off where the object's motor bus can do that; else hold the pose of the first call."""
+        bus: Any = getattr(self._device, "bus", None)
+        if hasattr(bus, "disable_torque"):
+            bus.disable_torque()
+            self._limp = True
+            return
+        if self._held is None:
+            self._held = self.read().joint_pos
+        if self._held is not None:
+            self._send(self._held)
+
+    def close(self) -> None:
+        """Damp and disconnect."""
+        with contextlib.suppress(Exception):
+            self.damp()
+        self._device.disconnect()
+
+    def _send(self, angles: np.ndarray) -> None:
+        numbers = (np.asarray(angles, float) - self._zero) / self._scale
+        self._device.send_action(dict(zip(self._keys, map(float, numbers), strict=True)))
+
+
+def scales(contract: Contract, options: LeRobotOptions, motors: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """rad per unit (n,), and rad at zero (n,)."""
+    low, high = contract.joint_row("lower"), contract.joint_row("upper")
+    if options.units is Units.PERCENT:
+        scale, zero = (high - low) / 200.0, (high + low) / 2
+    else:
+        scale = np.full(len(motors), np.pi / 180)
+        zero = np.array(options.offset, float) if options.offset else np.zeros(len(motors))
+    sign = np.array([-1.0 if motor in options.reversed else 1.0 for motor in motors])
+    return sign * scale, zero

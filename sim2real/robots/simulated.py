@@ -1,0 +1,196 @@
+"""The stand-in for hardware: a task's own robot in an engine, with latency, noise, lost packets, wrong parameters.
+
+Time is either real (physics follows the computer's clock) or simulated (physics waits for the policy; then a run is a
+function of its seed). The robot is held in its starting pose until the first command reaches it. It measures when it is
+asked, as robots with a request and a reply per cycle do; a reply that is lost leaves the policy with the one before.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import time
+from typing import Any
+
+from embodied import cli  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
+
+import jax
+import numpy as np
+
+from embodied.engines import make_engine
+from embodied.errors import EmbodiedError
+from embodied.world import World
+from sim2real.contract import Contract
+from sim2real.robots.base import Measurement
+from sim2real.robots.bodies import Body, body_of
+from sim2real.robots.hidden import Hidden
+from sim2real.robots.judge import Judge, Verdict
+
+LONGEST = 1.0  # s, latency
+SLACK = 1e-9  # s, below which two times on a grid of physics steps are the same
+
+
+@dataclasses.dataclass(frozen=True)
+class StandIn:
+    """What the stand-in does to the policy."""
+
+    realtime: bool = True
+    """Follow the computer's clock; otherwise as fast as possible, and then each run is a function of its seed."""
+    latency: float = 0.0
+    """s that commands take to reach the motors."""
+    sensor_latency: float = 0.0
+    """s that measurements take to reach the policy."""
+    noise: float = 1.0
+    """Factor on the noise of the sensors, of which 1 is the training's."""
+    loss: float = 0.0
+    """Probability that a packet is lost, a command or a measurement, each by itself."""
+    wrong: float = 0.0
+    """Size of a random deviation of masses, frictions, motors and encoders from the model; 1 is about a real robot."""
+    mass: float = 1.0
+    """Factor on the mass of every body, besides `wrong`."""
+    friction: float = 1.0
+    """Factor on the floor's sliding friction, besides `wrong`."""
+    motor_strength: float = 1.0
+    """Factor on the servos' gains or the rotors' thrust, besides `wrong`."""
+    joint_friction: float = 1.0
+    """Factor on the joints' dry friction, besides `wrong`."""
+    joint_damping: float = 1.0
+    """Factor on the joints' damping, besides `wrong`."""
+    armature: float = 1.0
+    """Factor on the motors' reflected inertia, besides `wrong`."""
+    seed: int = 0
+    """Of the start, the noise, the losses and the deviation."""
+
+    def __post_init__(self) -> None:
+        """Check ranges.
+
+        Raises:
+            EmbodiedError: a number outside them; names it.
+        """
+        for name in ("latency", "sensor_latency"):
+            if not 0 <= getattr(self, name) < LONGEST:
+                raise EmbodiedError(f"{name}={getattr(self, name)}; expected [0, {LONGEST:g}) s")
+        if not 0 <= self.loss <= 1:
+            raise EmbodiedError(f"loss={self.loss}; expected a probability")
+        if not self.noise >= 0:
+            raise EmbodiedError(f"noise={self.noise}; expected a factor of at least 0")
+
+    def hidden(self, joints: int) -> Hidden:
+        """The robot these options describe."""
+        names = [field.name for field in dataclasses.fields(Hidden) if field.name != "encoder_bias"]
+        own: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return Hidden(**own).times(Hidden.draw(self.wrong, joints, self.seed))
+
+
+class Simulated:
+    """A robot in an engine. Use it as a `Robot`; besides, it knows how well the task went."""
+
+    def __init__(self, contract: Contract, engine: str, options: StandIn) -> None:
+        """Build the robot of the contract's task.
+
+        Raises:
+            EmbodiedError: the task is unknown here, has no robot that can be simulated, or another robot.
+        """
+        self.name, self.contract, self.options = engine, contract, options
+        self.hidden = options.hidden(len(contract.joints))
+        self.body: Body = body_of(contract, self.hidden)
+        self._engine: Any = make_engine(engine, self.body.task, 1)
+        self._rng = np.random.default_rng([options.seed, 2])
+        start = self.body.start(options.seed)
+        self._engine.reset(np.arange(1), jax.tree.map(lambda leaf: np.asarray(leaf)[None], start))
+        self._dt = self.body.task.timing.physics_dt
+        self._steps = 0  # physics steps since the clock began, those in which the robot is held included
+        self._held = True
+        self._target: np.ndarray | None = None
+        self._on_the_way: collections.deque[tuple[float, np.ndarray]] = collections.deque()
+        self._ready: Judge | None = None
+        self._judge: Judge | None = None
+        self._world = self._read_world()
+        # Measurements on their way, oldest first; without latency only the newest is of use.
+        kept = 1 + round(options.sensor_latency / self._dt)
+        self._worlds = collections.deque([(0.0, self._world)], maxlen=kept)
+        self._newest = self._measure(0.0, self._world)
+        self._begin = time.monotonic()
+
+    def now(self) -> float:
+        """s since it was built: of the computer's clock, or simulated."""
+        return time.monotonic() - self._begin if self.options.realtime else self._steps * self._dt
+
+    def sleep_until(self, when: float) -> None:
+        """Simulate until then, and wait for it where time is real."""
+        self._advance(when)
+        if self.options.realtime and (left := when - self.now()) > 0:
+            time.sleep(left)
+
+    def read(self) -> Measurement:
+        """The newest measurement that has arrived."""
+        self._catch_up()
+        taken, world = self._worlds[0]
+        if taken > self._newest.time and self._rng.random() >= self.options.loss:
+            self._newest = self._measure(taken, world)
+        return self._newest
+
+    def write(self, target: np.ndarray) -> None:
+        """Send targets; they arrive after the latency, or never."""
+        self._catch_up()
+        if self._rng.random() >= self.options.loss:
+            self._on_the_way.append((self.now() + self.options.latency, np.array(target, float)))
+
+    def damp(self) -> None:
+        """Motors damp, rotors stop; at once, and whatever was on its way is void."""
+        self._catch_up()
+        self._on_the_way.clear()
+        self._target = None
+
+    def close(self) -> None:
+        """Damp."""
+        self.damp()
+
+    def prepare(self, command: np.ndarray) -> None:
+        """Compile what judges the task under this command, which takes seconds that a running robot does not have."""
+        self._ready = Judge(self.body.task, np.asarray(command, float), self._world)
+
+    def judge(self) -> None:
+        """Judge the task by its own measures from now on."""
+        self._judge = self._ready
+
+    def verdict(self) -> Verdict | None:
+        """How the task went since `judge`; ends the judging."""
+        judge, self._judge = self._judge, None
+        return None if judge is None else judge.verdict()
+
+    def _catch_up(self) -> None:
+        if self.options.realtime:
+            self._advance(self.now())
+
+    def _advance(self, when: float) -> None:
+        """Physics until `when`; the last step ends at it or before."""
+        while (left := math.floor((when + SLACK) / self._dt) - self._steps) > 0:
+            while self._on_the_way and self._on_the_way[0][0] <= self._steps * self._dt + SLACK:
+                self._target, self._held = self._on_the_way.popleft()[1], False
+            steps = min(left, self._held_for())
+            if not self._held:
+                self._engine.step(self.body.control(self._world, self._target), steps)
+                self._world = self._read_world()
+            self._steps += steps
+            self._worlds.append((self._steps * self._dt, self._world))
+            if self._judge is not None:
+                self._judge.step(self._world, steps)
+
+    def _held_for(self) -> int:
+        """Physics steps for which nothing changes: no command arrives, nothing is measured or judged."""
+        # What damps follows the joints, and rotors have a lag, from step to step.
+        if self.body.every_step or self._target is None or self.options.sensor_latency:
+            return 1
+        steps = self.body.task.timing.substeps if self._judge is None else self._judge.left
+        if self._on_the_way:
+            steps = min(steps, math.ceil((self._on_the_way[0][0] - SLACK) / self._dt) - self._steps)
+        return max(steps, 1)
+
+    def _measure(self, taken: float, world: World) -> Measurement:
+        return self.body.measure(world, taken, self._rng, self.options.noise)
+
+    def _read_world(self) -> World:
+        world = self._engine.world()
+        return World(world.time[0], world.qpos[0], world.qvel[0], world.sensordata[0], world.layout)

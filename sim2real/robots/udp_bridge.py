@@ -1,0 +1,156 @@
+"""The robot's side of docs/udp.md: a bridge between datagrams and anything that is a `Robot`.
+
+A bridge for a vendor's SDK can be this one around a small class with `read`, `write` and `damp`; or be written anew in
+any language after docs/udp.md. It trusts nobody: it has a watchdog and limits of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import select
+import socket
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from sim2real.contract import Contract
+from sim2real.robots.base import Robot
+from sim2real.robots.udp_messages import (
+    COMMAND_SIZE,
+    Command,
+    Kind,
+    MessageError,
+    State,
+    Status,
+    Window,
+    pack_state,
+    signature,
+    unpack_command,
+)
+
+FINAL = (Status.DAMPED, Status.WATCHDOG, Status.REFUSED)
+"""States that only a new session ends."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BridgeOptions:
+    """Where a bridge listens, and when it takes the robot away from its host."""
+
+    bind: str = "127.0.0.1"
+    """Address of the interface to listen at."""
+    port: int = 9870
+    """Port; 0 lets the system choose."""
+    watchdog: float = 0.1
+    """s without valid targets after which an active robot is damped for good."""
+    rate: float = 0.0
+    """States per second; 0: four in each control period."""
+
+
+class Bridge:
+    """Serves one robot to one host at a time."""
+
+    def __init__(self, robot: Robot, contract: Contract, options: BridgeOptions | None = None) -> None:
+        """Listen; the robot is damped."""
+        self.options = options or BridgeOptions()
+        self.status, self.refused = Status.IDLE, 0
+        self._robot, self._contract = robot, contract
+        self._signature = signature(contract)
+        self._lower, self._upper = contract.row("lower"), contract.row("upper")
+        self._window: Window | None = None
+        self._host: tuple[str, int] | None = None
+        self._heard = 0  # ns, when the last valid targets came
+        self._echo = (0, 0)
+        self._sequence = 0
+        self._past: set[int] = set()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((self.options.bind, self.options.port))
+        self._socket.setblocking(False)
+        robot.damp()
+
+    @property
+    def address(self) -> str:
+        """host:port that it listens at."""
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
+    def serve(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Serve until `stop` says so; damps at the end, however it comes."""
+        period = 1 / (self.options.rate or 4 * self._contract.control_hz)
+        begin = time.monotonic() - self._robot.now()  # between the computer's clock and the robot's
+        due = time.monotonic()
+        try:
+            while not stop():
+                self._robot.sleep_until(due - begin)
+                self.poll()
+                due = max(due + period, time.monotonic())
+        finally:
+            self._robot.damp()
+            self._socket.close()
+
+    def poll(self) -> None:
+        """Take in what has come, watch the clock, send a state."""
+        self._receive()
+        if self.status is Status.ACTIVE and time.monotonic_ns() - self._heard > 1e9 * self.options.watchdog:
+            self._finish(Status.WATCHDOG)
+        if self._host is not None and self._window is not None:
+            self._send(self._window.session, self._host)
+
+    def _receive(self) -> None:
+        while select.select([self._socket], [], [], 0)[0]:
+            data, host = self._socket.recvfrom(COMMAND_SIZE + 1)
+            try:
+                command = unpack_command(data)
+            except MessageError:
+                self.refused += 1
+                continue
+            self._take(command, host)
+
+    def _take(self, command: Command, host: tuple[str, int]) -> None:
+        """Obey a command that is whole."""
+        if command.kind is Kind.HELLO and self._may_begin(command):
+            self._window, self._host = Window(command.session), host
+            self._past.add(command.session)
+            self.status = Status.READY if command.signature == self._signature else Status.REFUSED
+            self._echo = (0, 0)
+        if self._window is None or host != self._host or not self._window.admit(command.session, command.sequence):
+            self.refused += 1
+            return
+        self._echo = (command.sent, time.monotonic_ns())
+        if command.kind is Kind.DAMP and self.status not in FINAL:
+            self._finish(Status.DAMPED)
+        elif command.kind is Kind.TARGETS and self.status in (Status.READY, Status.ACTIVE):
+            self._hold(command)
+
+    def _may_begin(self, command: Command) -> bool:
+        """Whether a new session may replace the present one: never that of a robot that moves, nor one of the past."""
+        return self.status is not Status.ACTIVE and command.session not in self._past
+
+    def _hold(self, command: Command) -> None:
+        """Pass targets on, if they are within the limits: the host has checked that, but who is the host?"""
+        targets = command.targets
+        fits = targets.shape == self._lower.shape and command.signature == self._signature
+        if not fits or not ((targets >= self._lower) & (targets <= self._upper)).all():  # NaN compares false
+            self._finish(Status.REFUSED)
+            return
+        self.status, self._heard = Status.ACTIVE, time.monotonic_ns()
+        self._robot.write(np.array(targets))
+
+    def _finish(self, status: Status) -> None:
+        self.status = status
+        self._robot.damp()
+
+    def _send(self, session: int, host: tuple[str, int]) -> None:
+        if self.status in FINAL:
+            self._robot.damp()  # again and again: one message to a motor may be lost
+        age = self._robot.now() - (measured := self._robot.read()).time
+        taken = dataclasses.replace(measured, time=max(0.0, time.monotonic() - age))
+        state = State(
+            session, self._sequence, time.monotonic_ns(), self._signature, self.status, *self._echo, taken,
+            len(self._contract.joints),
+        )  # fmt: skip
+        self._sequence += 1
+        try:
+            self._socket.sendto(pack_state(state), host)
+        except OSError:
+            return  # the host has gone; the watchdog sees to the robot

@@ -1,0 +1,160 @@
+"""`SafetyConfig` and `Limits`: thresholds of the safety chain, and what they are for one contract."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from embodied.errors import EmbodiedError
+from sim2real.contract import Contract
+from sim2real.robots.base import Measurement
+
+
+@dataclasses.dataclass(frozen=True)
+class SafetyConfig:
+    """Thresholds. None takes what the contract says, or a number of control periods."""
+
+    margin: float = 0.02
+    """Fraction of each joint's range that targets keep from either end. Clips."""
+    overrun: float = 0.2
+    """rad, a joint measured further than this outside its limits trips: a broken encoder or a broken joint."""
+    brake_from: float = 0.9
+    """Fraction of a motor's top speed from which the effort along its motion fades out, to none at top speed. Clips."""
+    overspeed: float = 1.5
+    """Fraction of a motor's top speed that trips, if it lasts for `overspeed_cycles`."""
+    overspeed_cycles: int = 2
+    """Control cycles in a row; a swinging leg may peak for one, after a lost command."""
+    effort: float = 1.0
+    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips."""
+    rate: float = 1.0
+    """Fraction of each actuator's largest rate at which targets may move. Clips."""
+    workspace: tuple[tuple[float, float], ...] | None = None
+    """m, x, y and z between which the body must stay; outside trips. None: the contract's."""
+    max_tilt: float | None = None
+    """rad between the body's z axis and up; beyond trips. None: the contract's."""
+    max_age: float | None = None
+    """s, age of a measurement that trips. None: 5 control periods."""
+    max_frozen: float | None = None
+    """s for which a reading may repeat to the last bit before it trips. None: 10 control periods."""
+    frozen_motion: float = 0.1
+    """rad, way of the targets during which joints may not have moved at all; less proves nothing about an encoder."""
+    max_late: float | None = None
+    """s, a single cycle that wakes this much too late trips. None: 5 control periods."""
+    misses: float = 5.0
+    """Missed deadlines that trip; each cycle in time takes back `forgive` of one."""
+    forgive: float = 0.1
+    """See `misses`."""
+    max_clipped: float = 0.5
+    """s for which actions or rates may be beyond their limits without a break before that trips."""
+    tolerance: float = 1e-4
+    """Fraction of an actuator's range by which a policy's own target may miss it; more trips. Rounding is less."""
+
+    def __post_init__(self) -> None:
+        """Check ranges.
+
+        Raises:
+            EmbodiedError: a threshold that makes no sense; names it.
+        """
+        for name in (
+            "overrun",
+            "overspeed",
+            "overspeed_cycles",
+            "effort",
+            "rate",
+            "misses",
+            "max_clipped",
+            "brake_from",
+        ):
+            if not getattr(self, name) > 0:
+                raise EmbodiedError(f"safety: {name}={getattr(self, name)}; expected a positive number")
+        if not 0 <= self.margin < 0.5:
+            raise EmbodiedError(f"safety: margin={self.margin}; expected a fraction in [0, 0.5) of a joint's range")
+        if not self.brake_from < 1:
+            raise EmbodiedError(f"safety: brake_from={self.brake_from}; expected less than 1, the top speed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a config means for a contract: arrays (A,) in the order of actions, (n,) in the order of joints."""
+
+    config: SafetyConfig
+    names: tuple[str, ...]
+    lower: np.ndarray
+    """(A,) smallest target, margin included."""
+    upper: np.ndarray
+    """(A,) largest target, margin included."""
+    stated: tuple[np.ndarray, np.ndarray]
+    """(A,), (A,) smallest and largest target that a policy may give, as the contract states them."""
+    step: np.ndarray
+    """(A,) largest change of a target in one control period; inf where there is no limit."""
+    stiffness: np.ndarray
+    """(A,) N m/rad; 0 where the actuator is not a servo on a joint."""
+    damping: np.ndarray
+    """(A,) N m s/rad."""
+    effort: np.ndarray
+    """(A,) N m."""
+    driven: np.ndarray
+    """(A,) index of the joint, -1 of none."""
+    axis: np.ndarray
+    """(A,) 0, 1 or 2 where the actuator is a place along x, y or z in the world, as a setpoint of a drone; else -1."""
+    joint_names: tuple[str, ...]
+    joint_range: tuple[np.ndarray, np.ndarray]
+    """(n,), (n,) rad."""
+    top_speed: np.ndarray
+    """(n,) rad/s."""
+    workspace: np.ndarray
+    """(3, 2) m, or (0, 2)."""
+    max_tilt: float
+    max_age: float
+    max_frozen: float
+    max_late: float
+    period: float
+
+    @classmethod
+    def of(cls, contract: Contract, config: SafetyConfig) -> Limits:
+        """Look everything up once."""
+        joints = [joint.name for joint in contract.joints]
+        driven = np.array([joints.index(a.joint) if a.joint else -1 for a in contract.actuators], int)
+        low, high = contract.joint_row("lower"), contract.joint_row("upper")
+        margin = config.margin * (high - low)
+        lower, upper, servo = contract.row("lower"), contract.row("upper"), driven >= 0
+        stated = lower.copy(), upper.copy()
+        lower[servo] = np.maximum(lower[servo], (low + margin)[driven[servo]])
+        upper[servo] = np.minimum(upper[servo], (high - margin)[driven[servo]])
+        period = contract.period
+        box = contract.workspace if config.workspace is None else config.workspace
+
+        def chosen(value: float | None, default: float) -> float:
+            return default if value is None else value
+
+        return cls(
+            config=config,
+            names=tuple(actuator.name for actuator in contract.actuators),
+            lower=lower,
+            upper=upper,
+            stated=stated,
+            step=config.rate * contract.row("max_rate") * period,
+            stiffness=np.where(servo, contract.row("stiffness"), 0.0),
+            damping=np.where(servo, contract.row("damping"), 0.0),
+            effort=config.effort * contract.row("max_effort"),
+            driven=driven,
+            axis=np.array(["xyz".find(a.name) if a.unit == "m" else -1 for a in contract.actuators], int),
+            joint_names=tuple(joints),
+            joint_range=(low, high),
+            top_speed=contract.joint_row("max_velocity"),
+            workspace=np.array(box, float).reshape(-1, 2),
+            max_tilt=chosen(config.max_tilt, contract.max_tilt),
+            max_age=chosen(config.max_age, 5 * period),
+            max_frozen=chosen(config.max_frozen, 10 * period),
+            max_late=chosen(config.max_late, 5 * period),
+            period=period,
+        )
+
+    def pose(self, measured: Measurement) -> np.ndarray:
+        """(A,) where the actuators are, in terms of their targets; NaN where nothing measures that, as of rotors."""
+        pose = np.full(len(self.names), np.nan)
+        for index, values in ((self.driven, measured.joint_pos), (self.axis, measured.position)):
+            if values is not None:
+                pose[index >= 0] = np.asarray(values, float)[index[index >= 0]]
+        return pose

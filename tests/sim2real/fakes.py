@@ -1,0 +1,119 @@
+"""A robot that does as it is told, on a simulated clock, and remembers every target it was sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sim2real.contract import Actuator, Contract, Joint, Term
+from sim2real.robots.base import Measurement
+
+LOWER, UPPER = -1.0, 1.0  # rad
+
+
+def leg() -> Contract:
+    """Three servos and an IMU."""
+    actuators = tuple(
+        Actuator(f"m{i}", "rad", 0.2, 0.5, 0.5, LOWER, UPPER, 50.0, 30.0, 0.5, 20.0, f"j{i}") for i in range(3)
+    )
+    joints = tuple(Joint(f"j{i}", 0.0, LOWER, UPPER, 20.0) for i in range(3))
+    terms = (
+        Term("joint_pos", "joint_offset", 3, "rad"),
+        Term("gyro", "gyro", 3, "rad/s"),
+        Term("last_action", "last_action", 3, "1"),
+        Term("command", "command", 1, "1"),
+    )
+    return Contract(
+        "test/leg", "leg", 50.0, 500.0, actuators, joints, terms, ("speed",), (1.0,), max_tilt=1.2
+    )  # fmt: skip
+
+
+class FakeRobot:
+    """Joints follow their targets with a lag of 50 ms; `change` may spoil each measurement, `delay` each cycle."""
+
+    name = "fake"
+
+    def __init__(self, contract: Contract | None = None) -> None:
+        """At rest at zero."""
+        self.contract = contract or leg()
+        self.time, self.q = 0.0, np.zeros(len(self.contract.joints))
+        self.target: np.ndarray | None = None
+        self.sent: list[tuple[float, np.ndarray]] = []
+        self.damped: list[float] = []
+        self.change: Callable[[Measurement], Measurement] = lambda measured: measured
+        self.delay: Callable[[float], float] = lambda time: 0.0
+        self.closed = False
+
+    def now(self) -> float:
+        """s."""
+        return self.time
+
+    def sleep_until(self, time: float) -> None:
+        """Move until then."""
+        self.advance(max(0.0, time - self.time) + self.delay(time))
+
+    def advance(self, seconds: float) -> None:
+        """Move."""
+        self.time += seconds
+        if self.target is not None:
+            self.q = self.q + (self.target - self.q) * (1 - math.exp(-seconds / 0.05))
+
+    def read(self) -> Measurement:
+        """Joints, and an IMU whose last digits move."""
+        wiggle = 1e-3 * math.sin(1e3 * self.time)
+        quat = np.array([1.0, wiggle, 0.0, 0.0])
+        speed = np.zeros(3) if self.target is None else (self.target - self.q) / 0.05
+        gyro = np.array([wiggle, 0.0, 0.0])
+        measured = Measurement(
+            self.time, joint_pos=self.q.copy(), joint_vel=speed, gyro=gyro, orientation=quat / np.linalg.norm(quat)
+        )
+        return self.change(measured)
+
+    def write(self, target: np.ndarray) -> None:
+        """Remember and follow."""
+        self.target = np.array(target)
+        self.sent.append((self.time, self.target))
+
+    def damp(self) -> None:
+        """Stop following."""
+        self.target = None
+        self.damped.append(self.time)
+
+    def close(self) -> None:
+        """Damp."""
+        self.damp()
+        self.closed = True
+
+
+@dataclasses.dataclass
+class Sway:
+    """A policy that moves all joints to and fro; `change` may spoil what it gives."""
+
+    contract: Contract
+    change: Callable[[float, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] = lambda t, a, g: (a, g)
+    steps: int = 0
+    seen: list[np.ndarray] = dataclasses.field(default_factory=list)
+
+    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One step."""
+        self.seen.append(observation)
+        time = self.steps * self.contract.period
+        self.steps += 1
+        action = 0.8 * np.sin(2 * np.pi * time) * np.ones(self.contract.action_size)
+        return self.change(time, action, self.contract.target(action))
+
+
+class Sink:
+    """A log in memory: channel -> rows of (time, values, names, unit)."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.rows: dict[str, list[tuple[float, np.ndarray, tuple[str, ...], str]]] = {}
+
+    def add(self, channel: str, time: float, values: np.ndarray, names: tuple[str, ...], unit: str = "") -> None:
+        """One row."""
+        assert len(values) == len(names)
+        self.rows.setdefault(channel, []).append((time, np.array(values), names, unit))

@@ -1,0 +1,172 @@
+"""The command line of deployment: what it prints, writes, refuses, and what it exits with."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from sim2real import deploy
+from sim2real.loop_report import Phase, Report, Timing
+from sim2real.operator_stop import OperatorStop
+from sim2real.robots.registry import ROBOTS, options_of
+from tests.sim2real.fakes import FakeRobot, Sway, leg
+
+HOVER = "swarm/hover"
+FAST = ["--no-realtime", "--soft-start", "0", "--seconds", "0.4"]
+
+
+def test_a_run_is_logged_and_reported(tmp_path, capsys):
+    from sim2real.mcap_log import read
+
+    log, result = tmp_path / "run.mcap", tmp_path / "run.json"
+    words = [HOVER, "--robot", "mujoco", *FAST, "--command", "0", "0", "2", "--log", str(log), "--json", str(result)]
+    assert deploy.main([*words, "--latency", "0.004", "--wrong", "0.5"]) == 0
+    said = capsys.readouterr().err
+    for word in ("swarm/hover on mujoco", "whole", "mean position error", "deadlines", "jitter"):
+        assert word in said
+    document = json.loads(result.read_text())
+    assert document["latched"] is False
+    assert document["options"]["latency"] == 0.004
+    assert document["task"]["seconds"] == pytest.approx(0.4)
+    recorded = read(log)
+    assert recorded.metadata["task"] == HOVER
+    assert recorded.metadata["outcome"] == "whole"
+    assert recorded.metadata["option wrong"] == "0.5"
+    assert recorded["command"].names == ("rotor1", "rotor2", "rotor3", "rotor4")
+    assert len(recorded["command"]) == len(recorded["action"]) - 3 == 20  # the checks ask, and send nothing
+    assert {"gyro", "position", "orientation", "linvel", "observation", "phase", "timing", "safety"} <= set(
+        recorded.channels
+    )
+    assert set(recorded["phase"].values[:, 0]) == {Phase.CHECK, Phase.RUN, Phase.DAMP}
+
+
+def test_a_trip_has_its_exit_code_and_says_why(capsys):
+    words = [HOVER, "--robot=mujoco", *FAST, "--command", "0", "0", "2", "--motor-strength", "0.01"]
+    words[words.index("0.4")] = "3"
+    assert deploy.main(words) == deploy.EXIT_TRIPPED == 3
+    assert "LATCHED in phase run: z at" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([HOVER, "--command", "1", "2"], "--command has 2 values; expected 3: x m, y m, z m"),
+        ([HOVER, "--command", "9", "0", "1"], r"x m is 9\.0; the policy was trained within \[-3, 3\]"),
+        ([HOVER, "--robot", "mujocco"], "unknown robot 'mujocco'; did you mean 'mujoco'"),
+        (["nothing/here"], "neither a bundle's folder nor a task"),
+        ([HOVER, "--seconds", "-1"], "--seconds -1.0"),
+        ([HOVER, "--safety.margin", "0.7"], r"safety: margin=0\.7"),
+        ([HOVER, "--robot", "udp", "--address", "nowhere"], "expected host:port"),
+        ([HOVER, "--robot", "lerobot"], "--device ''; expected module:callable"),
+    ],
+)
+def test_what_cannot_begin_is_one_line_and_code_2(words, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        deploy.main(words)
+    said = capsys.readouterr().err
+    assert exit_.value.code == 2
+    import re
+
+    assert re.search(message, said.replace("\n", " ")), said
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_robot_has_help_with_its_own_options(name, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        deploy.main(["--robot", name, "--help"])
+    assert exit_.value.code == 0
+    said = capsys.readouterr().out
+    for field in dataclasses.fields(options_of(name)):
+        assert f"-{field.name.replace('_', '-')}" in said
+    assert "--safety.margin" in said
+
+
+def test_the_default_command_is_to_stand_or_the_middle_of_the_workspace():
+    np.testing.assert_array_equal(deploy.commanded(leg(), ()), [0.0])
+    box = dataclasses.replace(
+        leg(), command=("x m", "y m", "z m"), command_limits=(3.0, 3.0, 5.0), workspace=((-3, 3), (-1, 3), (0, 4))
+    )
+    np.testing.assert_array_equal(deploy.commanded(box, ()), [0.0, 1.0, 2.0])
+
+
+def test_exit_codes():
+    timing = Timing(np.zeros(0), np.zeros(0), 0, 0)
+    for reason, step, code in (("", "", 0), ("why", "stale", 3), ("why", "operator", 4)):
+        assert deploy.Result(Report(Phase.RUN, 1.0, reason, step, {}, timing), None).code == code
+
+
+def test_the_robot_is_closed_whatever_happens(monkeypatch):
+    robot = FakeRobot()
+    monkeypatch.setattr("sim2real.robots.registry.connect", lambda *_: robot)
+    settings = deploy.parse([HOVER, "--seconds", "0.2"])
+
+    class Interrupted(Sway):
+        def run(self, observation):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        deploy.run(settings, Interrupted(leg()))
+    assert robot.closed
+    assert not robot.sent
+
+
+# --- the operator ---------------------------------------------------------------------------------------------------
+
+
+def test_a_line_through_a_pipe_stops_and_its_end_does_not():
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stream:
+        stop = OperatorStop(stream)
+        assert stop() == ""
+        os.write(writing, b"\n")
+        assert "line on standard input" in stop()
+        assert "line on standard input" in stop()
+        other = OperatorStop(stream)
+        os.close(writing)
+        assert other() == other() == ""
+
+
+def test_a_file_is_not_watched(tmp_path):
+    (tmp_path / "file").write_text("stop\n")
+    with (tmp_path / "file").open() as stream:
+        assert OperatorStop(stream)() == ""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signals_stop_and_are_given_back(name):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    with OperatorStop(sys.__stdin__) as stop:
+        os.kill(os.getpid(), number)
+        assert name in stop()
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["SIGTERM", "line"])
+def test_a_running_process_is_stopped_by_its_operator(how):
+    command = [sys.executable, "-m", "sim2real.deploy", HOVER, "--seconds", "600", "--no-realtime", "--command", "0"]
+    command += ["0", "2"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    time.sleep(20)
+    if how == "line":
+        process.stdin.write("stop\n")
+        process.stdin.flush()
+    else:
+        process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == deploy.EXIT_STOPPED
+    assert "stopped by the operator" in said
+
+
+def test_errors_are_embodied_errors():
+    with pytest.raises(EmbodiedError):
+        deploy.parse([HOVER, "--robot", "nothing"])
