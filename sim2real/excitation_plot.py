@@ -1,0 +1,91 @@
+"""Picture and table of an excitation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from embodied.errors import EmbodiedError, reason
+from sim2real.excitation import Excitation
+
+COLUMNS = 3
+INK, COMMAND, MEASURED, LIMIT = "#1f2933", "#b8c4d0", "#0b6fa4", "#c8442b"
+
+
+def table(made: Excitation) -> Table:
+    """What each joint will do, beside its limits."""
+    limits, seen = made.limits, made.expected
+    near = f"parts come within {1e3 * made.clearance:.0f} mm" if math.isfinite(made.clearance) else "parts keep apart"
+    title = f"{limits.robot}: {made.log.metadata['waveform']}, {made.log.metadata['band']}; {near}"
+    result = Table(title=title, title_justify="left", title_style="bold")
+    for column in ("joint", "command, rad", "moves, rad", "limits, rad", "speed", "torque"):
+        result.add_column(column, justify="left" if column == "joint" else "right", no_wrap=True)
+    command, pos = made.log["command"].values, seen["joint_pos"].values
+    speed, torque = (np.abs(seen[name].values).max(0) for name in ("joint_vel", "joint_torque"))
+    for i, name in enumerate(limits.names):
+        result.add_row(
+            name,
+            f"{made.centre[i]:.2f} ± {np.abs(command[:, i] - made.centre[i]).max():.2f}",
+            f"{pos[:, i].min():.2f} to {pos[:, i].max():.2f}",
+            f"{limits.lower[i]:.2f} to {limits.upper[i]:.2f}",
+            f"{speed[i] / limits.speed[i]:.0%}" if math.isfinite(limits.speed[i]) else f"{speed[i]:.1f} rad/s",
+            f"{torque[i] / limits.torque[i]:.0%}" if math.isfinite(limits.torque[i]) else f"{torque[i]:.1f} N m",
+        )
+    return result
+
+
+def draw(path: Path, made: Excitation) -> None:
+    """A panel for each joint: the command, what the model makes of it, and the joint's limits.
+
+    Raises:
+        EmbodiedError: matplotlib is missing, or the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied[sim2real]"') from None
+    limits, command, seen = made.limits, made.log["command"], made.expected
+    columns = min(COLUMNS, len(limits.names))
+    rows = math.ceil(len(limits.names) / columns)
+    figure = Figure(figsize=(5.2 * columns, 2.1 * rows + 1.0), dpi=110, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    for i, name in enumerate(limits.names):
+        panel = panels.flat[i]
+        pos, torque = seen["joint_pos"].values[:, i], np.abs(seen["joint_torque"].values[:, i]).max()
+        panel.plot(command.time, command.values[:, i], color=COMMAND, linewidth=0.9)
+        panel.plot(seen["joint_pos"].time, pos, color=MEASURED, linewidth=0.7)
+        for bound in (limits.lower[i], limits.upper[i]):
+            panel.axhline(bound, color=LIMIT, linewidth=0.8, linestyle=(0, (4, 3)))
+        # Limits far away would leave the movement a thin line: they show where they are near.
+        shown = np.concatenate([command.values[:, i], pos])
+        room = 0.08 * np.ptp(shown)
+        panel.set_ylim(shown.min() - room, shown.max() + room)
+        panel.set_title(name, loc="left", fontsize=10, color=INK, fontweight="bold")
+        panel.set_title(f"peak torque {_share(torque, limits.torque[i])}", loc="right", fontsize=8, color=INK)
+        panel.tick_params(labelsize=8, colors=INK)
+        panel.grid(alpha=0.25, linewidth=0.5)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels.flat[len(limits.names) :]:
+        panel.set_visible(False)
+    for panel in panels[-1]:
+        panel.set_xlabel("time, s", fontsize=9, color=INK)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("rad", fontsize=9, color=INK)
+    meta = made.log.metadata
+    figure.suptitle(
+        f"Excitation of {meta['robot']}: {meta['waveform']}, {meta['band']}\n"
+        "grey: command; blue: the model's response; red, where near: the joint's limits",
+        fontsize=10,
+        color=INK,
+    )
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise EmbodiedError(f"cannot write the picture '{path}': {reason(error)}") from None
+
+
+def _share(torque: float, limit: float) -> str:
+    return f"{torque:.1f} of {limit:g} N m ({torque / limit:.0%})" if math.isfinite(limit) else f"{torque:.1f} N m"

@@ -1,0 +1,108 @@
+"""`python -m sim2real.preflight LOG --robot NAME`: what is missing or implausible in a log, before it is used."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import tyro
+from rich.markup import escape
+from rich.table import Table
+
+from embodied import cli
+from embodied.errors import guard
+from sim2real import mcap_log, preflight_robot, preflight_signals, preflight_units
+from sim2real.findings import Finding, Severity
+from sim2real.limits import Limits, limits_of
+from sim2real.log import Log
+from sim2real.read_log import read_log, write_log
+
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Look through a log (MCAP, CSV, Parquet) for what would spoil a calibration.
+
+    Prints a table, worst first; the exit code is 1 if there is an error among the findings. Examples:
+
+        python -m sim2real.preflight run.mcap --robot go1
+        python -m sim2real.preflight table.csv
+        python -m sim2real.preflight killed.mcap --recover whole.mcap
+    """
+
+    log: tyro.conf.Positional[Path]
+    """The log."""
+    robot: str | None = None
+    """The robot: a folder of assets/robots; without one, only what needs no robot is checked."""
+    recover: Path | None = None
+    """Also write what can be read of an unfinished MCAP file to this file, as a whole one."""
+    json: Path | None = None
+    """Also write the findings to this file."""
+
+
+def preflight(log: Log, limits: Limits | None = None) -> tuple[Finding, ...]:
+    """Everything that is missing or implausible, worst first.
+
+    Args:
+        log: What was recorded.
+        limits: Of the robot that made it; None checks only what needs no robot.
+    """
+    found = [finding for check in preflight_signals.CHECKS + preflight_units.CHECKS for finding in check(log)]
+    if limits is not None:
+        found += [finding for check in preflight_robot.CHECKS for finding in check(log, limits)]
+    ranks = list(Severity)
+    return tuple(sorted(found, key=lambda finding: ranks.index(finding.severity)))
+
+
+def table(log: Log, findings: tuple[Finding, ...]) -> Table:
+    """The findings, worst first."""
+    counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
+    start, end = log.span
+    rows = ", ".join(f"{name} {channel.rate:.0f} Hz" for name, channel in log.channels.items())
+    result = Table(
+        title=f"{end - start:.1f} s: {escape(rows)}\n" + ", ".join(f"{count} {s}s" for s, count in counts.items()),
+        title_justify="left",
+        title_style="bold",
+        show_lines=True,
+    )
+    for column in ("", "what", "where", "seen", "expected", "hint"):
+        result.add_column(column, overflow="fold")
+    for finding in findings:
+        words = (finding.check, finding.channel, finding.seen, finding.expected, finding.hint)
+        result.add_row(
+            f"[{STYLES[finding.severity]}]{finding.severity}[/]",
+            *(escape(word) for word in words),
+        )
+    return result
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Check as the command line says; returns the exit code, 1 where there are errors."""
+    settings = tyro.cli(Settings, args=arguments, prog="python -m sim2real.preflight")
+    is_mcap = settings.log.suffix.lower() == ".mcap"
+    # An unfinished file is a finding here, not the end.
+    log = mcap_log.read(settings.log, unfinished=True) if is_mcap else read_log(settings.log)
+    limits = limits_of(settings.robot) if settings.robot else None
+    if settings.recover:
+        metadata = {key: value for key, value in log.metadata.items() if key != mcap_log.UNFINISHED}
+        write_log(settings.recover, dataclasses.replace(log, metadata=metadata))
+    findings = preflight(log, limits)
+    console = cli.console()
+    if findings:
+        console.print(table(log, findings))
+    else:
+        start, end = log.span
+        console.print(f"{settings.log}: {end - start:.1f} s, {len(log.channels)} channels, nothing to complain about")
+    cli.write_result(
+        settings.json,
+        cli.command_line("sim2real.preflight"),
+        {"log": settings.log.name, "findings": [dataclasses.asdict(finding) for finding in findings]},
+    )
+    return int(any(finding.severity is Severity.ERROR for finding in findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

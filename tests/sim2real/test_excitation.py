@@ -1,0 +1,189 @@
+"""A trajectory for calibration keeps every limit when MuJoCo plays it, and excites every joint over the whole band."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.paths import asset
+from sim2real import excitation
+from sim2real.excitation import SHARE, Settings, excite, main
+from sim2real.limits import CLEARANCE, UNSTATED_SPEED, limits_of, robot_names
+from sim2real.read_log import read_log
+from sim2real.sweeps import Order, Waveform, fade
+
+SHORT = {"seconds": 4.0, "ramp": 0.5}
+
+
+def made(tmp_path, robot="go1", **options: Any):
+    given: dict[str, Any] = SHORT | options
+    return excite(Settings(robot, tmp_path / "a.mcap", **given))
+
+
+def played(robot, log):
+    """Joint angles, speeds and torques (t, n) on the robot's own MJCF, its base welded to the world; our own loop."""
+    text = asset(f"robots/{robot}/{robot}.xml").read_text()
+    text = text.replace('<freejoint name="root"/>', "")
+    start = text.find("<keyframe>")
+    if start >= 0:
+        text = text[:start] + text[text.index("</keyframe>") + len("</keyframe>") :]
+    model = mujoco.MjModel.from_xml_string(text)
+    model.opt.timestep = 0.001
+    data = mujoco.MjData(model)
+    command = log["command"]
+    joints = [model.joint(name) for name in command.names]
+    qpos, qvel = ([joint.qposadr[0] for joint in joints], [joint.dofadr[0] for joint in joints])
+    acting = [model.actuator(name).id for name in command.names]
+    data.qpos[qpos] = command.values[0]
+    rows = []
+    for target in command.values:
+        data.ctrl[acting] = target
+        for _ in range(round(1000 / command.rate)):
+            mujoco.mj_step(model, data)
+            rows.append([data.qpos[qpos], data.qvel[qvel], data.actuator_force[acting]])
+    return np.moveaxis(np.array(rows), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("robot", "options"),
+    [
+        ("go1", {}),
+        ("go1", {"waveform": Waveform.MULTISINE}),
+        ("go1", {"amplitude": 1.5}),
+        ("go1", {"order": Order.EACH, "seconds": 0.5, "ramp": 0.1, "low": 2.0}),
+        ("panda", {}),
+    ],
+)
+def test_no_limit_is_exceeded_in_mujoco(robot, options, tmp_path):
+    found, limits = made(tmp_path, robot, **options), limits_of(robot)
+    pos, vel, torque = played(robot, found.log)
+    assert (pos > limits.lower).all()
+    assert (pos < limits.upper).all()
+    # Between the rows of the plan's simulation, and with another step, a little more may show.
+    assert (np.abs(vel) < 1.03 * SHARE * np.where(np.isfinite(limits.speed), limits.speed, UNSTATED_SPEED)).all()
+    assert (np.abs(torque) < 1.03 * SHARE * limits.torque).all()
+    assert found.clearance >= CLEARANCE
+    moved = np.ptp(pos, axis=0)
+    assert (moved > 0.05).all(), moved
+
+
+def test_a_joint_that_would_hit_another_part_moves_less(tmp_path, monkeypatch):
+    wide: dict[str, Any] = {"amplitude": 0.75, "low": 0.3, "high": 1.0}
+    kept = made(tmp_path, **wide)
+    monkeypatch.setattr(
+        excitation.Trial, "too_much", lambda self, limits, margin: (np.ones(12), np.ones(12))
+    )  # nothing shrinks
+    free = made(tmp_path, **wide)
+    assert free.clearance < CLEARANCE
+    assert kept.clearance > free.clearance
+    assert (np.ptp(kept.log["command"].values, axis=0) < np.ptp(free.log["command"].values, axis=0)).any()
+
+
+@pytest.mark.parametrize("waveform", list(Waveform))
+def test_it_begins_and_ends_smoothly_at_rest(waveform, tmp_path):
+    found = made(tmp_path, waveform=waveform, rest=0.25)
+    command = found.log["command"]
+    np.testing.assert_allclose(command.values[[0, -1]], np.tile(found.centre, (2, 1)), atol=1e-12)
+    still = np.concatenate([command.values[:50], command.values[-50:]]) - found.centre
+    np.testing.assert_allclose(still, 0, atol=1e-12)
+    jumps = np.abs(np.diff(command.values, axis=0)).max(0) * command.rate
+    limits = found.limits
+    assert (jumps < limits.speed).all()
+    assert command.rate == pytest.approx(200.0)
+    assert command.time[0] == 0.0
+
+
+@pytest.mark.parametrize("waveform", list(Waveform))
+def test_every_joint_is_excited_over_the_band_apart_from_the_others(waveform, tmp_path):
+    found = made(tmp_path, waveform=waveform, seconds=20.0, rest=0.0)
+    values = found.log["command"].values - found.centre
+    power = 2 * np.abs(np.fft.rfft(values, axis=0) / len(values)) ** 2
+    frequency = np.fft.rfftfreq(len(values), 1 / 200)
+    for low, high in ((0.1, 1.0), (1.0, 3.0), (3.0, 10.0)):
+        rms = np.sqrt(power[(frequency >= low) & (frequency < high)].sum(0))
+        assert (rms > 0.02).all(), (low, high, rms)  # rad: ten times an encoder's noise
+    assert (np.sqrt(power[frequency > 15].sum(0)) < 0.005).all()
+    related = np.corrcoef(values.T) - np.eye(values.shape[1])
+    assert np.abs(related).max() < 0.5
+
+
+def test_one_after_the_other_moves_one_at_a_time(tmp_path):
+    found = made(tmp_path, order=Order.EACH, seconds=1.0, ramp=0.2, low=1.0, rest=0.0)
+    command = found.log["command"]
+    moving = np.abs(command.values - found.centre) > 1e-9
+    assert (moving.sum(1) <= 1).all()
+    assert moving.any(0).all()
+    assert command.time[-1] == pytest.approx(12.0, abs=0.01)
+
+
+def test_a_ramp_has_no_corners():
+    time = np.linspace(0, 10, 100001)
+    window = fade(time, 2.0)
+    assert window[0] == window[-1] == 0
+    assert (window[(time > 2) & (time < 8)] == 1).all()
+    second = np.diff(window, 2) / (time[1] - time[0]) ** 2
+    assert np.abs(np.diff(second)).max() < 0.02  # a corner in the first derivative would be 1e4
+
+
+@pytest.mark.parametrize("suffix", [".mcap", ".csv"])
+def test_the_command_line_writes_trajectory_and_picture(suffix, tmp_path, capsys):
+    out = tmp_path / f"a{suffix}"
+    assert main(["--robot", "panda", "--seconds", "2", "--ramp", "0.5", "--low", "0.5", "--out", str(out)]) == 0
+    log = read_log(out)
+    assert log["command"].names == tuple(f"joint{i}" for i in range(1, 8))
+    assert log["command"].unit == "rad"
+    assert log.metadata["robot"] == "panda"
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    shown = capsys.readouterr().err
+    assert "joint7" in shown
+    assert "Hold the base" in shown
+
+
+def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):
+    with pytest.raises(
+        EmbodiedError, match=r"'crazyflie' has no joints .* to excite; these robots have: g1, go1, go2, p"
+    ):
+        made(tmp_path, "crazyflie")
+    with pytest.raises(UnknownNameError, match="unknown robot 'go3'; known: ant, crazyflie, g1, go1, go2"):
+        made(tmp_path, "go3")
+    with pytest.raises(EmbodiedError, match="--low 5 and --high 1 Hz at --rate 200"):
+        Settings("go1", tmp_path, low=5, high=1)
+    with pytest.raises(EmbodiedError, match=r"--amplitude -1"):
+        Settings("go1", tmp_path, amplitude=-1)
+    with pytest.raises(SystemExit):
+        main(["--robot", "go1", "--out", str(tmp_path / "none" / "a.mcap")])
+
+
+def test_a_robot_that_cannot_move_is_said(tmp_path, monkeypatch):
+    limits = limits_of("go1")
+    weak = dataclasses.replace(limits, torque=np.where(np.arange(12) == 4, 0.01, limits.torque))
+    monkeypatch.setattr(excitation, "limits_of", lambda robot: weak)
+    with pytest.raises(
+        EmbodiedError, match=r"'FL_thigh' of go1 cannot move by 5 mrad about 0\.90 rad within 80% of its"
+    ):
+        made(tmp_path, seconds=2.0, low=1.0)
+
+
+def test_limits_are_those_of_the_models():
+    limits = limits_of("go1")
+    assert limits.names[:3] == ("FR_hip", "FR_thigh", "FR_calf")
+    np.testing.assert_allclose(limits.lower[:3], [-0.863, -0.686, -2.818])
+    np.testing.assert_allclose(limits.home[3:6], [0.1, 0.9, -1.8])
+    np.testing.assert_allclose(limits.torque[:3], [23.7, 23.7, 35.55])
+    np.testing.assert_allclose(limits.speed[:3], [30.1, 30.1, 20.06])
+    assert limits.floating
+    panda = limits_of("panda")
+    np.testing.assert_allclose(panda.speed, [2.175] * 4 + [2.61] * 3)
+    assert not panda.floating
+    for robot in robot_names():
+        every = limits_of(robot)
+        assert (every.lower < every.home).all()
+        assert (every.home < every.upper).all()
+        assert not np.isnan(every.torque).any()
+        assert all(math.isfinite(value) for value in every.stiffness)
