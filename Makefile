@@ -18,7 +18,7 @@ lint:
 type:
 	$(BIN)/pyright
 test:  ## the default run: at most 15 minutes on two cores
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 test-all:  ## with the slow ones
 	$(BIN)/pytest -m "not gpu"
 build:  ## sdist, wheel from it, and a smoke test of the wheel away from the checkout
