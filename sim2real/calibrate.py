@@ -1,0 +1,215 @@
+"""From a robot's log to the parameters of its twin.
+
+python -m sim2real.calibrate LOG --robot go1 --out twin/
+
+Reads a log (MCAP, CSV, Parquet), estimates friction, inertia, delay and the like, and writes `calibration.json` and a
+page that says how sure each value is, what the log cannot tell, and how much better the twin follows a part of the log
+that was kept back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
+
+import numpy as np
+import tyro
+
+from embodied.errors import guard
+from sim2real import calibration as cb
+from sim2real import gauss_newton, intervals, parameters, search, shooting
+from sim2real import simulate as sm
+from sim2real.calibration import Calibration, OpenLoop
+from sim2real.log import Log
+from sim2real.parameters import CalibrationError
+from sim2real.simulate import Twin, Windows
+from sim2real.twins.registry import make_twin
+
+HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
+PAGE = "index.html"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How a log is used."""
+
+    free: tuple[str, ...] = ()
+    """Parameters to estimate besides the usual ones; patterns such as "*.strength"."""
+    fix: tuple[str, ...] = ()
+    """Parameters to keep at their nominal values."""
+    known: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Parameters with values known from elsewhere, such as a weighed mass."""
+    held_out: float = 0.25
+    """Share of the log, its end, that is kept back for measuring errors."""
+    window: float = 0.0
+    """s of each open-loop window of the fit; 0: the twin's own."""
+    timestep: float = 0.0
+    """s per physics step of the simulation; 0: the twin's own. A finer one gives truer armatures and delays; the step
+    that a policy is trained with gives parameters that make up for what that step gets wrong."""
+    search: search.Settings = dataclasses.field(default_factory=search.Settings)
+    """CMA-ES before Gauss-Newton: for logs that start far from the nominal model."""
+    fit: gauss_newton.Settings = dataclasses.field(default_factory=gauss_newton.Settings)
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            CalibrationError: one makes no sense.
+        """
+        if not 0 < self.held_out < 0.9:
+            raise CalibrationError(f"held_out={self.held_out:g}; expected more than 0 and less than 0.9")
+        if self.window < 0 or self.timestep < 0:
+            raise CalibrationError(f"window={self.window:g}, timestep={self.timestep:g}; expected no negative time")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Command(Settings):
+    """Estimate the parameters of a robot's twin from a log."""
+
+    log: Annotated[Path, tyro.conf.Positional]
+    """File: .mcap, .csv or .parquet."""
+    robot: str
+    """Which robot."""
+    out: Path
+    """Folder for the result."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Track:
+    """Measured and simulated outputs on held-out windows, for pictures."""
+
+    windows: Windows
+    before: tuple[np.ndarray, ...]
+    """Of each output, (W, steps + 1, k), with nominal parameters."""
+    after: tuple[np.ndarray, ...]
+    """With calibrated ones."""
+
+
+def calibrate(
+    log: Log,
+    twin: Twin,
+    settings: Settings = Settings(),
+    progress: Callable[[str], None] = lambda line: None,
+) -> tuple[Calibration, Track]:
+    """Calibrate `twin` by `log`.
+
+    Raises:
+        CalibrationError: the log is too short, or the twin cannot follow it.
+        UnknownNameError: the log lacks a channel, or a pattern fits no parameter.
+    """
+    began = time.monotonic()
+    chosen = parameters.choose(twin.parameters, settings.free, settings.fix, settings.known)
+    changed: Any = twin
+    twin = dataclasses.replace(changed, parameters=chosen, timestep=settings.timestep or twin.timestep)
+    first, last = log.span
+    middle = last - settings.held_out * (last - first)
+    window = settings.window or twin.window
+    windows = sm.cut(log.between(first, middle), twin, window, window)
+    starts = twin.starts(log, windows.begin)
+    values = np.array([p.start if p.free else p.nominal for p in chosen])
+    values = search.scan_delay(twin, values, starts, windows)
+    if settings.search.generations:
+        values = search.evolve(twin, values, starts, windows, settings.search, progress)
+    fit = gauss_newton.fit(twin, windows, starts, values, settings.fit, progress)
+    values[list(fit.free)] = fit.values
+    covariance = intervals.covariance(twin, windows, fit)
+    errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
+    result = Calibration(
+        robot=twin.name,
+        estimates=cb.estimates(chosen, values, covariance),
+        covariance=tuple(map(tuple, covariance.tolist())),
+        unidentified=intervals.unidentified(twin, fit),
+        errors=errors,
+        timestep=twin.timestep,
+        seconds=float(len(windows) * window),
+        took=time.monotonic() - began,
+        converged=fit.converged,
+    )
+    return result, track
+
+
+def noise_of(twin: Twin, windows: Windows, noise: np.ndarray) -> dict[str, float]:
+    """Channel -> root mean square residual of the fit in its unit; `noise` (M,) is in units of the accuracy."""
+    parts = zip(twin.outputs, sm.slices(twin, windows), strict=True)
+    return {o.channel: o.accuracy * float(np.sqrt(np.mean(noise[part] ** 2))) for o, (part, _, _) in parts}
+
+
+def held_out(
+    twin: Twin, log: Log, begin: float, values: np.ndarray, noise: Mapping[str, float]
+) -> tuple[tuple[OpenLoop, ...], Track]:
+    """Errors over every horizon that the log's part after `begin` has room for, and the longest ones' tracks.
+
+    Raises:
+        CalibrationError: it has room for none.
+    """
+    nominal = np.array([parameter.nominal for parameter in twin.parameters])
+    both = np.stack([nominal, values])
+    # Commands and rotor speeds before `begin` still act after it, and are known.
+    part = log.between(begin - twin.settle, np.inf)
+    errors: list[OpenLoop] = []
+    track = None
+    for horizon in HORIZONS:
+        try:
+            windows = sm.cut(part, twin, horizon, horizon)
+        except CalibrationError:
+            if not errors:
+                raise
+            break
+        measured = twin.starts(log, windows.begin)
+        fitted = shooting.fit_starts(twin, windows, values, measured)
+        starts = np.stack([measured, measured, fitted])
+        seen = sm.residuals(twin, both[[0, 1, 1]], starts, windows)
+        for output, (rows, count, width) in zip(twin.outputs, sm.slices(twin, windows), strict=True):
+            scaled = seen[..., rows].reshape(3, -1, count, width)
+            before, after, best = map(float, output.accuracy * np.sqrt(np.mean(scaled**2, (1, 2, 3))))
+            errors.append(OpenLoop(output.channel, horizon, len(windows), before, after, best, noise[output.channel]))
+        tracks = twin.simulate(both, starts[:2], windows)
+        track = Track(windows, tuple(t[0] for t in tracks), tuple(t[1] for t in tracks))
+    assert track is not None
+    return tuple(errors), track
+
+
+def tables(result: Calibration) -> list[Any]:
+    """Tables for a terminal."""
+    number = cli.number
+    rows = {
+        e.name: f"{number(e.value)} {e.parameter.unit}  (95 %: {number(e.interval[0])} to {number(e.interval[1])}; "
+        f"nominal {number(e.parameter.nominal)})" + ("" if e.identified else "  not identified")
+        for e in result.free
+    }
+    errors = {
+        f"{e.channel}, {e.horizon:g} s": f"{number(e.before)} -> {number(e.after)}  (noise {number(e.noise)})"
+        for e in result.errors
+    }
+    return [cli.table(f"{result.robot}: parameters", rows), cli.table("open-loop error on held-out data", errors)]
+
+
+@guard
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, calibrate, write, print."""
+    from sim2real.calibration_page import page
+    from sim2real.read_log import read_log
+
+    command = tyro.cli(Command, args=arguments, prog="python -m sim2real.calibrate", description=__doc__)
+    log = read_log(command.log)
+    twin = make_twin(command.robot, log)
+    output = cli.console()
+    result, track = calibrate(log, twin, command, lambda line: output.print(line, soft_wrap=True))
+    result = dataclasses.replace(result, source=command.log.name)
+    result.save(command.out)
+    text = page(result, twin, track, cli.command_line("sim2real.calibrate"))
+    (command.out / PAGE).write_text(text, encoding="utf-8")
+    for table in tables(result):
+        output.print(table)
+    if not result.converged:
+        output.print("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
+    print(command.out / PAGE)
+
+
+if __name__ == "__main__":
+    main()

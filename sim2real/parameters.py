@@ -1,0 +1,271 @@
+"""`Parameter`: one unknown number of a robot's twin, and how its value enters the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from embodied.errors import EmbodiedError, ModelError, UnknownNameError, listing
+
+OFF_BOUND = 0.1
+"""Spreads between a start and a bound: where friction or damping begins at zero, Gauss-Newton may never leave it."""
+
+
+class CalibrationError(EmbodiedError):
+    """A calibration that cannot be made, read or applied."""
+
+
+class Kind(StrEnum):
+    """What a parameter is. All but the last two groups are values in a MuJoCo model."""
+
+    MASS = "mass"
+    """kg of a body; its inertia scales along, as that of a body of another density."""
+    INERTIA = "inertia"
+    """Factor on a body's moments of inertia about its centre of mass."""
+    COM_X = "com_x"
+    """m, centre of mass in the body's frame; likewise y and z."""
+    COM_Y = "com_y"
+    COM_Z = "com_z"
+    FRICTION = "friction"
+    """N m, Coulomb friction of a joint."""
+    DAMPING = "damping"
+    """N m s/rad, viscous friction of a joint."""
+    ARMATURE = "armature"
+    """kg m^2, rotor inertia seen from the joint."""
+    STRENGTH = "strength"
+    """Factor on the force of an actuator, gains and bias together."""
+    STIFFNESS = "stiffness"
+    """N m/rad, proportional gain of a position servo."""
+    SERVO_DAMPING = "servo_damping"
+    """N m s/rad, velocity gain of a position servo."""
+
+    ENCODER_BIAS = "encoder_bias"
+    """rad that a joint's encoder reads too much; its servo is misled alike."""
+    DELAY = "delay"
+    """s from the time a command is logged until it acts."""
+
+    DRONE_MASS = "drone_mass"
+    """kg."""
+    DRONE_INERTIA = "drone_inertia"
+    """Factor on all moments of inertia."""
+    THRUST = "thrust"
+    """Factor on the thrust of every rotor."""
+    THRUST_SHAPE = "thrust_shape"
+    """Factor on the linear part of the thrust curve, with the thrust at hover kept."""
+    TORQUE = "torque"
+    """Factor on the reaction torque of every rotor."""
+    SPEED_UP = "speed_up"
+    """Factor on the rate at which rotors speed up."""
+    SPEED_DOWN = "speed_down"
+    """Factor on the rate at which rotors slow down."""
+    DRAG_XY = "drag_xy"
+    """N s/m, drag along the body's x and y."""
+    DRAG_Z = "drag_z"
+    """N s/m."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One unknown. Calibration starts from `nominal` and stays within the bounds."""
+
+    kind: Kind
+    target: str
+    """Name of the body, joint or actuator; empty for what the whole robot has once."""
+    nominal: float
+    """What the model says without any log."""
+    lower: float
+    upper: float
+    spread: float
+    """Standard deviation of what is believed without any log: the prior is normal about `nominal`. It decides nothing
+    that the log tells, and keeps at its nominal value what the log says nothing about."""
+    unit: str = "1"
+    free: bool = True
+    """Whether it is estimated; otherwise it stays at `nominal`."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            CalibrationError: they contradict each other.
+        """
+        if not (self.lower <= self.nominal <= self.upper and self.lower < self.upper and self.spread > 0):
+            raise CalibrationError(
+                f"parameter '{self.name}': nominal {self.nominal:g} in [{self.lower:g}, {self.upper:g}], spread "
+                f"{self.spread:g}; expected lower <= nominal <= upper, lower < upper and a positive spread"
+            )
+
+    @property
+    def name(self) -> str:
+        """`target.kind`, or the kind alone: unique in a twin."""
+        return f"{self.target}.{self.kind.value}" if self.target else self.kind.value
+
+    @property
+    def start(self) -> float:
+        """Where estimation begins: the nominal value, a little off a bound it may lie on."""
+        margin = min(OFF_BOUND * self.spread, (self.upper - self.lower) / 2)
+        return min(max(self.nominal, self.lower + margin), self.upper - margin)
+
+
+def _body(spec: mujoco.MjSpec, name: str) -> Any:
+    return _named(spec.body, "body", name, (body.name for body in spec.bodies))
+
+
+def _joint(spec: mujoco.MjSpec, name: str) -> Any:
+    return _named(spec.joint, "joint", name, (joint.name for joint in spec.joints))
+
+
+def _actuator(spec: mujoco.MjSpec, name: str) -> Any:
+    return _named(spec.actuator, "actuator", name, (actuator.name for actuator in spec.actuators))
+
+
+def _named(find: Callable[[str], Any], kind: str, name: str, known: Iterable[str]) -> Any:
+    found = find(name)
+    if found is None:
+        raise UnknownNameError(kind, name, [other for other in known if other])
+    return found
+
+
+def _scale_inertia(body: Any, factor: float) -> None:
+    """Moments and products alike: a positive multiple of a valid inertia is one."""
+    _require_inertia(body)
+    if np.isfinite(body.fullinertia).all():
+        body.fullinertia = np.asarray(body.fullinertia) * factor
+    else:
+        body.inertia = np.asarray(body.inertia) * factor
+
+
+def _require_inertia(body: Any) -> None:
+    if not (body.explicitinertial and body.mass > 0):
+        raise ModelError(f"body '{body.name}' has no inertial element; calibration needs one to change its mass")
+
+
+def _set_mass(spec: mujoco.MjSpec, name: str, value: float) -> None:
+    body = _body(spec, name)
+    _require_inertia(body)
+    _scale_inertia(body, value / body.mass)
+    body.mass = value
+
+
+def _set_com(axis: int) -> Callable[[mujoco.MjSpec, str, float], None]:
+    def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
+        body = _body(spec, name)
+        pos = np.array(body.ipos, float)
+        pos[axis] = value
+        body.ipos = pos
+
+    return apply
+
+
+def _set_joint(field: str) -> Callable[[mujoco.MjSpec, str, float], None]:
+    def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
+        joint = _joint(spec, name)
+        # Damping is a polynomial of the speed's magnitude; its first coefficient is the viscous one.
+        vector = np.ndim(getattr(joint, field)) > 0
+        setattr(joint, field, [value, *np.ravel(getattr(joint, field))[1:]] if vector else value)
+
+    return apply
+
+
+def _set_gain(rows: Sequence[tuple[str, int, float]]) -> Callable[[mujoco.MjSpec, str, float], None]:
+    """Write `sign * value` into entries of the gain and the bias."""
+
+    def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
+        actuator = _actuator(spec, name)
+        for field, index, sign in rows:
+            numbers = np.array(getattr(actuator, field), float)
+            numbers[index] = sign * value
+            setattr(actuator, field, numbers)
+
+    return apply
+
+
+def _scale_actuator(spec: mujoco.MjSpec, name: str, value: float) -> None:
+    actuator = _actuator(spec, name)
+    for field in ("gainprm", "biasprm"):
+        setattr(actuator, field, np.array(getattr(actuator, field), float) * value)
+
+
+APPLY: Mapping[Kind, Callable[[mujoco.MjSpec, str, float], None]] = {
+    Kind.MASS: _set_mass,
+    Kind.INERTIA: lambda spec, name, value: _scale_inertia(_body(spec, name), value),
+    Kind.COM_X: _set_com(0),
+    Kind.COM_Y: _set_com(1),
+    Kind.COM_Z: _set_com(2),
+    Kind.FRICTION: _set_joint("frictionloss"),
+    Kind.DAMPING: _set_joint("damping"),
+    Kind.ARMATURE: _set_joint("armature"),
+    Kind.STRENGTH: _scale_actuator,
+    Kind.STIFFNESS: _set_gain((("gainprm", 0, 1.0), ("biasprm", 1, -1.0))),
+    Kind.SERVO_DAMPING: _set_gain((("biasprm", 2, -1.0),)),
+}
+"""How a value enters a model. The other kinds act outside of it: `delay`, `encoder_bias`, and all of a drone's."""
+FACTORS = (Kind.STRENGTH, Kind.INERTIA)
+"""Kinds whose values multiply what stands in the model; they go last, upon what the others set."""
+
+
+def apply(spec: mujoco.MjSpec, parameters: Sequence[Parameter], values: Sequence[float] | np.ndarray) -> None:
+    """Write values into a spec, in place. What derives from them follows when the spec is compiled.
+
+    Raises:
+        UnknownNameError: the spec lacks a body, joint or actuator.
+        ModelError: a body's inertia is not explicit.
+    """
+    pairs = [pair for pair in zip(parameters, values, strict=True) if pair[0].kind in APPLY]
+    for parameter, value in sorted(pairs, key=lambda pair: pair[0].kind in FACTORS):
+        APPLY[parameter.kind](spec, parameter.target, float(value))
+
+
+def read(model: mujoco.MjModel, kind: Kind, target: str) -> float:
+    """The nominal value of a parameter in a compiled model."""
+    readers: Mapping[Kind, Callable[[], float]] = {
+        Kind.MASS: lambda: model.body(target).mass[0],
+        Kind.COM_X: lambda: model.body(target).ipos[0],
+        Kind.COM_Y: lambda: model.body(target).ipos[1],
+        Kind.COM_Z: lambda: model.body(target).ipos[2],
+        Kind.FRICTION: lambda: model.joint(target).frictionloss[0],
+        Kind.DAMPING: lambda: np.ravel(model.joint(target).damping)[0],
+        Kind.ARMATURE: lambda: model.joint(target).armature[0],
+        Kind.STIFFNESS: lambda: model.actuator(target).gainprm[0],
+        Kind.SERVO_DAMPING: lambda: -model.actuator(target).biasprm[2],
+    }
+    return float(readers[kind]()) if kind in readers else float(kind in FACTORS)
+
+
+def choose(
+    parameters: Sequence[Parameter], free: Sequence[str], fix: Sequence[str], known: Mapping[str, float]
+) -> tuple[Parameter, ...]:
+    """The parameters with some freed, some fixed and some set, by patterns such as `*.mass`.
+
+    Raises:
+        UnknownNameError: a pattern fits none.
+        CalibrationError: a known value lies outside the bounds.
+    """
+    names = [parameter.name for parameter in parameters]
+    for pattern in (*free, *fix, *known):
+        if not fnmatch.filter(names, pattern):
+            raise UnknownNameError("parameter", pattern, names)
+    chosen = []
+    for parameter in parameters:
+        if any(fnmatch.fnmatchcase(parameter.name, pattern) for pattern in free):
+            parameter = dataclasses.replace(parameter, free=True)
+        if any(fnmatch.fnmatchcase(parameter.name, pattern) for pattern in fix):
+            parameter = dataclasses.replace(parameter, free=False)
+        for pattern, value in known.items():
+            if fnmatch.fnmatchcase(parameter.name, pattern):
+                if not (math.isfinite(value) and parameter.lower <= value <= parameter.upper):
+                    raise CalibrationError(
+                        f"'{parameter.name}' = {value:g} {parameter.unit} is outside [{parameter.lower:g}, "
+                        f"{parameter.upper:g}]"
+                    )
+                parameter = dataclasses.replace(parameter, nominal=value, free=False)
+        chosen.append(parameter)
+    if not any(parameter.free for parameter in chosen):
+        raise CalibrationError(f"no parameter is left to estimate of {listing(names)}")
+    return tuple(chosen)

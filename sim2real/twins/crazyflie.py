@@ -1,0 +1,243 @@
+"""The Crazyflie in flight, by the functions of `tasks.swarm.quadrotor`: what training simulates is what is calibrated.
+
+Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and say so with
+`--known drone_mass=0.0331`. Without that, the mass keeps its nominal value and all forces are relative to it.
+
+    command        drives the model: rotor speeds in rpm, or thrusts in N (by the channel's unit), which the firmware
+                   turns into speeds by the nominal thrust curve
+    position       compared
+    orientation    compared
+    gyro           compared
+    linvel         compared, where the log has it
+
+Rotor speeds are not measured: they follow from the commands alone, so they are simulated from the log's begin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from embodied.engines.sensors import multiply
+from embodied.errors import listing
+from embodied.rotations import quat_from_rotation_vector, quat_multiply
+from sim2real import simulate as sm
+from sim2real.calibration import Calibration
+from sim2real.log import WXYZ, XYZ, Log
+from sim2real.parameters import CalibrationError, Kind, Parameter
+from sim2real.simulate import Output, Windows
+from sim2real.twins.measured import value_and_slope
+from tasks.swarm import quadrotor
+from tasks.swarm.quadrotor import QUADROTORS, Preset, Quadrotor
+
+PRESET = Preset.P250  # the drone in the MJCF
+ROTORS = ("rotor1", "rotor2", "rotor3", "rotor4")
+TIMESTEP = 0.002  # s, as in training
+UNITS = ("N", "rpm")
+# Standard deviations as first assumed; what the log shows replaces them.
+ACCURACIES = {"position": 2e-3, "orientation": 5e-3, "gyro": 0.02, "linvel": 0.02}  # m, rad, rad/s, m/s
+OPTIONAL = ("linvel",)
+TOGETHER = 8  # vectors in a compiled simulation: always as many, so that it is compiled once
+
+
+@dataclasses.dataclass(frozen=True)
+class DroneTwin:
+    """One drone. A start is position (m), orientation (wxyz), velocity (m/s, world) and turning rate (rad/s, body)."""
+
+    name: str
+    drone: Quadrotor
+    """Nominal constants."""
+    parameters: tuple[Parameter, ...]
+    outputs: tuple[Output, ...]
+    unit: str
+    """Of the command."""
+    timestep: float = TIMESTEP
+    actuators: tuple[str, ...] = ROTORS
+    settle: float = 1.0
+    window: float = 0.5
+
+    @property
+    def start_step(self) -> np.ndarray:
+        """(12,) m, rad, m/s, rad/s."""
+        return np.repeat([1e-4, 1e-4, 1e-3, 1e-3], 3)
+
+    @property
+    def start_spread(self) -> np.ndarray:
+        """(12,) m, rad, m/s, rad/s."""
+        return np.repeat([0.05, 0.1, 0.5, 1.0], 3)
+
+    def starts(self, log: Log, times: np.ndarray) -> np.ndarray:
+        """(W, 13), from cubics through the measurements around each time."""
+        linvel = log.channels.get("linvel")
+        states = []
+        for time in times:
+            pos, vel = value_and_slope(log["position"], linvel, XYZ, time)
+            quat = value_and_slope(log["orientation"], None, WXYZ, time)[0]
+            spin = value_and_slope(log["gyro"], None, XYZ, time)[0]
+            states.append(np.concatenate([pos, quat / np.linalg.norm(quat), vel, spin]))
+        return np.stack(states)
+
+    def moved(self, starts: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """The sum, with the change of the orientation a rotation vector in the body's frame."""
+        half = change[..., 3:6] / 2
+        angle = np.linalg.norm(half, axis=-1, keepdims=True)
+        turn = np.concatenate([np.cos(angle), np.sinc(angle / np.pi) * half], -1)
+        quat = multiply(np, starts[..., 3:7], turn)
+        return np.concatenate([starts[..., :3] + change[..., :3], quat, starts[..., 7:] + change[..., 6:]], -1)
+
+    def drone_of(self, values: Any) -> Quadrotor:
+        """The constants with one vector of values (p,), which may be traced."""
+        named = {p.kind: values[i] for i, p in enumerate(self.parameters)}
+        return changed(self.drone, named)
+
+    def simulate(self, values: np.ndarray, starts: np.ndarray, windows: Windows) -> tuple[np.ndarray, ...]:
+        """See `Twin.simulate`: flights side by side, in double precision, some vectors at once."""
+        parts = []
+        for first in range(0, len(values), TOGETHER):
+            rows = np.minimum(np.arange(first, first + TOGETHER), len(values) - 1)
+            speeds = self._speeds(values[rows], windows)
+            with jax.enable_x64(True):
+                tracks = _fly(self, jnp.asarray(values[rows]), jnp.asarray(starts[rows]), jnp.asarray(speeds))
+            parts.append([np.asarray(tracks[output.channel]) for output in self.outputs])
+        return tuple(np.concatenate(tracks)[: len(values)] for tracks in zip(*parts, strict=True))
+
+    def _speeds(self, values: np.ndarray, windows: Windows) -> np.ndarray:
+        """(N, W, steps, 4) rpm after each physics step, of rotors that began with the log."""
+        command = windows.command
+        if self.unit == "N":
+            with jax.enable_x64(True):
+                rpm = quadrotor.speed_for_thrust(self.drone, jnp.asarray(command.values))
+            command = dataclasses.replace(command, values=np.asarray(rpm), unit="rpm")
+        end = windows.begin[-1] + windows.steps * self.timestep
+        steps = int(np.ceil((end - command.time[0]) / self.timestep)) + 1
+        whole = dataclasses.replace(windows, begin=command.time[:1], steps=steps, samples=(), command=command)
+        delay = [i for i, p in enumerate(self.parameters) if p.kind is Kind.DELAY]
+        held = sm.commands(whole, values[:, delay[0]])[:, 0]
+        with jax.enable_x64(True):
+            speeds = np.asarray(_spin(self, jnp.asarray(values), jnp.asarray(held)))
+        # The rotors' grid began with the log, a window's begins with a measurement.
+        after = (windows.begin - command.time[0])[:, None] / self.timestep + np.arange(windows.steps)
+        low = np.clip(np.floor(after + 1e-6).astype(int), 0, steps - 2)
+        part = (after - low)[None, ..., None]
+        return (1 - part) * speeds[:, low] + part * speeds[:, low + 1]
+
+
+def changed(drone: Quadrotor, values: Mapping[Kind, Any]) -> Quadrotor:
+    """`drone` with calibrated values; kinds that are missing keep theirs, those of other things are ignored."""
+    value = lambda kind, default=1.0: values.get(kind, default)  # noqa: E731
+    hover = float(np.sqrt(drone.thrust[0] ** 2 + drone.thrust[1] * drone.mass * quadrotor.GRAVITY) - drone.thrust[0])
+    hover /= 2 * drone.thrust[1]
+    # The share that leaves the linear part of the curve goes to the square one, so that both give the same at hover.
+    linear = drone.thrust[0] * value(Kind.THRUST_SHAPE)
+    square = drone.thrust[1] + (drone.thrust[0] - linear) / hover
+    scaled = lambda numbers, factor: None if numbers is None else tuple(n * factor for n in numbers)  # noqa: E731
+    drag = value(Kind.DRAG_XY, drone.drag[0])
+    return dataclasses.replace(
+        drone,
+        mass=value(Kind.DRONE_MASS, drone.mass),
+        inertia=scaled(drone.inertia, value(Kind.DRONE_INERTIA)),
+        thrust=scaled((linear, square), value(Kind.THRUST)),
+        torque=scaled(drone.torque, value(Kind.TORQUE)),
+        speed_up=scaled(drone.speed_up, value(Kind.SPEED_UP)),
+        speed_down=scaled(drone.speed_down, value(Kind.SPEED_DOWN)),
+        drag=(drag, drag, value(Kind.DRAG_Z, drone.drag[2])),
+    )
+
+
+def calibrated(result: Calibration) -> Quadrotor:
+    """The constants of a calibrated drone, for `tasks.swarm`; its delay is in `result["delay"]`.
+
+    Raises:
+        CalibrationError: the calibration is of another robot.
+    """
+    if result.robot != "crazyflie":
+        raise CalibrationError(f"the calibration is of a {result.robot}; expected a crazyflie")
+    return changed(QUADROTORS[PRESET], {estimate.parameter.kind: estimate.value for estimate in result.estimates})
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _spin(twin: DroneTwin, values: jax.Array, command: jax.Array) -> jax.Array:
+    """(N, steps, 4) rpm after each step under commands (N, steps, 4), from the first command on."""
+
+    def one(vector: jax.Array, wanted: jax.Array) -> jax.Array:
+        drone = twin.drone_of(vector)
+
+        def step(speed: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+            speed = quadrotor.rotor_lag(drone, speed, target, twin.timestep)
+            return speed, speed
+
+        return jax.lax.scan(step, wanted[0], wanted)[1]
+
+    return jax.vmap(one)(values, command)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _fly(twin: DroneTwin, values: jax.Array, starts: jax.Array, speeds: jax.Array) -> dict[str, jax.Array]:
+    """Tracks (N, W, steps + 1, k) from `starts` (N, W, 13) under rotor speeds (N, W, steps, 4)."""
+
+    def one(vector: jax.Array, start: jax.Array, speed: jax.Array) -> jax.Array:
+        drone = twin.drone_of(vector)
+
+        def step(state: jax.Array, rpm: jax.Array) -> tuple[jax.Array, jax.Array]:
+            state = advanced(drone, state, rpm, twin.timestep)
+            return state, state
+
+        after = jax.lax.scan(step, start, speed)[1]
+        return jnp.concatenate([start[None], after])
+
+    track = jax.vmap(jax.vmap(one, (None, 0, 0)))(values, starts, speeds)
+    parts = {"position": slice(0, 3), "orientation": slice(3, 7), "linvel": slice(7, 10), "gyro": slice(10, 13)}
+    return {name: track[..., part] for name, part in parts.items()}
+
+
+def advanced(drone: Quadrotor, state: jax.Array, speed: jax.Array, dt: float) -> jax.Array:
+    """A state (13,) after `dt` s with rotors at `speed` (4,) rpm, by semi-implicit Euler as the engine `rigid`."""
+    pos, quat, vel, spin = state[:3], state[3:7], state[7:10], state[10:]
+    thrust, torque = quadrotor.rotor_wrench(drone, speed)
+    force = thrust * jnp.array([0.0, 0.0, 1.0]) + quadrotor.body_drag(drone, quat, vel)
+    inertia = jnp.asarray(drone.inertia)
+    spin = spin + dt * (torque - jnp.cross(spin, inertia * spin)) / inertia
+    weight = jnp.array([0.0, 0.0, quadrotor.GRAVITY])
+    vel = vel + dt * (quadrotor.rotate(quat, force) / drone.mass - weight)
+    quat = quat_multiply(quat, quat_from_rotation_vector(dt * spin))
+    return jnp.concatenate([pos + dt * vel, quat / jnp.linalg.norm(quat), vel, spin])
+
+
+def twin(log: Log) -> DroneTwin:
+    """The twin of the drone.
+
+    Raises:
+        CalibrationError: the log lacks a channel, or its commands are neither rpm nor N.
+    """
+    unit = log["command"].unit
+    if unit not in UNITS:
+        raise CalibrationError(f"the commands of a crazyflie are in '{unit}'; expected {listing(UNITS)}")
+    if missing := [name for name in ACCURACIES if name not in log and name not in OPTIONAL]:
+        raise CalibrationError(f"the log lacks {listing(missing)}; it has {listing(sorted(log.channels))}")
+    outputs = tuple(
+        Output(name, WXYZ if name == "orientation" else XYZ, accuracy, rotation=name == "orientation")
+        for name, accuracy in ACCURACIES.items()
+        if name in log
+    )
+    drone = QUADROTORS[PRESET]
+    return DroneTwin("crazyflie", drone, parameters(drone), outputs, unit)
+
+
+def parameters(drone: Quadrotor) -> tuple[Parameter, ...]:
+    """Mass, known from a scale; then what shows in flight."""
+    mass, drag = drone.mass, drone.drag
+    factors = (Kind.DRONE_INERTIA, Kind.THRUST, Kind.TORQUE, Kind.SPEED_UP, Kind.SPEED_DOWN)
+    return (
+        Parameter(Kind.DRONE_MASS, "", mass, mass / 2, 2 * mass, mass / 5, "kg", free=False),
+        *(Parameter(kind, "", 1.0, 0.3, 3.0, 0.4) for kind in factors),
+        Parameter(Kind.THRUST_SHAPE, "", 1.0, -2.0, 4.0, 1.0),
+        Parameter(Kind.DRAG_XY, "", drag[0], 0.0, 6 * drag[0], drag[0], "N s/m"),
+        Parameter(Kind.DRAG_Z, "", drag[2], 0.0, 6 * drag[2], drag[2], "N s/m"),
+        Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s"),
+    )

@@ -1,0 +1,178 @@
+"""A log in, a calibration and its page out; what is stored is read back, and edits are refused."""
+
+import dataclasses
+import json
+
+import mujoco
+import numpy as np
+import pytest
+
+from benchmarks import calibration_logs as logs
+from embodied.errors import UnknownNameError
+from embodied.paths import asset
+from sim2real import calibrate as cal
+from sim2real import calibration as cb
+from sim2real import mcap_log
+from sim2real.calibration_page import page
+from sim2real.parameters import CalibrationError, Kind
+from sim2real.twins import go1
+from tests.sim2real import calibration_toys as toys
+
+LEG = ("FR_hip", "FR_thigh", "FR_calf")
+QUICK = cal.Settings(fix=("*.mass", "*.encoder_bias"))
+
+
+@pytest.fixture(scope="module")
+def leg():
+    """A leg's truth and log: only what the quick calibration estimates differs from the nominal model."""
+    twin = go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+    drawn = logs.draw(twin.parameters, np.random.default_rng(3))
+    kept = (Kind.MASS, Kind.ENCODER_BIAS)
+    truth = np.array([p.nominal if p.kind in kept else v for p, v in zip(twin.parameters, drawn, strict=True)])
+    return twin, truth, logs.joint_log(twin, truth, logs.GO1_LEG, 6.0, 3)
+
+
+@pytest.fixture(scope="module")
+def calibrated(leg):
+    twin, truth, log = leg
+    return (*cal.calibrate(log, twin, QUICK), truth)
+
+
+def test_a_leg_is_recovered(calibrated):
+    result, _, truth = calibrated
+    for estimate, true in zip(result.estimates, truth, strict=True):
+        if estimate.parameter.free:
+            assert estimate.value == pytest.approx(true, rel=0.05), estimate.name
+            assert abs(estimate.value - true) < 4 * estimate.sd, estimate.name
+    assert result.converged
+    assert result["delay"].value == pytest.approx(truth[-1], rel=0.05)
+
+
+def test_held_out_errors_come_down_to_the_noise(calibrated):
+    result, track, _ = calibrated
+    assert {error.horizon for error in result.errors} == set(cal.HORIZONS)
+    for error in result.errors:
+        assert error.after < error.before
+        assert error.after < 1.25 * logs.NOISE["go1"][error.channel]
+        assert error.fitted < 1.03 * logs.NOISE["go1"][error.channel]
+    assert track.before[0].shape == track.after[0].shape
+
+
+def test_what_was_saved_is_read(calibrated, tmp_path):
+    result, _, _ = calibrated
+    path = result.save(tmp_path / "twin")
+    for place in (path, path.parent):
+        assert cb.load(place) == result
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:-40], "truncated or edited"),
+        (lambda text: text.replace('"robot": "go1"', '"robot": "go2"'), "edited after it was written"),
+        (lambda text: "[]", "not written by embodied"),
+    ],
+)
+def test_a_damaged_file_is_refused(calibrated, tmp_path, change, message):
+    path = calibrated[0].save(tmp_path)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(CalibrationError, match=message):
+        cb.load(tmp_path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(CalibrationError, match=r"cannot read the calibration '.*nothing.json'"):
+        cb.load(tmp_path / "nothing.json")
+
+
+def test_it_is_applied_to_the_whole_robot(calibrated):
+    result, _, _ = calibrated
+    spec = mujoco.MjSpec.from_file(str(asset("robots/go1/go1.xml")))
+    before = spec.compile()
+    result.apply(spec)
+    after = spec.compile()
+    assert after.joint("FR_calf").frictionloss[0] == pytest.approx(result["FR_calf.friction"].value)
+    assert after.joint("RL_calf").frictionloss[0] == before.joint("RL_calf").frictionloss[0]
+    with pytest.raises(UnknownNameError, match=r"unknown (joint|body)"):
+        result.apply(mujoco.MjSpec.from_file(str(asset("robots/panda/panda.xml"))))
+
+
+def test_draws_follow_the_covariance_within_the_bounds(calibrated):
+    result, _, _ = calibrated
+    draws = result.draw(np.random.default_rng(0), 4000)
+    free = [i for i, e in enumerate(result.estimates) if e.parameter.free]
+    np.testing.assert_allclose(draws[:, free].std(0), [result.estimates[i].sd for i in free], rtol=0.1)
+    fixed = [i for i, e in enumerate(result.estimates) if not e.parameter.free]
+    np.testing.assert_array_equal(draws[:, fixed], np.tile(result.values[fixed], (4000, 1)))
+    for i in free:
+        parameter = result.estimates[i].parameter
+        assert (draws[:, i] >= parameter.lower).all()
+        assert (draws[:, i] <= parameter.upper).all()
+
+
+def test_a_parameter_the_log_says_nothing_about_keeps_what_was_believed():
+    twin = toys.Toy()
+    both = dataclasses.replace(twin, parameters=tuple(dataclasses.replace(p, free=True) for p in twin.parameters))
+    result, _ = cal.calibrate(toys.log_of(1, seconds=12), both)
+    assert not result["y.strength"].identified
+    assert result["x.damping"].identified
+    (direction,) = result.unidentified
+    assert set(direction.names) == {"x.strength", "y.strength"}
+
+
+def test_bounds_that_stop_a_value_are_reported():
+    twin = toys.Toy()
+    tight = dataclasses.replace(twin.parameters[0], upper=2.0)
+    result, _ = cal.calibrate(toys.log_of(2), dataclasses.replace(twin, parameters=(tight, *twin.parameters[1:])))
+    assert result["x.damping"].at_bound
+    assert not result["x.strength"].at_bound
+
+
+def test_the_page_says_everything(calibrated, leg):
+    result, track, _ = calibrated
+    text = page(dataclasses.replace(result, source="<run>.mcap"), leg[0], track, "python -m x --out a&b")
+    for estimate in result.estimates:
+        assert estimate.name in text
+    assert "&lt;run&gt;.mcap" in text
+    assert "a&amp;b" in text
+    assert "nan" not in text
+    assert text.count("<figure>") == 6
+    assert "http" not in text
+    unsure = dataclasses.replace(
+        result, converged=False, unidentified=(cb.Direction(("a", "b"), (0.7, -0.7), float("inf")),)
+    )
+    text = page(unsure, leg[0], track, "")
+    assert "did not converge" in text
+    assert "all of it" in text
+
+
+def test_the_command_line(leg, tmp_path, capsys):
+    _, truth, log = leg
+    mcap_log.write(tmp_path / "log.mcap", log)
+    words = f"{tmp_path}/log.mcap --robot go1 --out {tmp_path}/twin --fix *.mass *.encoder_bias *hip* *thigh*"
+    words += f" --known FR_calf.friction {truth[12]} --fit.iterations 2 --fit.weightings 1"
+    cal.main(words.split())
+    assert capsys.readouterr().out.strip().endswith("index.html")
+    result = cb.load(tmp_path / "twin")
+    assert result.source == "log.mcap"
+    assert {e.name for e in result.free} == {"FR_calf.damping", "FR_calf.armature", "delay"}
+    assert (tmp_path / "twin" / "index.html").read_text().startswith("<!doctype html>")
+    assert json.loads((tmp_path / "twin" / cb.FILE).read_text())["format"] == cb.FORMAT
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--robot", "go3"], "unknown robot to calibrate 'go3'; known: crazyflie, go1, panda"),
+        (["--robot", "go1", "--held-out", "1.5"], "held_out=1.5; expected more than 0"),
+        (["--robot", "go1", "--fix", "nothing"], "unknown parameter 'nothing'"),
+        (["--robot", "panda"], "the log lacks joint1"),
+    ],
+)
+def test_mistakes_are_one_line(leg, tmp_path, capsys, words, message):
+    mcap_log.write(tmp_path / "log.mcap", leg[2])
+    with pytest.raises(SystemExit):
+        cal.main([str(tmp_path / "log.mcap"), "--out", str(tmp_path), *words])
+    said = capsys.readouterr().err.strip()
+    assert message in said
+    assert len(said.splitlines()) == 1
