@@ -5,21 +5,24 @@ from policies.ppo_config import PPOConfig
 from policies.train_config import TrainConfig
 
 
-def tabletop(steps: int) -> TrainConfig:
+def tabletop(
+    steps: int, num_envs: int = 512, width: int = 128, epochs: int = 4, minibatches: int = 8, min_std: float = 0.0
+) -> TrainConfig:
     """PPO for one task. Rewards reach 10 a step: scaled by 0.1, discounted returns stay within 100."""
     return TrainConfig(
-        num_envs=512,
+        num_envs=num_envs,
         steps=steps,
         ppo=PPOConfig(
             unroll=32,
-            epochs=4,
-            minibatches=8,
+            epochs=epochs,
+            minibatches=minibatches,
             learning_rate=5e-4,
             gamma=0.99,
             reward_scale=0.1,
             initial_std=0.6,
-            actor=NetworkConfig(hidden=(128, 128)),
-            critic=NetworkConfig(hidden=(128, 128), output_gain=1.0),
+            min_std=min_std,
+            actor=NetworkConfig(hidden=(width, width)),
+            critic=NetworkConfig(hidden=(width, width), output_gain=1.0),
         ),
     )
 
@@ -30,5 +33,6 @@ MOVE = tabletop(15_000_000)
 """For what is led along the table, or turned."""
 CARRY = tabletop(30_000_000)
 """For what must be grasped and held."""
-MULTI_TASK = tabletop(30_000_000)
-"""For a suite: of all its tasks together."""
+MULTI_TASK = tabletop(60_000_000, num_envs=2000, width=256, epochs=3, minibatches=16, min_std=0.3)
+"""For a suite: of all its tasks together. The tasks that are solved first would end the exploration of the others.
+Those that need a grasp want `--starts` from `python -m embodied.snapshots` besides."""
