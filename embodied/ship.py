@@ -19,6 +19,7 @@ from embodied.load_policy import PREFIX, open_checkpoint
 from embodied.paths import asset_roots
 
 LARGEST = 1_000_000  # bytes of a shipped policy
+KEPT = ("policy", "task", "identities")  # of a checkpoint's meta: what `load_policy` reads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ def ship(run: Path, *, replace: bool) -> Path:
     target = asset_roots()[0] / "policies" / checkpoint.meta["task"]
     if target.exists() and not replace:
         raise EmbodiedError(f"a policy is shipped already in '{target}'; --replace replaces it")
-    meta = {"policy": checkpoint.meta["policy"], "task": checkpoint.meta["task"]}
+    meta = {key: checkpoint.meta[key] for key in KEPT if key in checkpoint.meta}
     with tempfile.TemporaryDirectory(dir=target.parent.parent.parent) as temporary:
         saved = checkpoints.save(Path(temporary), checkpoint.step, tensors, meta)
         shutil.rmtree(target, ignore_errors=True)

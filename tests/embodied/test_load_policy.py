@@ -7,7 +7,7 @@ import embodied
 from embodied import checkpoints
 from embodied.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.load_policy import load_policy
+from embodied.load_policy import load_policy, shipped
 from embodied.runs import Run
 from policies.networks import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
@@ -79,3 +79,13 @@ def test_no_shipped_policy_says_which_tasks_have_one(env: Env, monkeypatch: pyte
     monkeypatch.setattr("embodied.load_policy.asset_roots", lambda: (tmp_path,))
     with pytest.raises(EmbodiedError, match="no policy is shipped for 'swarm/hover'; there are some for toy/task"):
         load_policy("shipped", env)
+
+
+def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -> None:
+    path = shipped()["mt10"]
+    actions = []
+    for task in ("manipulation/reach", "manipulation/push"):
+        env = embodied.make(task, 2)
+        actions.append(load_policy(path, env)({"policy": torch.zeros(2, env.observation_sizes["policy"])}))
+    assert actions[0].shape == (2, 4)
+    assert not torch.allclose(*actions)
