@@ -50,13 +50,13 @@ class Moment:
 
 
 def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """(3,) `vector` turned by the inverse of `quat` (4,) wxyz, which need not have length 1 to the last bit.
+    """(3,) `vector` turned by the inverse of the unit quaternion `quat` (4,) wxyz.
 
     Source: Diebel, "Representing attitude" (2006), equation 125.
     """
     w, axis = quat[0], -quat[1:]
     double = 2.0 * np.cross(axis, vector)
-    return (vector + w * double + np.cross(axis, double)) if quat @ quat else vector
+    return vector + w * double + np.cross(axis, double)
 
 
 def clock(phase: float, command: np.ndarray) -> np.ndarray:

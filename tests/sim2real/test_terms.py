@@ -13,8 +13,6 @@ from sim2real.describe import describe
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.terms import Observer
 
-QUIET = {"locomotion/go1-joystick-flat": ("all",), "locomotion/g1-joystick-flat": ("all",)}
-
 
 def made(name):
     """One environment without noise, and its contract."""
