@@ -98,6 +98,19 @@ def policy_of(checkpoint: Checkpoint, env: Env, what: str) -> ActionRule:
     Raises:
         EmbodiedError: it holds none, or one whose observation or action has another size.
     """
+    policy = stored_policy(checkpoint, what, env.device)
+    identities = checkpoint.meta.get("identities", [])
+    known = env.name in identities
+    _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
+    return identified(policy, identities.index(env.name), len(identities)) if known else policy
+
+
+def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
+    """The `policies.policy.Policy` that a checkpoint holds, whatever environment it may fit.
+
+    Raises:
+        EmbodiedError: it holds none, or one that cannot be rebuilt; begins with `what`.
+    """
     meta = checkpoint.meta.get("policy")
     if not isinstance(meta, Mapping):
         held = listing(checkpoint.meta) or "nothing"
@@ -105,19 +118,15 @@ def policy_of(checkpoint: Checkpoint, env: Env, what: str) -> ActionRule:
             f"{what} has no policy: its checkpoint '{checkpoint.path}' lacks the key 'policy' (meta: {held})"
         )
     tensors = {
-        name.removeprefix(PREFIX): tensor.to(env.device)
+        name.removeprefix(PREFIX): tensor.to(device)
         for name, tensor in checkpoint.tensors.items()
         if name.startswith(PREFIX)
     }
     try:
-        policy = _policies().Policy.from_tensors(meta, tensors)
+        return _policies().Policy.from_tensors(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
-    identities = checkpoint.meta.get("identities", [])
-    known = env.name in identities
-    _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
-    return identified(policy, identities.index(env.name), len(identities)) if known else policy
 
 
 def identified(policy: Any, number: int, count: int) -> ActionRule:

@@ -9,7 +9,7 @@ import numpy as np
 
 from embodied.content import join_content
 from embodied.errors import EmbodiedError
-from embodied.load_policy import PREFIX, shipped, shipped_path
+from embodied.load_policy import shipped, shipped_path, stored_policy
 from sim2real.contract import Contract
 from sim2real.loop import Deployable
 
@@ -26,16 +26,11 @@ class Shipped:
         import torch
 
         from embodied import checkpoints
-        from policies.policy import Policy
         from sim2real.describe import describe
 
         kind: Any = join_content()[task].load()
         self.contract: Contract = describe(kind(), task)
-        checkpoint = checkpoints.load(shipped_path(task))
-        tensors = {
-            name.removeprefix(PREFIX): value for name, value in checkpoint.tensors.items() if name.startswith(PREFIX)
-        }
-        self._policy = Policy.from_tensors(checkpoint.meta["policy"], tensors)
+        self._policy = stored_policy(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
         self._tensor = torch.from_numpy
 
     def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from embodied.checkpoints import Checkpoint
 from embodied.configs import from_json
 from embodied.content import join_content
 from embodied.errors import guard, listing, reason
-from embodied.load_policy import PREFIX, RUNS, open_checkpoint, shipped
+from embodied.load_policy import RUNS, open_checkpoint, shipped, stored_policy
 from embodied.runs import Run
 from embodied.task import Task
 from policies.policy import Policy
@@ -57,7 +57,7 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Export as the command line says; returns the exit code."""
-    settings = tyro.cli(Settings, args=arguments, prog="python -m sim2real.export")
+    settings = cli.parse(Settings, arguments, "sim2real.export")
     check_place(settings.out)
     policy, task, name = trained(settings.policy)
     made = write(settings.out, policy, describe(task, name))
@@ -81,18 +81,11 @@ def trained(name: str) -> tuple[Policy, Task[Any], str]:
         EmbodiedError: there is none, or it cannot run on a robot by itself.
     """
     checkpoint = open_checkpoint(find(name))
-    meta = checkpoint.meta.get("policy")
-    if not isinstance(meta, Mapping):
-        raise ExportError(f"'{checkpoint.path}' holds no policy (meta: {listing(checkpoint.meta) or 'nothing'})")
     if checkpoint.meta.get("identities"):
         raise ExportError(
             f"'{checkpoint.path}' holds a policy of many tasks, which has to be told its task; not exported"
         )
-    tensors = {key.removeprefix(PREFIX): value for key, value in checkpoint.tensors.items() if key.startswith(PREFIX)}
-    try:
-        policy = Policy.from_tensors(meta, tensors)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ExportError(f"the policy of '{checkpoint.path}' cannot be rebuilt: {error}") from error
+    policy = stored_policy(checkpoint, f"policy '{name}'")
     task = str(checkpoint.meta.get("task"))
     return policy, task_of(checkpoint, task), task
 
