@@ -6,7 +6,6 @@ training begins some of its episodes there.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from jax import Array
 
 from embodied.episodes import first_keys
 from embodied.errors import EmbodiedError, listing, reason
-from embodied.task import Task
+from embodied.task import Task, turned_into
 from embodied.triage import path_name
 from embodied.world import Start
 
@@ -82,8 +81,6 @@ def with_starts(task: Task[M], bank: StartBank, share: float = 0.5) -> Task[M]:
         return jax.tree.map(lambda ours, theirs: jnp.where(banked, ours[row], theirs), starts, own)
 
     class Banked(type(task)):  # type: ignore[misc]  # a task is known by its class, so the mixture is one
-        __doc__ = type(task).__doc__
-
         def reset(self, key: Array) -> Start[M]:
             key, fresh = jax.random.split(key)
             return mixed(key, super().reset(fresh))
@@ -92,10 +89,7 @@ def with_starts(task: Task[M], bank: StartBank, share: float = 0.5) -> Task[M]:
             key, fresh = jax.random.split(key)
             return mixed(key, super().restart(fresh, memory))
 
-    Banked.__name__, Banked.__qualname__ = type(task).__name__, type(task).__qualname__
-    result = copy.copy(task)
-    result.__class__ = Banked
-    return result
+    return turned_into(task, Banked)
 
 
 def bank_path(folder: Path, task: str) -> Path:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import copy
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import mujoco
 from jax import Array
@@ -15,6 +16,7 @@ from embodied.scenes import compile_spec
 from embodied.world import Control, Outcome, Start, World
 
 M = TypeVar("M")
+T = TypeVar("T", bound="Task[Any]")
 
 Observation = Mapping[str, Mapping[str, Array]]
 """Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
@@ -192,3 +194,11 @@ class Task(abc.ABC, Generic[M]):
             NotImplementedError: this task has no expert.
         """
         raise NotImplementedError(f"{type(self).__name__} has no scripted expert")
+
+
+def turned_into(task: Task[Any], kind: type[T]) -> T:
+    """A copy of `task` of the class `kind`, a child of its own that changes some methods; it bears the task's name."""
+    kind.__name__, kind.__qualname__, kind.__doc__ = type(task).__name__, type(task).__qualname__, type(task).__doc__
+    result = copy.copy(task)
+    result.__class__ = kind
+    return cast("T", result)

@@ -9,7 +9,6 @@ and DORAEMON (arXiv:2311.01885), which maximises entropy under a bound on succes
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -19,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.errors import EmbodiedError
-from embodied.task import Observation, Task
+from embodied.task import Observation, Task, turned_into
 from embodied.world import Control, Outcome, Start, World
 
 M = TypeVar("M")
@@ -64,8 +63,6 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
     inner = task
 
     class Widening(type(task)):  # type: ignore[misc]  # a task is known by its class, so this one is its child
-        __doc__ = type(task).__doc__
-
         def reset(self, key: Array) -> Start[Memory[M]]:
             return self._wide(inner.reset(key), jnp.zeros(()))
 
@@ -108,7 +105,4 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
         def props(self, memory: Memory[M]) -> Array | None:
             return inner.props(memory.own)
 
-    Widening.__name__, Widening.__qualname__ = type(task).__name__, type(task).__qualname__
-    result = copy.copy(task)
-    result.__class__ = Widening
-    return result
+    return turned_into(task, Widening)

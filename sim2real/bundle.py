@@ -175,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Verify as the command line says; returns the exit code."""
     from embodied import cli
 
-    settings = tyro.cli(Settings, args=arguments, prog="python -m sim2real.bundle")
+    settings = cli.parse(Settings, arguments, "sim2real.bundle")
     bundle = load(settings.bundle)
     contract = bundle.contract
     rows = {

@@ -81,7 +81,7 @@ def table(log: Log, findings: tuple[Finding, ...]) -> Table:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Check as the command line says; returns the exit code, 1 where there are errors."""
-    settings = tyro.cli(Settings, args=arguments, prog="python -m sim2real.preflight")
+    settings = cli.parse(Settings, arguments, "sim2real.preflight")
     is_mcap = settings.log.suffix.lower() == ".mcap"
     # An unfinished file is a finding here, not the end.
     log = mcap_log.read(settings.log, unfinished=True) if is_mcap else read_log(settings.log)
