@@ -139,6 +139,7 @@ def _hover(task: Hover, name: str) -> Contract:
         terms=terms,
         command=("x m", "y m", "z m"),
         command_limits=(REACH, REACH, HEIGHT + REACH),
+        latency=task.config.latency,
         workspace=((-REACH, REACH), (-REACH, REACH), (0.0, HEIGHT + REACH)),
         max_tilt=math.pi,
     )

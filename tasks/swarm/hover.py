@@ -12,18 +12,20 @@ import numpy as np
 from jax import Array
 
 from embodied.rotations import quat_rotate_inverse, up_vector
-from embodied.sampling import ball, coarse_noise, tilted
+from embodied.sampling import ball, between, coarse_noise, tilted
 from embodied.scenes import compose
 from embodied.task import Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.swarm import quadrotor
-from tasks.swarm.quadrotor import QUADROTORS, Preset
+from tasks.swarm.quadrotor import QUADROTORS, Preset, Quadrotor
 
 HEIGHT = 2.0  # m, target above the floor: room to fall while recovering from 90 degrees of tilt
 REACH = 3.0  # m from the target, beyond which the drone is lost
 CLOSE = 0.10  # m, success: this near ...
 SLOW = 0.10  # m/s, ... this slow ...
 STEADY = 2.0  # s, ... for this long at the episode's end
+CONTROL_DT = 0.02  # s
+PHYSICS_DT = 0.002  # s
 
 # XLA's CPU compiler would compute what a vector's elements share once per element; apart, it takes half the time.
 apart = jax.lax.optimization_barrier
@@ -65,6 +67,8 @@ class HoverConfig:
     """Each episode's thrust is scaled by U(1 - x, 1 + x): battery, air density, worn propellers."""
     mass_spread: float = 0.05
     """Each episode's mass and inertia are scaled by U(1 - x, 1 + x): decks and battery."""
+    latency: tuple[float, float] = (0.0, 0.01)
+    """s that commands take to reach the rotors, smallest and largest: radio, estimator and mixer. Every episode has one."""
     noise: bool = True
     """Whether observations carry the sensor noise of the learning-to-fly recipe."""
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -75,6 +79,9 @@ class HoverConfig:
         for name in ("thrust_spread", "mass_spread"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
+        low, high = self.latency
+        if not 0 <= low <= high <= CONTROL_DT:
+            raise ValueError(f"latency=({low}, {high}) s; expected the smaller first, within one step of {CONTROL_DT} s")
         if not 0 <= self.start_distance < HEIGHT:
             raise ValueError(f"start_distance={self.start_distance} m; expected [0, {HEIGHT})")
 
@@ -94,6 +101,14 @@ class Memory:
     """() int32 control steps since the drone was last away from the target or fast."""
     strength: Array
     """() factor on thrust in this episode."""
+    latency: Array
+    """() s that a command takes to reach the rotors in this episode."""
+    command: Array
+    """(4,) rpm, the newest command."""
+    last_command: Array
+    """(4,) rpm, the one before, which the rotors follow until the newest has arrived."""
+    waited: Array
+    """() s since the newest command was sent."""
 
 
 # Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
@@ -104,7 +119,7 @@ class Hover(Task[Memory]):
     """One quadrotor, four rotor commands, a point to hold.
 
     Task: fly to the target 2 m above the floor and stay. Randomised: position in a ball of 1 m, tilt up to 90
-    degrees about any axis, heading, velocity, spin, thrust and mass. Success: within 10 cm of the target and
+    degrees about any axis, heading, velocity, spin, thrust, mass and latency. Success: within 10 cm of the target and
     slower than 0.1 m/s for the last 2 s of an 8 s episode. Failure: on the floor, or 3 m away.
 
     Action: per rotor, -1 idles, 0 hovers, +1 gives full thrust (piecewise linear in thrust). The policy sees the
@@ -119,7 +134,7 @@ class Hover(Task[Memory]):
         "Fly to the marked point and hold still there.",
         "Recover and keep your position in the air.",
     )
-    timing = Timing(physics_dt=0.002, substeps=10, episode_seconds=8.0)
+    timing = Timing(physics_dt=PHYSICS_DT, substeps=round(CONTROL_DT / PHYSICS_DT), episode_seconds=8.0)
     action_size = 4
 
     def __init__(self, config: HoverConfig | None = None) -> None:
@@ -142,7 +157,8 @@ class Hover(Task[Memory]):
         """A drone thrown into the air somewhere near the target."""
         config, drone = self.config, self.drone
         # One draw cut into pieces: a dozen separate ones would take XLA ten seconds longer to compile.
-        place, motion, tilt, spin, rotors, spread = jnp.split(jax.random.uniform(key, (19,)), [3, 6, 9, 12, 16])
+        drawn = jax.random.uniform(key, (19,))
+        place, motion, tilt, spin, rotors, spread = jnp.split(drawn, [3, 6, 9, 12, 16])
         away = config.start_distance * ball(place)
         linvel = config.start_speed * ball(motion)
         angvel = config.start_spin * (2 * spin - 1)
@@ -150,12 +166,17 @@ class Hover(Task[Memory]):
         thrust = drone.mass * quadrotor.GRAVITY / 4 * (0.5 + 0.7 * rotors)
         strength = 1 + config.thrust_spread * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
+        speed = quadrotor.speed_for_thrust(drone, thrust)
         memory = Memory(
-            rotor_speed=quadrotor.speed_for_thrust(drone, thrust),
+            rotor_speed=speed,
             action=jnp.zeros(4),
             action_change=jnp.zeros(4),
             steady_steps=jnp.zeros((), jnp.int32),
             strength=strength,
+            latency=between(config.latency, spread[2]),
+            command=speed,
+            last_command=speed,
+            waited=jnp.zeros(()),
         )
         model = {
             "body_mass": jnp.asarray(self.model.body_mass, jnp.float32) * density,
@@ -165,10 +186,10 @@ class Hover(Task[Memory]):
         return Start(qpos, qvel, memory, model if config.mass_spread else {})
 
     def narrowed(self, start: Start[Memory], width: Array) -> Start[Memory]:
-        """Also a thrust factor nearer to 1."""
-        start, strength = super().narrowed(start, width), start.memory.strength
-        memory = dataclasses.replace(start.memory, strength=1.0 + width * (strength - 1.0))
-        return dataclasses.replace(start, memory=memory)
+        """Also a thrust factor nearer to 1, and less latency."""
+        start, memory = super().narrowed(start, width), start.memory
+        strength, latency = 1.0 + width * (memory.strength - 1.0), width * memory.latency
+        return dataclasses.replace(start, memory=dataclasses.replace(memory, strength=strength, latency=latency))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Rotor speeds (4,) in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
@@ -176,18 +197,35 @@ class Hover(Task[Memory]):
         hover = self.drone.hover_fraction
         fraction = hover + jnp.where(action > 0, action * (1 - hover), action * hover)
         command = quadrotor.speed_for_thrust(self.drone, fraction * self.drone.max_thrust)
-        return command, dataclasses.replace(memory, action=action, action_change=action - memory.action)
+        memory = dataclasses.replace(
+            memory,
+            action=action,
+            action_change=action - memory.action,
+            command=command,
+            last_command=memory.command,
+            waited=jnp.zeros(()),
+        )
+        return command, memory
+
+    def flown(self, memory: Memory) -> Quadrotor:
+        """The drone of this episode; `self.drone` is the one that actions mean."""
+        del memory
+        return self.drone
 
     def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
-        """Rotor lag, thrust and torque curves and drag, at 500 Hz."""
-        speed = apart(quadrotor.rotor_lag(self.drone, memory.rotor_speed, command, self.timing.physics_dt))
-        thrust, torque_b = apart(quadrotor.rotor_wrench(self.drone, speed, memory.strength))
+        """Latency, rotor lag, thrust and torque curves and drag, at 500 Hz."""
+        dt = self.timing.physics_dt
+        arrived = memory.waited + dt / 2 > memory.latency
+        wanted = jnp.where(arrived, command, memory.last_command)
+        drone = self.flown(memory)
+        speed = apart(quadrotor.rotor_lag(drone, memory.rotor_speed, wanted, dt))
+        thrust, torque_b = apart(quadrotor.rotor_wrench(drone, speed, memory.strength))
         quat = world["orientation"]
-        drag_b = apart(quadrotor.body_drag(self.drone, quat, world["linvel_w"]))
+        drag_b = apart(quadrotor.body_drag(drone, quat, world["linvel_w"]))
         force_b = drag_b + thrust * np.array([0.0, 0.0, 1.0], np.float32)
         wrench = quadrotor.world_wrench(quat, force_b, torque_b)
         rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
-        return Control(wrench=rows), dataclasses.replace(memory, rotor_speed=speed)
+        return Control(wrench=rows), dataclasses.replace(memory, rotor_speed=speed, waited=memory.waited + dt)
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """Count how long the drone has been steady."""
@@ -201,7 +239,7 @@ class Hover(Task[Memory]):
 
         `policy`: position (3) m and velocity (3) m/s to the target and up (3) in the body frame, gyro (3) rad/s,
         last action (4). `critic`: the same without noise, rotor speeds (4) relative to full, strength (1),
-        steadiness (1).
+        latency (1) in control steps, steadiness (1).
         """
         quat = world["orientation"]
         clean = {
@@ -219,6 +257,7 @@ class Hover(Task[Memory]):
         hidden = {
             "rotors": memory.rotor_speed / full,
             "strength": memory.strength - 1.0,
+            "latency": memory.latency / CONTROL_DT,
             "steady": jnp.minimum(memory.steady_steps * self.timing.control_dt / STEADY, 1.0),
         }
         return {"policy": {**noisy, "action": memory.action}, "critic": {**clean, "action": memory.action, **hidden}}

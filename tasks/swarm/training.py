@@ -24,8 +24,8 @@ def solo(steps: int) -> TrainConfig:
     )
 
 
-HOVER = solo(3_500_000)
-"""`swarm/hover` on two CPU cores in half a minute."""
+HOVER = solo(5_000_000)
+"""`swarm/hover` on two CPU cores in less than a minute."""
 TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
 LANDING = solo(3_500_000)
