@@ -127,6 +127,11 @@ class Env:
         return self.engine.name
 
     @property
+    def variations(self) -> dict[str, str]:
+        """What every episode draws anew, with range and unit: name -> description."""
+        return dict(self.task.variations)
+
+    @property
     def action_size(self) -> int:
         """Length of one environment's action; of each agent's, where there are several."""
         return self.task.action_size

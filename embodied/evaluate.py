@@ -57,6 +57,11 @@ class Settings(Generic[C]):
     """Seed of the starts; training seeds are small numbers."""
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
+    calibration: Path | None = None
+    """Folder that python -m sim2real.calibrate wrote: evaluate on the robot that its log shows."""
+    calibration_width: float = 1.0
+    """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
+    factor; 0: always the estimate itself."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     html: Path | None = None
@@ -115,6 +120,8 @@ def run(settings: Settings[Any]) -> int:
         settings.seed,
         device=settings.device,
         config=settings.config,
+        calibration=settings.calibration,
+        calibration_width=settings.calibration_width,
         engine_options={option: value for option in ENGINE_OPTIONS if (value := getattr(settings, option))},
     )
     policy, scored = load_policy(settings.policy, env), None
@@ -148,7 +155,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     from embodied.report import Photographs, learning_curves, page
     from embodied.suite import evaluate_suite, overall, rules
 
-    for flag in ("adversaries", *ENGINE_OPTIONS):
+    for flag in ("adversaries", "calibration", *ENGINE_OPTIONS):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(

@@ -27,6 +27,8 @@ def make(
     device: torch.device | str | None = None,
     config: Any = None,
     engine_options: dict[str, Any] | None = None,
+    calibration: Path | None = None,
+    calibration_width: float = 1.0,
     starts: Path | None = None,
     starts_share: float = 0.5,
     widen: float | None = None,
@@ -42,6 +44,9 @@ def make(
         device: Where torch tensors live; by default with the engine.
         config: The task's config; `overrides` replace single fields of it.
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
+        calibration: Folder or file that `sim2real.calibrate` wrote: the robot is as its log says.
+        calibration_width: With `calibration`: every episode's robot is drawn from what the log allows, its standard
+            deviations times this factor; 0: always the estimate itself.
         starts: File of starts (see `embodied.starts`), at which some episodes begin.
         starts_share: With `starts`: how many, as a fraction.
         widen: Let the physics differ between episodes as much as a policy copes with that succeeds in this share of
@@ -62,6 +67,11 @@ def make(
         raise UnknownNameError("engine", engine, ENGINES)
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
+    if calibration is not None:
+        from sim2real.calibrated import calibrated
+        from sim2real.calibration import load as load_calibration
+
+        task = calibrated(task, load_calibration(calibration), calibration_width)
     if starts is not None:
         task = with_starts(task, load(starts, task), starts_share)
     if widen is not None:

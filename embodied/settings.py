@@ -53,6 +53,11 @@ class Settings(Generic[C, P]):
     start_from: str | None = None
     """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
     --ppo.actor."""
+    calibration: Path | None = None
+    """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
+    calibration_width: float = 1.0
+    """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
+    factor. Logs of real robots deserve more than 1: no model has their structure. 0: always the estimate itself."""
     starts: Path | None = None
     """File of starts, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of a
     suite: the folder with a file for each task."""
@@ -79,10 +84,14 @@ class Settings(Generic[C, P]):
     """The learner's options."""
 
 
-SHARED = ("device", "config", "starts", "starts_share", "widen")
+SHARED = ("device", "config", "calibration", "calibration_width", "starts", "starts_share", "widen")
 """Settings that `make` and `make_suite` take."""
 UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
+SAID = ("variations",)
+"""What a run's config says besides its settings: what every episode draws anew, with ranges."""
+CALIBRATION = "calibration.json"
+"""A run's own copy of the calibration it is trained with."""
 
 
 def default_settings(entry: TaskEntry | Suite) -> Settings[Any, Any]:
@@ -114,11 +123,11 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
 
     defaults = default_settings(join_content().find(run.task))
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
-    if fields != set(run.config):
-        raise RunError(
-            f"{run.path} was written by another version: {sorted(fields ^ set(run.config))} differ in its config"
-        )
-    saved = dict(run.config)
+    saved = {name: value for name, value in run.config.items() if name not in SAID}
+    if fields != set(saved):
+        raise RunError(f"{run.path} was written by another version: {sorted(fields ^ set(saved))} differ in its config")
+    if saved["calibration"] is not None:
+        saved["calibration"] = run.path / CALIBRATION
     saved["config"] = from_json(type(defaults.config), saved["config"], "config")
     saved["ppo"] = from_json(type(defaults.ppo), saved["ppo"], "ppo")
     return Settings(**saved)

@@ -6,6 +6,7 @@ Without arguments it trains a Crazyflie to hover, on the CPU, in about a minute.
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,11 @@ from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, TaskEntry
 from embodied.session import Session
-from embodied.settings import UNSAVED, Settings, build_env, default_settings, saved_settings
+from embodied.settings import CALIBRATION, UNSAVED, Settings, build_env, default_settings, saved_settings
 
 if TYPE_CHECKING:
     from embodied.env import Env
+    from embodied.runs import Run
     from policies.joined_env import JoinedEnv
     from policies.policy import Policy
 
@@ -55,10 +57,18 @@ def start(settings: Settings[Any, Any]) -> int:
         env = build_env(settings, settings.num_envs, settings.seed + RANK_SEED * distributed.rank())
         settings, policy = with_start(settings, env)
         document = {name: value for name, value in to_json(settings).items() if name not in UNSAVED}
-        document["engine"] = env.engine_name
+        document |= {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
         run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
+        if run and settings.calibration:
+            keep_calibration(settings.calibration, run)
         return Session(settings, env, run).train(start_from=policy)
+
+
+def keep_calibration(path: Path, run: Run) -> None:
+    """Copy a calibration, given by its folder or its file, into a run: what it was trained with stays with it."""
+    file = path / CALIBRATION if path.is_dir() else path
+    shutil.copyfile(file, run.path / CALIBRATION)
 
 
 def with_start(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Settings[Any, Any], Policy | None]:

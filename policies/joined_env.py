@@ -54,6 +54,12 @@ class JoinedEnv:
         """Names of the physics engines."""
         return ", ".join(sorted({getattr(env, "engine_name", "") for env in self.envs}))
 
+    @property
+    def variations(self) -> dict[str, str]:
+        """What every episode draws anew, of each environment."""
+        parts = {name: getattr(env, "variations", {}) for name, env in zip(self.names, self.envs, strict=True)}
+        return {f"{name} {what}": text for name, part in parts.items() for what, text in part.items()}
+
     def reset(self) -> dict[str, Tensor]:
         """Begin a fresh episode everywhere and return its first observation."""
         return self._joined([env.reset() for env in self.envs])

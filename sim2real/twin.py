@@ -52,6 +52,8 @@ class Settings:
     """Count episodes that failed (fell, crashed) instead of all that ended without success."""
     demonstrate: int = 5
     """How many starts to propose for a demonstration."""
+    calibration: Path | None = None
+    """Folder that python -m sim2real.calibrate wrote: sweep the robot that its log shows."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 2000
@@ -65,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
     join_content()
-    env = make(settings.task, settings.starts, settings.engine, settings.seed)
+    env = make(settings.task, settings.starts, settings.engine, settings.seed, calibration=settings.calibration)
     starts = first_starts(env.task, settings.seed, settings.starts)
     with cli.Line(f"{settings.task} on {env.engine_name}", settings.starts) as line:
         policy = load_policy(settings.policy, env)

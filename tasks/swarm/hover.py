@@ -68,7 +68,7 @@ class HoverConfig:
     mass_spread: float = 0.05
     """Each episode's mass and inertia are scaled by U(1 - x, 1 + x): decks and battery."""
     latency: tuple[float, float] = (0.0, 0.01)
-    """s that commands take to reach the rotors, smallest and largest: radio, estimator and mixer. Every episode has one."""
+    """s that commands take to reach the rotors, smallest and largest: estimator, mixer, radio where there is one."""
     noise: bool = True
     """Whether observations carry the sensor noise of the learning-to-fly recipe."""
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -81,7 +81,9 @@ class HoverConfig:
                 raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
         low, high = self.latency
         if not 0 <= low <= high <= CONTROL_DT:
-            raise ValueError(f"latency=({low}, {high}) s; expected the smaller first, within one step of {CONTROL_DT} s")
+            raise ValueError(
+                f"latency=({low}, {high}) s; expected the smaller first, within one step of {CONTROL_DT} s"
+            )
         if not 0 <= self.start_distance < HEIGHT:
             raise ValueError(f"start_distance={self.start_distance} m; expected [0, {HEIGHT})")
 
