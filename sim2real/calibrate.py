@@ -103,6 +103,7 @@ def calibrate(
         UnknownNameError: the log lacks a channel, or a pattern fits no parameter.
     """
     began = time.monotonic()
+    log = driven(log)
     chosen = parameters.choose(twin.parameters, settings.free, settings.fix, settings.known)
     changed: Any = twin
     twin = dataclasses.replace(changed, parameters=chosen, timestep=settings.timestep or twin.timestep)
@@ -131,6 +132,18 @@ def calibrate(
         converged=fit.converged,
     )
     return result, track
+
+
+def driven(log: Log) -> Log:
+    """The part whose commands are known: a deployment goes on to log a robot that was damped, and told nothing.
+
+    Raises:
+        CalibrationError: there are no two commands.
+    """
+    command = log["command"]
+    if len(command) < 2:
+        raise CalibrationError(f"the log holds {len(command)} commands; expected at least 2")
+    return log.between(command.time[0], command.time[-1] + 1.0 / command.rate)
 
 
 def noise_of(twin: Twin, windows: Windows, noise: np.ndarray) -> dict[str, float]:
