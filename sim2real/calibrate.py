@@ -10,8 +10,9 @@ that was kept back.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +70,14 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Command(Settings):
-    """Estimate the parameters of a robot's twin from a log."""
+    """Estimate the parameters of a robot's twin from a log.
+
+    Writes OUT/calibration.json and OUT/index.html, which says how sure each value is, what the log cannot tell, and how
+    much better the twin follows a part of the log that was kept back. Then train on it:
+
+        python -m sim2real.calibrate run.mcap --robot crazyflie --known drone_mass 0.0331 --out twin/
+        python -m embodied.train swarm/hover --calibration twin/
+    """
 
     log: Annotated[Path, tyro.conf.Positional]
     """File: .mcap, .csv or .parquet."""
@@ -203,12 +211,12 @@ def tables(result: Calibration) -> list[Any]:
 
 
 @guard
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line, calibrate, write, print."""
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line, calibrate, write, print; returns the exit code."""
     from sim2real.calibration_page import page
     from sim2real.read_log import read_log
 
-    command = tyro.cli(Command, args=arguments, prog="python -m sim2real.calibrate", description=__doc__)
+    command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)
     twin = make_twin(command.robot, log)
     output = cli.console()
@@ -222,7 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not result.converged:
         output.print("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
     print(command.out / PAGE)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
@@ -259,12 +258,7 @@ def _described(settings: Settings, limits: Limits, centre: np.ndarray, command: 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Make a trajectory as the command line says; returns the exit code."""
-    settings = tyro.cli(
-        Settings,
-        args=arguments,
-        prog="python -m sim2real.excitation",
-        config=(tyro.conf.EnumChoicesFromValues,),
-    )
+    settings = cli.parse(Settings, arguments, "sim2real.excitation")
     if not settings.out.parent.is_dir():
         raise EmbodiedError(f"there is no folder '{settings.out.parent}' to write {settings.out.name} to")
     made = excite(settings)
