@@ -24,10 +24,10 @@ import tyro
 
 from benchmarks import calibration_logs as logs
 from benchmarks import deploy_standin as standin
-from sim2real import calibration as cb
-from sim2real.deployable import load
-from sim2real.parameters import Kind
-from sim2real.read_log import write_log
+from sim2real.deployment.deployable import load
+from sim2real.identification import calibration as cb
+from sim2real.identification.parameters import Kind
+from sim2real.logs.read_log import write_log
 from sim2real.twins import go1, joints
 
 DYNAMICS = ("floor_friction", "link_mass", "payload", "centre_of_mass", "joint_friction", "armature", "motor_strength",

@@ -22,10 +22,10 @@ import tyro
 
 from benchmarks import calibration_logs as logs
 from sim2real import calibrate as cal
-from sim2real.calibration import Calibration, improvement
-from sim2real.log import WXYZ, XYZ, Channel, Log
-from sim2real.parameters import Kind
-from sim2real.simulate import Twin
+from sim2real.identification.calibration import Calibration, improvement
+from sim2real.identification.parameters import Kind
+from sim2real.identification.simulate import Twin
+from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie, go1, panda
 
 WITHIN = 0.05

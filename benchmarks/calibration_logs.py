@@ -1,7 +1,7 @@
 """Logs of robots with hidden parameters, for `benchmarks.calibration` and the tests of calibration.
 
 A joint robot is stepped by plain `mj_step` with the delay as a shift of the command's clock, a drone by the functions
-of `tasks.swarm.quadrotor` under a controller that knows the truth: neither passes through `sim2real.simulate`.
+of `tasks.swarm.quadrotor` under a controller that knows the truth: none of it passes through `identification.simulate`.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from sim2real.log import WXYZ, XYZ, Channel, Log
-from sim2real.parameters import Kind, Parameter
+from sim2real.identification.parameters import Kind, Parameter
+from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie
 from sim2real.twins.crazyflie import DroneTwin
 from sim2real.twins.joints import JointTwin

@@ -13,11 +13,11 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from sim2real.delay import Delay, shift
 from sim2real.excitation import Stage
 from sim2real.limits import limits_of
-from sim2real.log import Channel
-from sim2real.servo_delay import delay_of, response
+from sim2real.logs.delay import Delay, shift
+from sim2real.logs.log import Channel
+from sim2real.logs.servo_delay import delay_of, response
 from sim2real.sweeps import Order, Waveform, motion
 
 NAMES = ("a", "b")

@@ -19,14 +19,14 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from sim2real.deployable import load
-from sim2real.loop import Deployable, Loop, LoopSettings, Progress
-from sim2real.loop_report import Phase, Report
+from sim2real.deployment.deployable import load
+from sim2real.deployment.loop import Deployable, Loop, LoopSettings, Progress
+from sim2real.deployment.loop_report import Phase, Report
+from sim2real.deployment.safety import Safety
 from sim2real.robots import registry
 from sim2real.robots.base import Measurement
 from sim2real.robots.judge import Verdict
 from sim2real.robots.simulated import Simulated, StandIn
-from sim2real.safety import Safety
 
 CONDITIONS: Mapping[str, dict[str, float]] = {
     "model": {},
@@ -301,7 +301,7 @@ def faults() -> dict[str, dict[str, Any]]:
 
 def jitter(seconds: float) -> dict[str, Any]:
     """The loop's punctuality in real time, with the safety chain but without its deadline counter."""
-    from sim2real.safety import SafetyConfig
+    from sim2real.deployment.safety import SafetyConfig
 
     policy = load(GO1)
     robot = registry.connect("mujoco", policy.contract, StandIn())

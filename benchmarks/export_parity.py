@@ -24,9 +24,9 @@ import tyro
 
 from policies.policy import Policy
 from sim2real import bundle, export
-from sim2real.c_code import COMPILE
+from sim2real.bundles.c_code import COMPILE
+from sim2real.bundles.network import Network
 from sim2real.describe import describe
-from sim2real.network import Network
 
 SPREADS = ((0.6, 1.0), (0.3, 3.0), (0.1, 100.0))
 """Part of the inputs, and their standard deviations relative to training's."""

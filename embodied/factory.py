@@ -68,8 +68,8 @@ def make(
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
     if calibration is not None:
-        from sim2real.calibrated import calibrated
-        from sim2real.calibration import load as load_calibration
+        from sim2real.identification.calibrated import calibrated
+        from sim2real.identification.calibration import load as load_calibration
 
         task = calibrated(task, load_calibration(calibration), calibration_width)
     if starts is not None:

@@ -14,8 +14,8 @@ import sys
 import tyro
 
 from embodied.errors import guard
-from sim2real import deployable
-from sim2real.operator_stop import OperatorStop
+from sim2real.deployment import deployable
+from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.robots import registry
 from sim2real.robots.simulated import StandIn
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions

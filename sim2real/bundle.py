@@ -4,8 +4,8 @@ A bundle is a folder of these files and no others:
 
     manifest.json    size and SHA-256 of every file, and of itself
     contract.json    `sim2real.contract.Contract`
-    policy.onnx      see `sim2real.onnx_graph`
-    policy.c/.h      see `sim2real.c_code`; check.c proves them
+    policy.onnx      see `sim2real.bundles.onnx_graph`
+    policy.c/.h      see `sim2real.bundles.c_code`; check.c proves them
     golden.csv       observations, and the actions and targets that torch gave for them
     README.md        how to deploy it
     crazyflie/       a controller for the drone's firmware, where that is the robot
@@ -29,10 +29,10 @@ import tyro
 
 from embodied.configs import from_json, to_json
 from embodied.errors import EmbodiedError, guard, listing
-from sim2real import golden, onnx_check
-from sim2real.bundle_files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
+from sim2real.bundles import golden, onnx_check
+from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
+from sim2real.bundles.golden import Golden, target_scale
 from sim2real.contract import Contract
-from sim2real.golden import Golden, target_scale
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -22,13 +22,13 @@ import numpy as np
 import tyro
 
 from embodied.errors import guard
-from sim2real import calibration as cb
-from sim2real import gauss_newton, intervals, parameters, search, shooting
-from sim2real import simulate as sm
-from sim2real.calibration import Calibration, OpenLoop
-from sim2real.log import Log
-from sim2real.parameters import CalibrationError
-from sim2real.simulate import Twin, Windows
+from sim2real.identification import calibration as cb
+from sim2real.identification import gauss_newton, intervals, parameters, search, shooting
+from sim2real.identification import simulate as sm
+from sim2real.identification.calibration import Calibration, OpenLoop
+from sim2real.identification.parameters import CalibrationError
+from sim2real.identification.simulate import Twin, Windows
+from sim2real.logs.log import Log
 from sim2real.twins.registry import make_twin
 
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
@@ -213,8 +213,8 @@ def tables(result: Calibration) -> list[Any]:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, calibrate, write, print; returns the exit code."""
-    from sim2real.calibration_page import page
-    from sim2real.read_log import read_log
+    from sim2real.identification.calibration_page import page
+    from sim2real.logs.read_log import read_log
 
     command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)

@@ -75,7 +75,7 @@ class Term:
     name: str
     """As the task calls it."""
     source: str
-    """What computes it: a name in `sim2real.terms`."""
+    """What computes it: a name in `sim2real.deployment.terms`."""
     size: int
     unit: str
     noise: float = 0.0

@@ -15,15 +15,15 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from sim2real import deployable
 from sim2real.contract import Contract
-from sim2real.deploy_watch import Judged, Watch
-from sim2real.loop import Deployable, Loop, LoopSettings
-from sim2real.loop_report import Report
-from sim2real.operator_stop import OperatorStop
+from sim2real.deployment import deployable
+from sim2real.deployment.loop import Deployable, Loop, LoopSettings
+from sim2real.deployment.loop_report import Report
+from sim2real.deployment.operator_stop import OperatorStop
+from sim2real.deployment.safety import Safety, SafetyConfig
+from sim2real.deployment.watch import Judged, Watch
 from sim2real.robots import registry
 from sim2real.robots.judge import Verdict
-from sim2real.safety import Safety, SafetyConfig
 
 O = TypeVar("O")  # noqa: E741  (options)
 
@@ -184,7 +184,7 @@ def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
 @contextlib.contextmanager
 def recorder(settings: Settings[Any], contract: Contract) -> Iterator[Any]:
     """A log that is closed whatever happens."""
-    from sim2real.mcap_log import Recorder
+    from sim2real.logs.mcap_log import Recorder
 
     options = {field.name: str(getattr(settings.driver, field.name)) for field in dataclasses.fields(settings.driver)}
     said = {

@@ -18,8 +18,8 @@ import numpy as np
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from sim2real.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
-from sim2real.log import Channel, Log
-from sim2real.read_log import write_log
+from sim2real.logs.log import Channel, Log
+from sim2real.logs.read_log import write_log
 from sim2real.sweeps import Order, Waveform, motion
 
 SHARE = 0.8  # of a motor's speed and torque, our choice: the rest is for what the model does not know

@@ -29,11 +29,13 @@ from embodied.runs import Run
 from embodied.task import Task
 from policies.policy import Policy
 from policies.vec_env import POLICY
-from sim2real import bundle, bundle_files, c_code, crazyflie_code, golden, onnx_graph
-from sim2real.bundle_readme import readme
+from sim2real import bundle
+from sim2real.bundles import c_code, crazyflie_code, golden, onnx_graph
+from sim2real.bundles import files as bundle_files
+from sim2real.bundles.network import ExportError, Network
+from sim2real.bundles.readme import readme
 from sim2real.contract import Contract
 from sim2real.describe import describe
-from sim2real.network import ExportError, Network
 
 
 @dataclasses.dataclass(frozen=True)

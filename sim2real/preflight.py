@@ -12,11 +12,14 @@ from rich.table import Table
 
 from embodied import cli
 from embodied.errors import guard
-from sim2real import mcap_log, preflight_robot, preflight_signals, preflight_units
-from sim2real.findings import Finding, Severity
+from sim2real.checks import robot as preflight_robot
+from sim2real.checks import signals as preflight_signals
+from sim2real.checks import units as preflight_units
+from sim2real.checks.findings import Finding, Severity
 from sim2real.limits import Limits, limits_of
-from sim2real.log import Log
-from sim2real.read_log import read_log, write_log
+from sim2real.logs import mcap_log
+from sim2real.logs.log import Log
+from sim2real.logs.read_log import read_log, write_log
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 

@@ -16,10 +16,10 @@ from embodied.errors import EmbodiedError, listing
 from embodied.task import Task
 from embodied.world import Control, Start, World
 from sim2real.contract import Contract
+from sim2real.deployment.terms import rotate_inverse
 from sim2real.describe import describe
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.hidden import Hidden
-from sim2real.terms import rotate_inverse
 from tasks.locomotion.legged import LeggedTask
 from tasks.swarm import quadrotor
 from tasks.swarm.hover import Hover

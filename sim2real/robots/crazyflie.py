@@ -21,7 +21,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from sim2real.contract import Actuator, Contract, Term
-from sim2real.loop_report import Phase
+from sim2real.deployment.loop_report import Phase
 from sim2real.robots.base import Measurement, RobotError
 
 BLOCKS = {

@@ -27,11 +27,11 @@ import numpy as np
 from embodied.engines.sensors import multiply
 from embodied.errors import listing
 from embodied.rotations import quat_from_rotation_vector, quat_multiply
-from sim2real import simulate as sm
-from sim2real.calibration import Calibration
-from sim2real.log import WXYZ, XYZ, Log
-from sim2real.parameters import CalibrationError, Kind, Parameter
-from sim2real.simulate import Output, Windows
+from sim2real.identification import simulate as sm
+from sim2real.identification.calibration import Calibration
+from sim2real.identification.parameters import CalibrationError, Kind, Parameter
+from sim2real.identification.simulate import Output, Windows
+from sim2real.logs.log import WXYZ, XYZ, Log
 from sim2real.twins.measured import value_and_slope
 from tasks.swarm import quadrotor
 from tasks.swarm.quadrotor import QUADROTORS, Preset, Quadrotor

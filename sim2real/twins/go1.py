@@ -14,9 +14,9 @@ import mujoco
 
 from embodied.errors import listing
 from embodied.paths import asset
-from sim2real.log import Log
-from sim2real.parameters import CalibrationError, Kind, Parameter, read
-from sim2real.simulate import Output
+from sim2real.identification.parameters import CalibrationError, Kind, Parameter, read
+from sim2real.identification.simulate import Output
+from sim2real.logs.log import Log
 from sim2real.twins.joints import JointTwin, Torque, prepared
 
 MODEL = "robots/go1/go1.xml"

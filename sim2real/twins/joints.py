@@ -9,11 +9,11 @@ from enum import StrEnum
 import mujoco
 import numpy as np
 
-from sim2real import parameters as pm
-from sim2real import simulate as sm
-from sim2real.log import Log
-from sim2real.parameters import APPLY, Kind, Parameter
-from sim2real.simulate import Output, Windows
+from sim2real.identification import parameters as pm
+from sim2real.identification import simulate as sm
+from sim2real.identification.parameters import APPLY, Kind, Parameter
+from sim2real.identification.simulate import Output, Windows
+from sim2real.logs.log import Log
 from sim2real.twins.measured import value_and_slope
 
 TOLERANCE = 1e-12

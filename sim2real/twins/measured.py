@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim2real.log import Channel
-from sim2real.parameters import CalibrationError
+from sim2real.identification.parameters import CalibrationError
+from sim2real.logs.log import Channel
 
 AROUND = 0.015  # s before and after: a motion of 10 Hz is a cubic that long
 ROWS = 4  # at least on either side, where a channel is slower than that

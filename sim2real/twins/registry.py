@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 
 from embodied.errors import UnknownNameError
-from sim2real.log import Log
-from sim2real.simulate import Twin
+from sim2real.identification.simulate import Twin
+from sim2real.logs.log import Log
 
 ROBOTS = ("crazyflie", "go1", "panda")
 """Each a module of this package with `twin(log) -> Twin`."""

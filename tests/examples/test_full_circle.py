@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim2real import calibration
+from sim2real.identification import calibration
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "full_circle.py"
 

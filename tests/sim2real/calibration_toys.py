@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from sim2real import simulate as sm
-from sim2real.log import Channel, Log
-from sim2real.parameters import Kind, Parameter
-from sim2real.simulate import Output
+from sim2real.identification import simulate as sm
+from sim2real.identification.parameters import Kind, Parameter
+from sim2real.identification.simulate import Output
+from sim2real.logs.log import Channel, Log
 
 TRUTH = np.array([3.0, 2.0, 0.0, 0.011])  # 1/s, -, -, s
 NOISE = 0.02

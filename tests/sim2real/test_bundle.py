@@ -18,9 +18,10 @@ import pytest
 import torch
 
 from embodied._files import seal
-from sim2real import bundle, export, golden
+from sim2real import bundle, export
 from sim2real.bundle import load
-from sim2real.bundle_files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
+from sim2real.bundles import golden
+from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
 from sim2real.contract import Contract
 from tests.sim2real.exported import observations, small_contract, small_policy
 
@@ -279,7 +280,7 @@ def test_the_command_line_verifies(folder, capsys):
 
 def test_deploying_needs_neither_torch_nor_jax(made):
     code = (
-        "import sys; from sim2real.bundle import load; import sim2real.terms; ready = load(sys.argv[1]);"
+        "import sys; from sim2real.bundle import load; import sim2real.deployment.terms; ready = load(sys.argv[1]);"
         "print(ready.contract.task, sorted({'torch', 'jax', 'mujoco'} & set(sys.modules)))"
     )
     done = subprocess.run(

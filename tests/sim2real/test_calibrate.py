@@ -11,10 +11,10 @@ from benchmarks import calibration_logs as logs
 from embodied.errors import UnknownNameError
 from embodied.paths import asset
 from sim2real import calibrate as cal
-from sim2real import calibration as cb
-from sim2real import mcap_log
-from sim2real.calibration_page import page
-from sim2real.parameters import CalibrationError, Kind
+from sim2real.identification import calibration as cb
+from sim2real.identification.calibration_page import page
+from sim2real.identification.parameters import CalibrationError, Kind
+from sim2real.logs import mcap_log
 from sim2real.twins import go1
 from tests.sim2real import calibration_toys as toys
 

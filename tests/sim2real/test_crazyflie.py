@@ -11,11 +11,11 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from sim2real.contract import Actuator, Contract, Term
-from sim2real.loop import Loop, LoopSettings
-from sim2real.loop_report import Phase
+from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.loop_report import Phase
+from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError
 from sim2real.robots.crazyflie import BLOCKS, Crazyflie, CrazyflieOptions, Setpoints, setpoints
-from sim2real.safety import Safety, SafetyConfig
 
 BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
 

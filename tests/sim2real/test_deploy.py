@@ -13,8 +13,8 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from sim2real import deploy
-from sim2real.loop_report import Phase, Report, Timing
-from sim2real.operator_stop import OperatorStop
+from sim2real.deployment.loop_report import Phase, Report, Timing
+from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.robots.registry import ROBOTS, options_of
 from tests.sim2real.fakes import FakeRobot, Sway, leg
 
@@ -23,7 +23,7 @@ FAST = ["--no-realtime", "--soft-start", "0", "--seconds", "0.4"]
 
 
 def test_a_run_is_logged_and_reported(tmp_path, capsys):
-    from sim2real.mcap_log import read
+    from sim2real.logs.mcap_log import read
 
     log, result = tmp_path / "run.mcap", tmp_path / "run.json"
     words = [HOVER, "--robot", "mujoco", *FAST, "--command", "0", "0", "2", "--log", str(log), "--json", str(result)]

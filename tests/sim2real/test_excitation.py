@@ -15,7 +15,7 @@ from embodied.paths import asset
 from sim2real import excitation
 from sim2real.excitation import SHARE, Settings, excite, main
 from sim2real.limits import CLEARANCE, UNSTATED_SPEED, limits_of, robot_names
-from sim2real.read_log import read_log
+from sim2real.logs.read_log import read_log
 from sim2real.sweeps import Order, Waveform, fade
 
 SHORT = {"seconds": 4.0, "ramp": 0.5}

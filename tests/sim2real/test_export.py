@@ -16,10 +16,10 @@ from embodied.errors import EmbodiedError
 from embodied.load_policy import PREFIX
 from embodied.runs import Run
 from sim2real import bundle, export
-from sim2real.bundle_files import BundleError
-from sim2real.bundle_readme import readme
+from sim2real.bundles.files import BundleError
+from sim2real.bundles.network import ExportError, Network
+from sim2real.bundles.readme import readme
 from sim2real.describe import describe
-from sim2real.network import ExportError, Network
 from tasks.swarm.hover import Hover, HoverConfig
 from tasks.swarm.quadrotor import Preset
 from tests.sim2real.exported import small_contract, small_policy

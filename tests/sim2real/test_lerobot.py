@@ -8,10 +8,10 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from sim2real.contract import Contract
-from sim2real.loop import Loop, LoopSettings
+from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError
 from sim2real.robots.lerobot import LeRobot, LeRobotOptions, Units, connect
-from sim2real.safety import Safety, SafetyConfig
 from tests.sim2real.fakes import Sway, leg
 
 

@@ -9,11 +9,11 @@ import json
 import numpy as np
 import pytest
 
-from sim2real import mcap_log
+from sim2real.checks.findings import Finding, Severity
 from sim2real.excitation import Stage
-from sim2real.findings import Finding, Severity
 from sim2real.limits import limits_of
-from sim2real.log import WXYZ, XYZ, Channel, Log
+from sim2real.logs import mcap_log
+from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.preflight import main, preflight
 from sim2real.sweeps import Order, Waveform, motion
 

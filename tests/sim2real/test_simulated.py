@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.deployable import Shipped, load
-from sim2real.loop import Loop, LoopSettings
-from sim2real.loop_report import Phase
+from sim2real.deployment.deployable import Shipped, load
+from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.loop_report import Phase
 from sim2real.robots import registry
 from sim2real.robots.base import PARTS, RobotError
 from sim2real.robots.hidden import Hidden

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.loop import Loop, LoopSettings
+from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.robots import udp_messages as um
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.udp import Udp, UdpOptions
@@ -145,7 +145,7 @@ def test_the_order_of_joints_is_part_of_the_signature():
 
 
 def test_a_deployment_over_loopback_ends_damped(served):
-    from sim2real.safety import Safety, SafetyConfig
+    from sim2real.deployment.safety import Safety, SafetyConfig
 
     bridge, robot = served
     host = host_of(bridge)
@@ -281,7 +281,7 @@ def test_a_killed_or_frozen_host_leaves_a_damped_robot(served, how):
 
 
 def test_a_host_whose_bridge_has_taken_the_robot_away_latches(served):
-    from sim2real.safety import Safety, SafetyConfig
+    from sim2real.deployment.safety import Safety, SafetyConfig
 
     bridge, robot = served
     host = host_of(bridge)

@@ -1,0 +1,181 @@
+"""The README of a bundle: what somebody who has nothing but the bundle needs to deploy it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from sim2real.bundles.network import Network
+from sim2real.bundles.usage import usage
+from sim2real.contract import Contract, Term
+
+FORMULAS = {
+    "gyro": "angular velocity of the body, body frame",
+    "gravity": "direction of gravity in the body frame; (0, 0, -1) when level",
+    "up": "direction of the world's z axis in the body frame; (0, 0, 1) when level",
+    "linvel": "velocity of the body where its IMU sits, world frame turned into the body frame",
+    "joint_offset": "measured angle minus default, in the order of the joints below",
+    "joint_vel": "joint velocity, in the order of the joints below",
+    "last_action": "what the policy gave one step before, in [-1, 1], as it gave it; zeros in the first step",
+    "command": "what the operator sets, see Commands",
+    "clock": "cosines of the phases of the left and the right foot, then sines; the right foot half a turn ahead, "
+    "{gait_hz:g} turns a second since the start; phases 0 where the command is shorter than 0.05",
+    "to_command": "commanded point minus position, world frame turned into the body frame",
+}
+"""What each source of a term is, see `sim2real.deployment.terms`."""
+EMPTY = "–"
+
+
+def readme(contract: Contract, network: Network, digest: str) -> str:
+    """Markdown."""
+    parts = [_head(contract, network, digest), _start(contract), _timing(contract), _observation(contract)]
+    parts += [_commands(contract), _actuators(contract), _joints(contract), _safety(contract)]
+    return "\n".join(part for part in (*parts, usage(contract)) if part)
+
+
+def _head(contract: Contract, network: Network, digest: str) -> str:
+    widths = " → ".join(str(size) for size in (len(network.mean), *(len(layer.bias) for layer in network.layers)))
+    return f"""# {contract.task} for {contract.robot}
+
+A policy trained in simulation, with all that a robot must have in common with it. The network is {widths},
+{network.activation}, {network.parameters:,} numbers; its SHA-256 is
+
+`{digest}`
+
+| file | |
+| --- | --- |
+| `policy.onnx` | the network with normaliser and limits inside, for ONNX Runtime |
+| `policy.c`, `policy.h` | the same as C99: static memory, no dependency but math.h |
+| `check.c` | proves `policy.c` on your processor |
+| `golden.csv` | observations, and the actions and targets PyTorch gave for them |
+| `contract.json` | everything below, at full precision, for programs |
+| `manifest.json` | sizes and SHA-256 of all files |
+"""
+
+
+def _start(contract: Contract) -> str:
+    return f"""## First
+
+```
+pip install "embodied[sim2real]"
+python -m sim2real.bundle .                  # verify hashes and golden vectors
+python -m sim2real.deploy . --robot mujoco   # a rehearsal in simulation, in real time
+```
+
+The robot must be a {contract.robot} with joints and rotors in the order of the tables below. Order, signs, default pose
+and units are what deployments most often get wrong: check each row on the robot, motors off, before the first step.
+Build and write nothing in this folder: a bundle with other files in it is refused.
+"""
+
+
+def _timing(contract: Contract) -> str:
+    low, high = contract.latency
+    delay = f"\nCommands were delayed by {1e3 * low:g} to {1e3 * high:g} ms in training." if high else ""
+    return f"""## Timing
+
+{contract.control_hz:g} steps a second, one every {1e3 * contract.period:g} ms: measure, observe, run the policy, write
+the targets. Keep to absolute deadlines; a loop that sleeps for a period after its work is slow. The robot holds the
+targets between steps. Training simulated physics at {contract.physics_hz:g} Hz.{delay}
+"""
+
+
+def _observation(contract: Contract) -> str:
+    rows, start = [], 0
+    for term in contract.terms:
+        size = term.size * term.history
+        noise = f"{term.noise:.3g}" if term.noise else EMPTY
+        rows.append((f"{start}–{start + size - 1}", term.name, str(size), term.unit, noise, _formula(term, contract)))
+        start += size
+    return f"""## Observation
+
+{start} numbers, raw: do not scale, clip or normalise them, the network does. Body frame: x forward, y left, z up.
+Quaternions: {", ".join(contract.quaternion)}. Noise is the standard deviation that the term had in training.
+
+{_table(("index", "term", "size", "unit", "noise", "what it is"), rows)}
+"""
+
+
+def _formula(term: Term, contract: Contract) -> str:
+    past = f"; the last {term.history} steps, newest last, all the same at the start" if term.history > 1 else ""
+    return FORMULAS.get(term.source, term.source).format(gait_hz=contract.gait_hz) + past
+
+
+def _commands(contract: Contract) -> str:
+    rows = [(name, f"± {limit:g}") for name, limit in zip(contract.command, contract.command_limits, strict=True)]
+    return f"""## Commands
+
+In this order. Limits are the largest values of training.
+
+{_table(("command", "limit"), rows)}
+"""
+
+
+def _actuators(contract: Contract) -> str:
+    columns = ("index", "actuator", "unit", "offset", "up", "down", "lower", "upper")
+    optional = {"max rate /s": "max_rate", "kp": "stiffness", "kd": "damping", "max effort": "max_effort"}
+    rows = []
+    for i, actuator in enumerate(contract.actuators):
+        exact = [f"{getattr(actuator, name):.7g}" for name in columns[3:]]
+        rows.append((str(i), actuator.name, actuator.unit, *exact, *(_stated(actuator, optional.values()))))
+    gains = any(actuator.stiffness for actuator in contract.actuators)
+    note = "\nkp and kd are the servos' gains in training, N m/rad and N m s/rad: the robot's must be the same.\n"
+    return f"""## Actuators
+
+target = offset + up · max(action, 0) + down · min(action, 0), then limited to [lower, upper]. The networks here give
+the target beside the action; do not compute it twice.
+{note if gains else ""}
+{_table((*columns, *optional), rows)}
+"""
+
+
+def _joints(contract: Contract) -> str:
+    if not contract.joints:
+        return ""
+    columns = ("default", "lower", "upper")
+    rows = [
+        (str(i), joint.name, *(f"{getattr(joint, name):.7g}" for name in columns), *_stated(joint, ["max_velocity"]))
+        for i, joint in enumerate(contract.joints)
+    ]
+    return f"""## Joints
+
+Angles are observed from the default pose.
+
+{_table(("index", "joint", *(f"{name} rad" for name in columns), "max rad/s"), rows)}
+"""
+
+
+def _safety(contract: Contract) -> str:
+    lines = [
+        "numbers that are not finite never reach the robot: `policy_step` then returns nonzero and gives the resting "
+        "targets, the Python loader gives NaN",
+        "targets stay within the limits above and change by at most the largest rate",
+        "measurements older than two periods, missed deadlines and joints beyond their limits stop the policy",
+    ]
+    if contract.max_tilt < math.pi:
+        degrees = math.degrees(contract.max_tilt)
+        lines.append(f"the robot has fallen when its z axis leans by more than {degrees:.0f} degrees")
+    if contract.workspace:
+        space = (f"{axis} {low:g} to {high:g} m" for axis, (low, high) in zip("xyz", contract.workspace, strict=True))
+        lines.append(f"the body stays within {', '.join(space)}")
+    rules = ";\n".join(f"* {line}" for line in lines)
+    return f"""## Safety
+
+A policy knows no limits but those it is given. Whatever loop you write, see to it that
+
+{rules}.
+
+`python -m sim2real.deploy` does all of this, and damps the robot when a rule is broken.
+"""
+
+
+def _stated(item: object, names: Iterable[str]) -> list[str]:
+    """Values of fields, of which 0 and inf mean that there is none."""
+    values = [getattr(item, name) for name in names]
+    return [f"{value:.6g}" if value and not math.isinf(value) else EMPTY for value in values]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown, without the columns that are empty in every row."""
+    kept = [i for i in range(len(columns)) if not rows or any(row[i] != EMPTY for row in rows)]
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line[i].replace("|", "\\|") for i in kept) + " |" for line in lines)

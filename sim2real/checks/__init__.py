@@ -1,0 +1,1 @@
+"""What preflight looks for in a log."""

@@ -1,0 +1,1 @@
+"""The loop between a policy and a robot, and the safety chain in it."""

@@ -1,0 +1,57 @@
+"""What can be deployed: a bundle, or, before there is one, a policy that ships with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied.content import join_content
+from embodied.errors import EmbodiedError
+from embodied.load_policy import shipped, shipped_path, stored_policy
+from sim2real.contract import Contract
+from sim2real.deployment.loop import Deployable
+
+
+class Shipped:
+    """A policy in torch with the contract of its task: a dry run without a bundle."""
+
+    def __init__(self, task: str) -> None:
+        """Load the policy shipped for a task.
+
+        Raises:
+            EmbodiedError: none is shipped, or the task cannot be deployed.
+        """
+        import torch
+
+        from embodied import checkpoints
+        from sim2real.describe import describe
+
+        kind: Any = join_content()[task].load()
+        self.contract: Contract = describe(kind(), task)
+        self._policy = stored_policy(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
+        self._tensor = torch.from_numpy
+
+    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Action (A,) in [-1, 1] and target (A,) from an observation (n,) float32."""
+        action = self._policy(self._tensor(np.asarray(observation, np.float32)[None]))[0].numpy()
+        return action, self.contract.target(action)
+
+
+def load(name: str) -> Deployable:
+    """A bundle's folder, or the policy shipped for a task of this name.
+
+    Raises:
+        EmbodiedError: it is neither, or a bundle that does not verify.
+    """
+    if Path(name).exists():
+        from sim2real import bundle
+
+        return bundle.load(name)
+    if name in join_content():
+        return Shipped(name)
+    raise EmbodiedError(
+        f"'{name}' is neither a bundle's folder nor a task with a shipped policy; export a bundle with "
+        f"python -m sim2real.export RUN --out bundle, or try one of {', '.join(shipped())}"
+    )

@@ -1,0 +1,240 @@
+"""The steps of the safety chain: small pure functions of the limits, of what the chain remembers, and of one cycle.
+
+A step trips, returning why, or bounds the targets, returning the interval in which they may lie.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from embodied.errors import listing
+from sim2real.deployment.safety_limits import Limits
+from sim2real.deployment.terms import UP, rotate_inverse
+from sim2real.robots.base import PARTS, Measurement
+
+JOINT_PARTS = frozenset({"joint_pos", "joint_vel", "joint_torque"})
+"""Parts that may stand still in a healthy robot, as long as nothing tells its joints to move."""
+
+NOT_UNIT = 0.1  # by which a quaternion's length may differ from 1: more than rounding to 9 bits, less than garbage
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """The last value of a part of the measurement, and since when it has been that."""
+
+    value: np.ndarray
+    since: float
+    """s."""
+    travel: float
+    """`State.travel` at that time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What the chain remembers from cycle to cycle."""
+
+    reason: str = ""
+    """Why it tripped; once set, it stays, and no target passes any more."""
+    step: str = ""
+    """Name of the step that tripped."""
+    target: np.ndarray | None = None
+    """(A,) the last target that passed; None before the first and after a trip."""
+    travel: float = 0.0
+    """Way of the targets so far, of the one that moved most in each cycle."""
+    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
+    """Part of the measurement -> its last value."""
+    misses: float = 0.0
+    """Missed deadlines, less those forgiven."""
+    racing: int = 0
+    """Cycles in a row in which a joint turned faster than its motor can."""
+    clipped_since: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Step -> s since when it has clipped without a break."""
+    clips: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Step -> cycles in which it clipped."""
+
+    def trip(self, step: str, reason: str) -> State:
+        """This state, latched. A second trip does not replace the first's reason."""
+        return self if self.reason else dataclasses.replace(self, step=step, reason=reason, target=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cycle:
+    """What one control cycle knows."""
+
+    now: float
+    """s."""
+    measured: Measurement
+    late: float = 0.0
+    """s between the deadline and when the cycle began."""
+    missed: bool = False
+    """Whether the cycle before ended after its deadline."""
+    stop: str = ""
+    """Why an operator stops the robot; empty: does not."""
+
+
+Check = Callable[[Limits, State, Cycle], str]
+"""A step that trips: why it does, or an empty text."""
+Bound = Callable[[Limits, State, Cycle], tuple[np.ndarray, np.ndarray]]
+"""A step that clips: smallest and largest target (A,)."""
+
+
+def operator(limits: Limits, state: State, cycle: Cycle) -> str:
+    """An operator's stop."""
+    del limits, state
+    return cycle.stop
+
+
+def finite(limits: Limits, state: State, cycle: Cycle) -> str:
+    """Every number that was measured is one."""
+    del limits, state
+    bad = [part for part in PARTS if not np.isfinite(part_of(cycle.measured, part)).all()]
+    bad += [] if math.isfinite(cycle.measured.time) else ["time"]
+    return f"the measurement is not finite: {listing(bad)}" if bad else ""
+
+
+def fresh(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The watchdog of the connection: the newest measurement is new."""
+    del state
+    age = cycle.now - cycle.measured.time
+    # So written that a NaN trips.
+    return "" if abs(age) <= limits.max_age else f"the newest measurement is {age:.3f} s old ({limits.max_age:g} s)"
+
+
+def moving(limits: Limits, state: State, cycle: Cycle) -> str:
+    """No sensor repeats itself: real ones have noise in their last digits."""
+    for part, reading in state.readings.items():
+        commanded = state.travel - reading.travel > limits.config.frozen_motion
+        if cycle.now - reading.since > limits.max_frozen and (part not in JOINT_PARTS or commanded):
+            return f"'{part}' has been frozen for {cycle.now - reading.since:.3f} s ({limits.max_frozen:g} s)"
+    return ""
+
+
+def punctual(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The loop itself runs: no single long pause, and not many short ones."""
+    if not cycle.late <= limits.max_late:
+        return f"a cycle began {cycle.late:.3f} s late ({limits.max_late:g} s)"
+    return "" if state.misses < limits.config.misses else f"{state.misses:.0f} deadlines missed in short succession"
+
+
+def in_range(limits: Limits, state: State, cycle: Cycle) -> str:
+    """Joints are where joints can be."""
+    del state
+    q, (low, high), slack = cycle.measured.joint_pos, limits.joint_range, limits.config.overrun
+    if not limits.joint_names:
+        return ""
+    if q is None:
+        return "the robot does not measure its joints"
+    return first(limits.joint_names, (q < low - slack) | (q > high + slack), q, "rad, outside its limits")
+
+
+def racing(limits: Limits, measured: Measurement) -> np.ndarray:
+    """(n,) bool, joints that turn faster than their motors can; none where speeds are not measured."""
+    if measured.joint_vel is None or not limits.joint_names:
+        return np.zeros(0, bool)
+    return np.abs(measured.joint_vel) > limits.config.overspeed * limits.top_speed
+
+
+def not_racing(limits: Limits, state: State, cycle: Cycle) -> str:
+    """Joints turn no faster than their motors can, but for a moment."""
+    if state.racing < limits.config.overspeed_cycles or cycle.measured.joint_vel is None:
+        return ""
+    return first(limits.joint_names, racing(limits, cycle.measured), np.abs(cycle.measured.joint_vel), "rad/s")
+
+
+def upright(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The orientation is a rotation, and the body leans no more than a robot on its feet."""
+    del state
+    quat = cycle.measured.orientation
+    if quat is None:
+        return ""
+    with np.errstate(over="ignore"):
+        length = float(np.sqrt(quat @ quat))
+    if not abs(length - 1) <= NOT_UNIT:
+        return f"the orientation is no rotation: a quaternion of length {length:.3g}"
+    tilt = math.acos(min(max(float(rotate_inverse(quat / length, UP)[2]), -1.0), 1.0))
+    # Of drones that may fly on their back the limit is pi, which rounding must not exceed.
+    return "" if tilt <= limits.max_tilt + 1e-6 else f"tilted by {math.degrees(tilt):.0f} degrees"
+
+
+def inside(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The body is in its workspace."""
+    del state
+    place = cycle.measured.position
+    if not len(limits.workspace):
+        return ""
+    if place is None:
+        return "there is a workspace, but the robot does not measure its position"
+    outside = (place < limits.workspace[:, 0]) | (place > limits.workspace[:, 1])
+    return first(("x", "y", "z"), outside, place, "m, outside the workspace")
+
+
+def position(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.ndarray]:
+    """Targets lie within the limits, less the margin."""
+    del state, cycle
+    return limits.lower, limits.upper
+
+
+def rate(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.ndarray]:
+    """Targets move no further than allowed from the last; the first from the measured pose."""
+    last = limits.pose(cycle.measured) if state.target is None else state.target
+    # Where nothing is measured, any first target goes: a rotor has no pose to jump from.
+    step = np.where(np.isnan(last), np.inf, limits.step)
+    last = np.clip(np.nan_to_num(last), limits.lower, limits.upper)
+    return last - step, last + step
+
+
+def effort(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.ndarray]:
+    """kp (target - q) - kd qd stays within the largest effort, which fades out along a motion near top speed."""
+    del state
+    low, high = np.full(len(limits.names), -np.inf), np.full(len(limits.names), np.inf)
+    servo = (limits.stiffness > 0) & np.isfinite(limits.effort)
+    if not servo.any() or cycle.measured.joint_pos is None:
+        return low, high
+    joint, kp, kd, most = (
+        limits.driven[servo],
+        limits.stiffness[servo],
+        limits.damping[servo],
+        limits.effort[servo],
+    )
+    q = cycle.measured.joint_pos[joint]
+    qd = np.zeros(len(q)) if cycle.measured.joint_vel is None else cycle.measured.joint_vel[joint]
+    top, fade = limits.top_speed[joint], 1 - limits.config.brake_from
+    left = np.where(np.isfinite(top), np.clip((1 - np.abs(qd) / top) / fade, 0.0, 1.0), 1.0)
+    held = q + kd * qd / kp
+    low[servo] = held - most * np.where(qd < 0, left, 1.0) / kp
+    high[servo] = held + most * np.where(qd > 0, left, 1.0) / kp
+    return low, high
+
+
+CHECKS: Mapping[str, Check] = {
+    "operator": operator,
+    "finite measurement": finite,
+    "stale": fresh,
+    "frozen": moving,
+    "deadline": punctual,
+    "joint range": in_range,
+    "joint speed": not_racing,
+    "tilt": upright,
+    "workspace": inside,
+}
+"""Steps that trip on a measurement, in their order."""
+BOUNDS: Mapping[str, Bound] = {"position": position, "rate": rate, "effort": effort}
+"""Steps that clip a target."""
+
+
+def part_of(measured: Measurement, part: str) -> np.ndarray:
+    """The numbers of a part of a measurement, flat; none where the robot lacks it."""
+    value = getattr(measured, part)
+    return np.zeros(0) if value is None else np.asarray(value, float)
+
+
+def first(names: tuple[str, ...], wrong: np.ndarray, values: np.ndarray, what: str) -> str:
+    """The first that is wrong, with its value; an empty text where none is."""
+    if not wrong.any():
+        return ""
+    index = int(np.argmax(wrong))
+    return f"{names[index]} at {values[index]:.4g} {what}"

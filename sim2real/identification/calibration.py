@@ -1,0 +1,196 @@
+"""`Calibration`: what a log said about a robot's parameters, how surely, and how well the twin then follows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from embodied import _files
+from embodied.configs import from_json, to_json
+from embodied.errors import RunError, UnknownNameError, reason
+from sim2real.identification import parameters as pm
+from sim2real.identification.parameters import CalibrationError, Kind, Parameter
+
+FORMAT = 1
+FILE = "calibration.json"
+NORMAL = 1.959964  # standard deviations either side that hold 95 % of a normal distribution
+TOLD = 0.3  # of the spread believed before: with a larger standard deviation, over 9 % of the value is that belief
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """One parameter after calibration."""
+
+    parameter: Parameter
+    value: float
+    sd: float
+    """Standard deviation; 0 of a parameter that was not estimated."""
+
+    @property
+    def name(self) -> str:
+        """The parameter's."""
+        return self.parameter.name
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, within the bounds."""
+        half = NORMAL * self.sd
+        return max(self.value - half, self.parameter.lower), min(self.value + half, self.parameter.upper)
+
+    @property
+    def identified(self) -> bool:
+        """Whether the log decided it, and not what was believed before."""
+        return self.parameter.free and self.sd <= TOLD * self.parameter.spread
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether it ran into a bound: then the model lacks something, or the bound is wrong."""
+        room = 1e-3 * (self.parameter.upper - self.parameter.lower)
+        low, high = self.value - self.parameter.lower, self.parameter.upper - self.value
+        # Nothing is wrong with a friction of zero.
+        return self.parameter.free and (high < room or (low < room and self.parameter.lower != 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenLoop:
+    """Root mean square error of open-loop simulation from measured states, on the part of the log kept back."""
+
+    channel: str
+    horizon: float
+    """s."""
+    windows: int
+    before: float
+    """With nominal parameters, in the channel's unit (rad of an orientation)."""
+    after: float
+    """With calibrated ones."""
+    fitted: float
+    """With calibrated ones, and each window's start fitted too: without the error of the measured start."""
+    noise: float
+    """Root mean square residual of the fit: what the sensors' noise, and what no parameter explains, come to."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Direction:
+    """A combination of parameters about which the log says less than was believed before."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    """In spreads; the sum of all squares is 1."""
+    left: float
+    """Standard deviation that the log alone leaves, in those believed before; above 1, inf where it says nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """The result, as it is stored."""
+
+    robot: str
+    estimates: tuple[Estimate, ...]
+    """Of all parameters, those that stayed nominal included."""
+    covariance: tuple[tuple[float, ...], ...]
+    """Of the free ones, in their order."""
+    unidentified: tuple[Direction, ...]
+    errors: tuple[OpenLoop, ...]
+    timestep: float
+    """s, physics step of the simulation that was fitted."""
+    seconds: float
+    """s of the log that were fitted."""
+    took: float
+    """s of computation."""
+    converged: bool
+    source: str = ""
+    """Name of the log's file."""
+
+    @property
+    def free(self) -> tuple[Estimate, ...]:
+        """Those that were estimated."""
+        return tuple(estimate for estimate in self.estimates if estimate.parameter.free)
+
+    @property
+    def values(self) -> np.ndarray:
+        """(all,) values, in the order of `estimates`."""
+        return np.array([estimate.value for estimate in self.estimates])
+
+    def __getitem__(self, name: str) -> Estimate:
+        """The estimate of a parameter.
+
+        Raises:
+            UnknownNameError: there is none of this name.
+        """
+        for estimate in self.estimates:
+            if estimate.name == name:
+                return estimate
+        raise UnknownNameError("parameter", name, [estimate.name for estimate in self.estimates])
+
+    def apply(self, spec: mujoco.MjSpec) -> None:
+        """Write the values into a robot's spec, in place; what derives from them follows when it is compiled.
+
+        A delay and encoder biases are no part of a model: whoever simulates the robot reads them here.
+
+        Raises:
+            UnknownNameError: the spec is of another robot.
+        """
+        pm.apply(spec, [estimate.parameter for estimate in self.estimates], self.values)
+
+    def of(self, kind: Kind) -> dict[str, float]:
+        """Target -> value of all parameters of a kind."""
+        return {e.parameter.target: e.value for e in self.estimates if e.parameter.kind is kind}
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """(count, all) robots that the log allows: values normally distributed about the estimate, within bounds."""
+        result = np.tile(self.values, (count, 1))
+        free = [i for i, estimate in enumerate(self.estimates) if estimate.parameter.free]
+        drawn = rng.multivariate_normal(self.values[free], np.array(self.covariance), count, method="eigh")
+        bounds = np.array([(e.parameter.lower, e.parameter.upper) for e in self.free])
+        result[:, free] = np.clip(drawn, bounds[:, 0], bounds[:, 1])
+        return result
+
+    def save(self, folder: Path) -> Path:
+        """Write `calibration.json` into a folder, sealed against edits."""
+        folder.mkdir(parents=True, exist_ok=True)
+        document = {**to_json(self), "format": FORMAT, "embodied": _files.embodied_version()}
+        _files.write_atomic(folder / FILE, _files.seal(document))
+        return folder / FILE
+
+
+def load(path: Path) -> Calibration:
+    """Read a calibration, from its file or the folder it is in.
+
+    Raises:
+        CalibrationError: it is missing, damaged, edited or of another version.
+    """
+    path = path / FILE if path.is_dir() else path
+    try:
+        document: dict[str, Any] = _files.unseal(path.read_bytes(), FORMAT, "calibration")
+    except OSError as error:
+        raise CalibrationError(f"cannot read the calibration '{path}': {reason(error)}") from None
+    except ValueError as error:
+        raise CalibrationError(f"the calibration '{path}' is {error}") from None
+    for key in ("format", "embodied"):
+        document.pop(key)
+    try:
+        result = from_json(Calibration, document, "calibration")
+    except RunError as error:
+        raise CalibrationError(f"the calibration '{path}': {error}") from None
+    return result
+
+
+def estimates(parameters: Sequence[Parameter], values: np.ndarray, covariance: np.ndarray) -> tuple[Estimate, ...]:
+    """One of each parameter; `covariance` (p, p) is that of the free ones."""
+    spread = iter(np.sqrt(np.diag(covariance)))
+    return tuple(
+        Estimate(parameter, float(value), float(next(spread)) if parameter.free else 0.0)
+        for parameter, value in zip(parameters, values, strict=True)
+    )
+
+
+def improvement(errors: Sequence[OpenLoop], channel: str, horizon: float) -> float:
+    """A channel's error after calibration as a share of that before; nan where it was not measured."""
+    found = [e for e in errors if e.channel == channel and e.horizon == horizon and e.before > 0]
+    return found[0].after / found[0].before if found else math.nan

@@ -1,0 +1,144 @@
+"""Bounded Gauss-Newton over a twin's parameters, with each window's start estimated along: multiple shooting.
+
+`mujoco.sysid` and the minimiser below it have no place for that: with W windows their Jacobian would be dense in all
+starts, many times as large, and the intervals of `mujoco.sysid` take all residuals for white and of one variance. So
+this is a minimiser of our own, of the same kind.
+
+All finite differences of an iteration, and all candidate steps, are one batch of simulations each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from sim2real.identification import simulate as sm
+from sim2real.identification.parameters import CalibrationError
+from sim2real.identification.shooting import Point, Problem, Slope, eliminated, noise_found
+from sim2real.identification.simulate import Twin, Windows
+
+DAMPINGS = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of Levenberg and Marquardt, tried at once, relative to the diagonal
+SHORTER = 10.0  # factor on all of them after a step of which none was good
+DECREMENT = 1e-2  # squared length of a step, in standard deviations, below which the estimate has converged
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """When to stop."""
+
+    iterations: int = 15
+    """At most, for each weighting."""
+    weightings: int = 2
+    """Fits; after each, every measured quantity counts by the noise found in it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """Where Gauss-Newton ended; only free parameters are here."""
+
+    free: tuple[int, ...]
+    """Which of the twin's parameters."""
+    values: np.ndarray
+    """(p,) in their units."""
+    starts: np.ndarray
+    """(W, s) estimated states at the beginnings of the windows."""
+    residual: np.ndarray
+    """(W, M) in units of the noise found."""
+    jacobian: np.ndarray
+    """(W, M, p) of the residual by parameters over spreads, with the starts eliminated."""
+    noise: np.ndarray
+    """(M,) standard deviation found, as a multiple of the output's accuracy."""
+    costs: tuple[float, ...]
+    """Sum of squares after each iteration; begins anew with each weighting."""
+    converged: bool
+
+
+def fit(
+    twin: Twin,
+    windows: Windows,
+    starts: np.ndarray,
+    base: np.ndarray | None = None,
+    settings: Settings = Settings(),
+    progress: Callable[[str], None] = lambda line: None,
+) -> Fit:
+    """Estimate the free parameters of `twin` and the starts (W, s) of the windows.
+
+    Raises:
+        CalibrationError: nothing is free, or the twin cannot follow the log at all.
+    """
+    problem, costs, converged = Problem(twin, windows, starts, base), [], False
+    point = problem.begin()
+    slope = problem.linearised(point)
+    for round_ in range(settings.weightings):
+        if round_:
+            noise = noise_found(problem, slope.residual * problem.noise)
+            slope, problem.noise = slope.weighted(problem.noise / noise), noise
+            point = dataclasses.replace(point, cost=problem.cost_of(slope.residual, point))
+        point, slope, spent, converged = _descend(problem, point, slope, settings.iterations, progress)
+        costs += spent
+    if not np.isfinite(slope.by_value).all() or np.abs(slope.residual * problem.noise).max() >= sm.DIVERGED:
+        raise CalibrationError(f"the simulation of '{twin.name}' diverges from the log; shorter windows may help")
+    # What two parameters do alike must cancel in the last Jacobian: forward differences leave a remainder that would
+    # pass for information.
+    slope = problem.linearised(point, central=True)
+    _, jacobian, _ = eliminated(slope, point.change, twin.start_spread)
+    return Fit(
+        free=problem.free,
+        values=problem.nominal + problem.spread * point.scaled,
+        starts=twin.moved(starts, point.change),
+        residual=slope.residual,
+        jacobian=jacobian[:, : slope.residual.shape[1]],
+        noise=problem.noise,
+        costs=tuple(costs),
+        converged=converged,
+    )
+
+
+def _descend(
+    problem: Problem, point: Point, slope: Slope, iterations: int, progress: Callable[[str], None]
+) -> tuple[Point, Slope, list[float], bool]:
+    """Iterate to convergence from a point and its linearisation.
+
+    Returns the last point, its linearisation, the costs on the way and whether it converged.
+    """
+    costs, factor = [point.cost], 1.0
+    for iteration in range(iterations):
+        reduced, jacobian, to_start = eliminated(slope, point.change, problem.twin.start_spread)
+        hessian = np.einsum("wmp,wmq->pq", jacobian, jacobian) + np.eye(len(point.scaled))
+        gradient = np.einsum("wmp,wm->p", jacobian, reduced) + point.scaled
+        bounds = problem.bounds[0] - point.scaled, problem.bounds[1] - point.scaled
+        steps = np.stack([_bounded(hessian, gradient, factor * damping, bounds) for damping in DAMPINGS])
+        length = float(steps[0] @ hessian @ steps[0])
+        progress(f"iteration {iteration + 1}: cost {point.cost:.6g}, step {np.sqrt(length):.2g} standard deviations")
+        if length < DECREMENT:
+            return point, slope, costs, True
+        scaled = point.scaled + steps
+        change, found = problem.better_starts(scaled, point.change + np.stack([to_start(step) for step in steps]))
+        best = int(np.argmin(found))
+        costs.append(min(float(found[best]), point.cost))
+        if found[best] < point.cost:
+            point = Point(scaled[best], change[best], float(found[best]))
+            factor = max(factor / SHORTER, 1.0)
+            slope = problem.linearised(point)
+        elif length < 1.0:
+            # Where the model's kinks (a joint that sticks or slips, an effort at its limit) leave no better point
+            # within one standard deviation, there is nothing to gain.
+            return point, slope, costs, True
+        else:
+            factor *= SHORTER
+    return point, slope, costs, False
+
+
+def _bounded(
+    hessian: np.ndarray, gradient: np.ndarray, damping: float, bounds: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """(p,) minimum of the damped quadratic model within bounds."""
+    from scipy.optimize import lsq_linear
+
+    factor = np.linalg.cholesky(hessian + damping * np.diag(np.diag(hessian)))
+    target = -np.linalg.solve(factor, gradient)
+    room = 1e-9  # lsq_linear wants lower < upper, and a parameter may sit on its bound
+    step = lsq_linear(factor.T, target, (np.minimum(bounds[0], -room), np.maximum(bounds[1], room)), "bvls").x
+    return np.clip(step, *bounds)

@@ -1,0 +1,215 @@
+"""Windows of a log, and how far a twin's open-loop simulation of them is from what was measured.
+
+A window begins at some time of the log and lasts a horizon. The twin is put into the state measured there and follows
+the logged commands alone; nothing brings it back. Simulation runs on a grid of physics steps, measurements come when
+they come: the simulated outputs are interpolated to the times of the measurements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from sim2real.identification.parameters import CalibrationError, Parameter
+from sim2real.logs.log import Channel, Log
+
+DIVERGED = 1e3
+"""Standard deviations that a residual counts at most: what a simulation that blew up is given."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A channel of the log that a twin simulates too."""
+
+    channel: str
+    names: tuple[str, ...]
+    """(k) columns compared; those of a rotation are the four of a quaternion."""
+    accuracy: float
+    """Standard deviation of the measurement as first assumed, in the channel's unit (rad of a rotation)."""
+    rotation: bool = False
+    """Whether it is a quaternion, compared by the rotation vector between the two, rad in the body's frame."""
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the residual's components."""
+        return self.names[1:] if self.rotation else self.names
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """What was measured of one output in W windows."""
+
+    measured: np.ndarray
+    """(W, K, k)."""
+    step: np.ndarray
+    """(W, K) int, physics step at or before each measurement."""
+    fraction: np.ndarray
+    """(W, K) in [0, 1), of a physics step after it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """W parts of a log, all of the same length."""
+
+    begin: np.ndarray
+    """(W,) s."""
+    steps: int
+    """Physics steps of each."""
+    timestep: float
+    """s."""
+    samples: tuple[Samples, ...]
+    """Of each output."""
+    command: Channel
+    """What was commanded, held until the next row."""
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def part(self, rows: Sequence[int] | np.ndarray) -> Windows:
+        """Only these windows."""
+        index = np.asarray(rows, int)
+        samples = tuple(Samples(s.measured[index], s.step[index], s.fraction[index]) for s in self.samples)
+        return dataclasses.replace(self, begin=self.begin[index], samples=samples)
+
+
+class Twin(Protocol):
+    """A robot's model with unknowns, as calibration sees it."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    outputs: tuple[Output, ...]
+    actuators: tuple[str, ...]
+    """Columns of the channel `command` that drive it."""
+    timestep: float
+    """s per physics step."""
+    settle: float
+    """s after the first command, until which what is not measured (rotor speeds, delayed commands) is not known."""
+    window: float
+    """s that a window lasts for an estimate: long enough to see the parameters, short enough to stay near the log."""
+    start_step: np.ndarray
+    """(x,) change of each coordinate of a start for finite differences."""
+    start_spread: np.ndarray
+    """(x,) how far a start may be from what `starts` says, one standard deviation."""
+
+    def starts(self, log: Log, times: np.ndarray) -> np.ndarray:
+        """(W, s) states at `times`, from the measurements around them."""
+        ...
+
+    def moved(self, starts: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """(..., s) states after a change (..., x) of their coordinates."""
+        ...
+
+    def simulate(self, values: np.ndarray, starts: np.ndarray, windows: Windows) -> tuple[np.ndarray, ...]:
+        """Each output on the physics grid, (N, W, steps + 1, k), of N parameter vectors (N, p), N sets of starts
+        (N, W, s)."""
+        ...
+
+
+def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
+    """Windows of `horizon` s, one begun every `stride` s.
+
+    Raises:
+        CalibrationError: the log is shorter than one window.
+        UnknownNameError: the log lacks a channel or a column.
+    """
+    command = log["command"]
+    command = dataclasses.replace(command, values=command.columns(twin.actuators), names=twin.actuators)
+    channels = [log[output.channel] for output in twin.outputs]
+    if not all(map(len, (command, *channels))):
+        raise CalibrationError("the log has a channel without rows; calibration needs commands and measurements")
+    first = max(command.time[0], *(channel.time[0] for channel in channels)) + twin.settle
+    last = min(channel.time[-1] for channel in channels)
+    main = channels[0].time
+    grid = np.arange(first, last - horizon - 2 * twin.timestep, stride)
+    begin = main[np.minimum(np.searchsorted(main, grid), len(main) - 1)]
+    if not len(begin):
+        raise CalibrationError(f"the log's common part lasts {last - first:.2f} s; a window needs {horizon:g} s")
+    samples = tuple(
+        _samples(channel, output, begin, horizon, twin.timestep)
+        for channel, output in zip(channels, twin.outputs, strict=True)
+    )
+    steps = int(np.ceil(horizon / twin.timestep)) + 1
+    return Windows(begin, steps, twin.timestep, samples, command)
+
+
+def _samples(channel: Channel, output: Output, begin: np.ndarray, horizon: float, timestep: float) -> Samples:
+    """The measurements in each window: as many of each as the window with the fewest has."""
+    first = np.searchsorted(channel.time, begin - 1e-9)
+    last = np.searchsorted(channel.time, begin + horizon)
+    count = int((last - first).min())
+    if count < 2:
+        raise CalibrationError(f"channel '{output.channel}' has fewer than two rows in a window of {horizon:g} s")
+    rows = first[:, None] + np.arange(count)
+    # A sample on the grid must not fall to the step before it by rounding.
+    position = (channel.time[rows] - begin[:, None]) / timestep + 1e-6
+    step = np.maximum(np.floor(position), 0).astype(int)
+    fraction = np.clip(position - step - 1e-6, 0, 1)
+    return Samples(channel.columns(output.names)[rows], step, fraction)
+
+
+def commands(windows: Windows, delays: np.ndarray) -> np.ndarray:
+    """(N, W, steps, A) mean command during each physics step, with commands that act `delays` (N,) s after their time.
+
+    The mean of a held signal over a step is piecewise linear in the delay, and where command times and delay fall on
+    the grid it is the signal itself: so the delay is a continuous parameter with a derivative.
+    """
+    command = windows.command
+    edges = windows.begin[:, None] + windows.timestep * np.arange(windows.steps + 1)
+    integral = np.concatenate([np.zeros((1, command.values.shape[1])), _integral(command)])
+    result = np.empty((len(delays), *edges[:, 1:].shape, command.values.shape[1]))
+    for delay in np.unique(delays):
+        at = edges - delay
+        row = np.clip(np.searchsorted(command.time, at, side="right") - 1, 0, None)
+        area = integral[row] + (at - command.time[row])[..., None] * command.values[row]
+        result[delays == delay] = np.diff(area, axis=1) / windows.timestep
+    return result
+
+
+def _integral(command: Channel) -> np.ndarray:
+    """(n - 1, A) of the held command from its first row to each later one."""
+    return np.cumsum(np.diff(command.time)[:, None] * command.values[:-1], axis=0)
+
+
+def residuals(twin: Twin, values: np.ndarray, starts: np.ndarray, windows: Windows) -> np.ndarray:
+    """(N, W, M) simulated minus measured, in units of each output's `accuracy`; outputs one after another.
+
+    What diverged counts as `DIVERGED`.
+    """
+    parts = []
+    for output, track, samples in zip(
+        twin.outputs, twin.simulate(values, starts, windows), windows.samples, strict=True
+    ):
+        track = np.where(np.isfinite(track), track, np.nan)
+        rows = np.arange(len(windows))[:, None]
+        low, high = track[:, rows, samples.step], track[:, rows, samples.step + 1]
+        at = low + samples.fraction[..., None] * (high - low)
+        difference = rotation_between(samples.measured, at) if output.rotation else at - samples.measured
+        parts.append(difference.reshape(*difference.shape[:2], -1) / output.accuracy)
+    return np.clip(np.nan_to_num(np.concatenate(parts, -1), nan=DIVERGED), -DIVERGED, DIVERGED)
+
+
+def rotation_between(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """(..., 3) rad, rotation vector in the body's frame that takes quaternion `start` to `end`, wxyz.
+
+    Source: Sola, "Quaternion kinematics for the error-state Kalman filter" (2017), equation 105.
+    """
+    w0, v0 = start[..., :1], start[..., 1:]
+    w1, v1 = end[..., :1], end[..., 1:]
+    w = w0 * w1 + np.sum(v0 * v1, -1, keepdims=True)
+    v = w0 * v1 - w1 * v0 - np.cross(v0, v1)
+    length = np.linalg.norm(v, axis=-1, keepdims=True)
+    angle = 2 * np.arctan2(length, np.abs(w))
+    return np.sign(np.where(w == 0, 1, w)) * v * np.where(length > 1e-12, angle / np.maximum(length, 1e-12), 2.0)
+
+
+def slices(twin: Twin, windows: Windows) -> list[tuple[slice, int, int]]:
+    """Of each output: where it stands among the M residuals, samples and components."""
+    result, first = [], 0
+    for output, samples in zip(twin.outputs, windows.samples, strict=True):
+        count, width = samples.step.shape[1], len(output.components)
+        result.append((slice(first, first + count * width), count, width))
+        first += count * width
+    return result

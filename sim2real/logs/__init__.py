@@ -1,0 +1,1 @@
+"""Logs: channels over time, from and to files, brought to common times and delays."""

@@ -1,0 +1,181 @@
+"""The C code computes what torch does, compiles without a warning, and gives safe targets where it cannot act."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+
+from policies.networks import Activation
+from sim2real import export
+from sim2real.bundles import c_code
+from sim2real.bundles.network import ExportError, Network
+from sim2real.contract import ContractError
+from tests.sim2real.exported import ACTIONS, Compiled, compile_c, observations, small_contract, small_policy
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+CONTRACT = small_contract()
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+MCU = (*STRICT, "-pedantic", "-Wconversion", "-Wdouble-promotion", "-Wshadow", "-Wstrict-prototypes")
+
+
+def sources(folder, policy, contract=CONTRACT):
+    vectors = export.golden_vectors(policy, contract)
+    for name, text in c_code.sources(Network.of(policy), contract, vectors, "0" * 64).items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize("optimised", ["-O0", "-O3"])
+def test_actions_and_targets_are_torchs(tmp_path, activation, optimised):
+    policy = small_policy(activation)
+    step = Compiled(sources(tmp_path, policy), (*MCU, optimised))
+    seen = observations(policy)
+    expected = policy(torch.from_numpy(seen)).numpy()
+    why, action, target = zip(*map(step, seen), strict=True)
+    assert set(why) == {0}
+    np.testing.assert_allclose(action, expected, atol=1e-5)
+    np.testing.assert_allclose(target, CONTRACT.target(expected), atol=1e-5)
+    assert (np.array(target) <= CONTRACT.row("upper").astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("hidden", [(), (16,), (1, 40, 3), (17,)])
+def test_any_width_and_number_of_layers(tmp_path, hidden):
+    policy = small_policy(hidden=hidden)
+    step = Compiled(sources(tmp_path, policy), MCU)
+    for row in observations(policy, 10):
+        np.testing.assert_allclose(step(row)[1], policy(torch.from_numpy(row[None]))[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("flag", ["-O2", "-ffast-math"])
+def test_what_is_not_finite_is_refused_with_resting_targets(tmp_path, flag):
+    policy = small_policy()
+    step = Compiled(sources(tmp_path, policy), (*MCU, flag))
+    usual = observations(policy, 1)[0]
+    for bad in (np.nan, np.inf, -np.inf):
+        for place in range(len(usual)):
+            seen = usual.copy()
+            seen[place] = bad
+            why, action, target = step(seen)
+            assert why == 1
+            assert not action.any()
+            np.testing.assert_array_equal(target, CONTRACT.row("offset").astype(np.float32))
+    assert step(usual)[0] == 0, "it refuses everything"
+
+
+def test_a_network_that_overflows_is_refused_with_resting_targets(tmp_path):
+    policy = small_policy(Activation.RELU)
+    for layer in policy.network.actor.mean.linears:
+        layer.weight.data.fill_(1e30)
+    # The golden vectors of such a network hold infinities, which C has no literals for: it has no check.
+    vectors = export.golden_vectors(small_policy(Activation.RELU), CONTRACT)
+    for name, text in c_code.sources(Network.of(policy), CONTRACT, vectors, "0" * 64).items():
+        (tmp_path / name).write_text(text)
+    why, action, target = Compiled(tmp_path, MCU)(np.full(9, 3.0))
+    assert why == 2
+    assert not action.any()
+    np.testing.assert_array_equal(target, CONTRACT.row("offset").astype(np.float32))
+
+
+@pytest.mark.parametrize("flags", [STRICT, MCU, (*STRICT, "-Os"), ("-std=c11", *MCU[1:])], ids=" ".join)
+def test_all_files_compile_without_a_warning(tmp_path, flags):
+    sources(tmp_path, small_policy())
+    for name in ("policy", "check"):
+        compile_c([*flags, "-c", str(tmp_path / f"{name}.c"), "-o", str(tmp_path / f"{name}.o")])
+
+
+def test_nothing_is_allocated_and_only_math_is_linked(tmp_path):
+    sources(tmp_path, small_policy(Activation.SILU))
+    compile_c([*MCU, "-O2", "-fno-pie", "-c", str(tmp_path / "policy.c"), "-o", str(tmp_path / "policy.o")])
+    listed = subprocess.run(["nm", str(tmp_path / "policy.o")], capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r" U (\w+)", listed)) <= {"expf", "_GLOBAL_OFFSET_TABLE_"}
+    assert re.findall(r" T (\w+)", listed) == ["policy_step"]
+    assert {kind for kind in re.findall(r" ([A-Za-z]) ", listed) if kind in "dDbB"} <= {"b"}, "a variable has content"
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_valgrind_finds_nothing(tmp_path):
+    sources(tmp_path, small_policy())
+    files = [str(tmp_path / name) for name in ("check.c", "policy.c")]
+    compile_c([*MCU, "-g", "-O1", *files, "-lm", "-o", str(tmp_path / "check")])
+    command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", str(tmp_path / "check")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("hidden", [(33, 17), (17, 33)])
+def test_sanitisers_find_nothing(tmp_path, hidden):
+    sources(tmp_path, small_policy(hidden=hidden))
+    files = [str(tmp_path / name) for name in ("check.c", "policy.c")]
+    compile_c([*MCU, "-g", "-fsanitize=address,undefined", *files, "-lm", "-o", str(tmp_path / "check")])
+    done = subprocess.run([str(tmp_path / "check")], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_check_of_the_code_passes_and_can_fail(tmp_path):
+    sources(tmp_path, small_policy())
+    assert "largest difference from PyTorch" in c_code.prove(tmp_path)
+    code = (tmp_path / "policy.c").read_text()
+    (tmp_path / "policy.c").write_text(code.replace("static const float clip = 5.0", "static const float clip = 4.0"))
+    with pytest.raises(ExportError, match="the C code fails its check: largest difference"):
+        c_code.prove(tmp_path)
+    (tmp_path / "policy.c").write_text("int policy_step")
+    with pytest.raises(ExportError, match=r"the C code does not compile: .*error"):
+        c_code.prove(tmp_path)
+
+
+def test_the_last_action_may_lie_in_the_observation(tmp_path):
+    policy = small_policy()
+    step = Compiled(sources(tmp_path, policy), MCU)
+    seen = observations(policy, 1)[0]
+    _, expected, _ = step(seen)
+    shared, target = seen.copy(), np.zeros(ACTIONS, np.float32)
+    from tests.sim2real.exported import FLOATS
+
+    address = shared[3:].ctypes.data_as(FLOATS)
+    assert step._step(shared.ctypes.data_as(FLOATS), address, target.ctypes.data_as(FLOATS)) == 0
+    np.testing.assert_array_equal(shared[3 : 3 + ACTIONS], expected)
+
+
+def test_literals_are_exact_and_short():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
+    values = bits[np.isfinite(bits)]
+    literals = [c_code.number(value) for value in values]
+    np.testing.assert_array_equal(np.array([np.float32(text[:-1]) for text in literals]), values)
+    assert max(map(len, literals)) <= 16
+    assert all(re.fullmatch(r"-?\d\.\d+e[+-]\d+f", text) for text in literals), "without a point it would be no float"
+
+
+def test_names_become_constants_and_cannot_leave_their_comments(tmp_path):
+    evil = dataclasses.replace(CONTRACT, task="a */ int evil; /* b", robot="leg\n#error")
+    sources(tmp_path, small_policy(), evil)
+    header = (tmp_path / "policy.h").read_text()
+    assert "POLICY_ACTUATOR_ANKLE_ROLL = 2" in header
+    assert "POLICY_TERM_JOINT_POS = 3," in header
+    assert "the last 2 steps" in header
+    compile_c([*MCU, "-c", str(tmp_path / "policy.c"), "-o", str(tmp_path / "policy.o")])
+    listed = subprocess.run(["nm", str(tmp_path / "policy.o")], capture_output=True, text=True, check=True).stdout
+    assert "evil" not in listed
+
+
+def test_names_that_would_be_one_are_refused():
+    first, *others = CONTRACT.actuators
+    with pytest.raises(ContractError):
+        dataclasses.replace(CONTRACT, actuators=(first, dataclasses.replace(first), *others[1:]))
+    twins = dataclasses.replace(CONTRACT, actuators=(first, dataclasses.replace(first, name="HIP"), *others[1:]))
+    with pytest.raises(ExportError, match="'hip' and 'HIP' would both be called POLICY_ACTUATOR_HIP"):
+        c_code.sources(Network.of(small_policy()), twins, export.golden_vectors(small_policy(), twins), "0" * 64)
+
+
+def test_a_broken_rate_is_refused():
+    with pytest.raises(ExportError, match=r"control_hz=33.3; C code needs a whole number"):
+        c_code.whole_rate(dataclasses.replace(CONTRACT, control_hz=33.3))

@@ -1,0 +1,394 @@
+"""The controller for the drone's firmware sees what the loop in Python sees, does what it does, and knows when to stop.
+
+The firmware's own headers are not here; `FIRMWARE` declares the part of its published interface that a controller uses,
+and a PID controller that only leaves its mark.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import math
+import shutil
+
+import numpy as np
+import pytest
+
+from sim2real import export
+from sim2real.bundles.files import CRAZYFLIE
+from sim2real.bundles.network import ExportError
+from sim2real.contract import Contract, Term
+from sim2real.deployment.terms import Observer
+from sim2real.describe import describe
+from sim2real.robots.base import Measurement
+from tasks.swarm.hover import Hover
+from tests.sim2real.exported import compile_c, small_policy
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+THRUST_MAX = 0.15  # N, of the stub's platform
+STEPS_PER_ACTION = 20  # of the firmware's 1,000 Hz loop
+FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wdouble-promotion", "-fPIC", "-shared")
+
+FIRMWARE = {
+    "stabilizer_types.h": """
+#ifndef STABILIZER_TYPES_H
+#define STABILIZER_TYPES_H
+#include <stdbool.h>
+#include <stdint.h>
+typedef uint32_t stabilizerStep_t;
+typedef struct { float x, y, z; } Axis3f;
+typedef struct { uint32_t timestamp; float x, y, z; } point_t;
+typedef point_t velocity_t;
+typedef struct { float x, y, z, w; } quaternion_t;
+typedef struct { Axis3f acc, gyro, mag; } sensorData_t;
+typedef struct { quaternion_t attitudeQuaternion; point_t position; velocity_t velocity; } state_t;
+typedef enum { controlModeLegacy = 0, controlModeForceTorque = 1, controlModeForce = 2 } control_mode_t;
+typedef struct {
+  union {
+    struct { int16_t roll, pitch, yaw; float thrust; };
+    float normalizedForces[4];
+  };
+  control_mode_t controlMode;
+} control_t;
+typedef enum { modeDisable = 0, modeAbs, modeVelocity } stab_mode_t;
+typedef struct {
+  point_t position;
+  struct { stab_mode_t x, y, z, roll, pitch, yaw, quat; } mode;
+} setpoint_t;
+#define RATE_MAIN_LOOP 1000
+#endif
+""",
+    "controller.h": """
+#include "stabilizer_types.h"
+void controllerOutOfTreeInit();
+bool controllerOutOfTreeTest();
+void controllerOutOfTree(control_t *control, const setpoint_t *setpoint, const sensorData_t *sensors,
+                         const state_t *state, const stabilizerStep_t stabilizerStep);
+""",
+    "controller_pid.h": """
+#include "stabilizer_types.h"
+void controllerPidInit(void);
+bool controllerPidTest(void);
+void controllerPid(control_t *control, const setpoint_t *setpoint, const sensorData_t *sensors, const state_t *state,
+                   const stabilizerStep_t stabilizerStep);
+""",
+    "platform_defaults.h": f"#define THRUST_MAX {THRUST_MAX}f\n",
+    # Parameters become getters and setters, as the radio would use them.
+    "param.h": """
+#define PARAM_UINT8 0
+#define PARAM_GROUP_START(NAME)
+#define PARAM_ADD(TYPE, NAME, ADDRESS) \\
+  void set_##NAME(uint8_t value);      \\
+  void set_##NAME(uint8_t value) { *(ADDRESS) = value; }
+#define PARAM_GROUP_STOP(NAME)
+""",
+    "log.h": """
+#define LOG_UINT8 unsigned char
+#define LOG_FLOAT float
+#define LOG_GROUP_START(NAME)
+#define LOG_ADD(TYPE, NAME, ADDRESS) TYPE get_##NAME(void); TYPE get_##NAME(void) { return *(ADDRESS); }
+#define LOG_GROUP_STOP(NAME)
+""",
+    "loop.c": """
+#include "controller.h"
+#include "controller_pid.h"
+int pid_inits, pid_steps;
+void controllerPidInit(void) { pid_inits++; }
+bool controllerPidTest(void) { return true; }
+void controllerPid(control_t *control, const setpoint_t *setpoint, const sensorData_t *sensors, const state_t *state,
+                   const stabilizerStep_t step)
+{
+  (void)setpoint; (void)sensors; (void)state; (void)step;
+  control->thrust = 31000.0f;
+  pid_steps++;
+}
+/* in: gyro deg/s, attitude xyzw, position, velocity, setpoint; out: normalised forces; returns the mode of control. */
+int loop(const float in[16], int mode, uint32_t step, float out[4]);
+int loop(const float in[16], int mode, uint32_t step, float out[4])
+{
+  static control_t control;
+  sensorData_t sensors = {.gyro = {in[0], in[1], in[2]}};
+  state_t state = {{in[3], in[4], in[5], in[6]}, {0, in[7], in[8], in[9]}, {0, in[10], in[11], in[12]}};
+  setpoint_t setpoint = {.position = {0, in[13], in[14], in[15]}};
+  setpoint.mode.x = setpoint.mode.y = setpoint.mode.z = (stab_mode_t)mode;
+  controllerOutOfTree(&control, &setpoint, &sensors, &state, step);
+  for (int i = 0; i < 4; i++) out[i] = control.normalizedForces[i];
+  return (int)control.controlMode;
+}
+""",
+}
+LEGACY, FORCE = 0, 2
+DISABLED, ABSOLUTE = 0, 1
+
+
+class Drone:
+    """The controller in the stub of the firmware."""
+
+    def __init__(self, folder, place) -> None:
+        for name, text in FIRMWARE.items():
+            (place / name).write_text(text)
+        library = place / "drone.so"
+        files = [str(folder / "crazyflie" / name) for name in ("controller_embodied.c", "policy.c")]
+        compile_c([*FLAGS, f"-isystem{place}", *files, str(place / "loop.c"), "-lm", "-o", str(library)])
+        self.code = ctypes.CDLL(str(library))
+        for i in range(4):
+            getattr(self.code, f"get_thrust{i + 1}").restype = ctypes.c_float
+        self.code.controllerOutOfTreeInit()
+        self.step = 0
+
+    def enable(self, value):
+        self.code.set_enable(value)
+
+    def __call__(self, seen: Measurement, command, mode=ABSOLUTE):
+        """One step of the main loop; mode of control and forces."""
+        assert seen.gyro is not None
+        assert seen.orientation is not None
+        w, *axis = seen.orientation
+        numbers = [*np.degrees(seen.gyro), *axis, w, *seen.position, *seen.linvel, *command]
+        out = (ctypes.c_float * 4)()
+        mode = self.code.loop((ctypes.c_float * 16)(*numbers), mode, self.step, out)
+        self.step += 1
+        return mode, np.array(out)
+
+    @property
+    def tripped(self):
+        return self.code.get_tripped()
+
+
+def flying(rng, spread=1.0) -> Measurement:
+    """Somewhere in the air, in any attitude."""
+    quat = rng.standard_normal(4)
+    return Measurement(
+        time=0.0,
+        gyro=3 * rng.standard_normal(3),
+        orientation=quat / np.linalg.norm(quat),
+        position=np.array([0.0, 0.0, 2.0]) + spread * rng.uniform(-1, 1, 3),
+        linvel=rng.standard_normal(3),
+    )
+
+
+LEVEL = Measurement(0.0, gyro=np.zeros(3), orientation=np.eye(4)[0], position=np.array([0, 0, 2.0]), linvel=np.zeros(3))
+TARGET = (0.0, 0.0, 2.0)
+
+
+def hover_contract(**changes) -> Contract:
+    return dataclasses.replace(describe(Hover(), "swarm/hover"), **changes)
+
+
+def all_terms() -> Contract:
+    """Every source that the firmware knows, some of them remembered."""
+    terms = (
+        Term("rate", "gyro", 3, "rad/s", history=3),
+        Term("up", "up", 3, "1"),
+        Term("down", "gravity", 3, "1", history=2),
+        Term("velocity", "linvel", 3, "m/s"),
+        Term("error", "to_command", 3, "m", history=2),
+        Term("goal", "command", 3, "m"),
+        Term("past", "last_action", 4, "1", history=2),
+    )
+    return hover_contract(terms=terms)
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    place = tmp_path_factory.mktemp("shipped")
+    policy, task, name = export.trained("swarm/hover")
+    return export.write(place / "bundle", policy, describe(task, name)), place
+
+
+@pytest.fixture
+def drone(shipped):
+    made, place = shipped
+    flyer = Drone(made.path, place)
+    assert flyer.code.controllerOutOfTreeTest()
+    return flyer
+
+
+def compare(drone, made, steps):
+    """Fly random states in C and in Python, side by side."""
+    rng = np.random.default_rng(0)
+    observer, action = Observer(made.contract), np.zeros(4)
+    drone.enable(1)
+    for _ in range(steps):
+        seen, command = flying(rng), rng.uniform(-1, 1, 3) + TARGET
+        action, target = made.run(observer(seen, action, command))
+        for i in range(STEPS_PER_ACTION):
+            later = flying(rng) if i else seen  # between its steps the policy looks at nothing
+            mode, forces = drone(later, command)
+            assert mode == FORCE
+            np.testing.assert_allclose(forces, np.minimum(target / THRUST_MAX, 1), atol=1e-5)
+    thrusts = [getattr(drone.code, f"get_thrust{i + 1}")() for i in range(4)]
+    np.testing.assert_allclose(thrusts, target, atol=1e-6)
+
+
+def test_the_shipped_policy_flies_as_in_python(drone, shipped):
+    compare(drone, shipped[0], 50)
+
+
+def test_every_term_and_its_history_are_pythons(tmp_path):
+    contract = all_terms()
+    policy = small_policy(inputs=contract.observation_size, actions=4)
+    made = export.write(tmp_path / "bundle", policy, contract)
+    drone = Drone(made.path, tmp_path)
+    compare(drone, made, 20)
+    drone.enable(0)
+    drone(LEVEL, TARGET)
+    drone.step = 0  # on its next step the policy acts
+    compare(drone, made, 5)  # as if nothing had been before
+
+
+def test_pid_flies_until_the_operator_enables_the_policy(drone):
+    for _ in range(STEPS_PER_ACTION + 1):
+        assert drone(LEVEL, TARGET)[0] == LEGACY
+    drone.enable(1)
+    modes = [drone(LEVEL, TARGET)[0] for _ in range(STEPS_PER_ACTION)]
+    assert modes == [LEGACY] * (STEPS_PER_ACTION - 1) + [FORCE]
+    drone.enable(0)
+    before = ctypes.c_int.in_dll(drone.code, "pid_inits").value
+    assert drone(LEVEL, TARGET)[0] == LEGACY
+    assert ctypes.c_int.in_dll(drone.code, "pid_inits").value == before + 1, "PID begins anew"
+
+
+def test_without_a_position_setpoint_pid_flies(drone):
+    drone.enable(1)
+    assert drone(LEVEL, TARGET)[0] == FORCE
+    assert drone(LEVEL, TARGET, DISABLED)[0] == LEGACY
+    assert drone.tripped == 0
+
+
+FAULTS = {
+    "gyro": (dataclasses.replace(LEVEL, gyro=np.array([0, np.nan, 0])), 1),
+    "attitude": (dataclasses.replace(LEVEL, orientation=np.full(4, np.nan)), 1),
+    "position": (dataclasses.replace(LEVEL, position=np.array([np.nan, 0, 2])), 1),
+    "infinite": (dataclasses.replace(LEVEL, linvel=np.array([0, 0, np.inf])), 1),
+    "beside": (dataclasses.replace(LEVEL, position=np.array([0, 3.1, 2])), 3),
+    "below": (dataclasses.replace(LEVEL, position=np.array([0, 0, -0.1])), 3),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_hands_over_to_pid_until_the_operator_resets(drone, fault):
+    seen, reason = FAULTS[fault]
+    drone.enable(1)
+    for _ in range(STEPS_PER_ACTION):
+        mode, before = drone(LEVEL, TARGET)
+        assert mode == FORCE
+    assert np.isfinite(before).all()
+    mode, after = drone(seen, TARGET)
+    assert mode == LEGACY
+    assert drone.tripped == reason
+    assert not np.array_equal(before, after)
+    for _ in range(2 * STEPS_PER_ACTION):
+        assert drone(LEVEL, TARGET)[0] == LEGACY, "it forgot that it had tripped"
+    drone.enable(0)
+    drone(LEVEL, TARGET)
+    drone.enable(1)
+    drone.step = 0
+    assert drone(LEVEL, TARGET)[0] == FORCE
+
+
+def test_a_setpoint_that_is_not_a_number_trips(drone):
+    drone.enable(1)
+    assert drone(LEVEL, (0.0, np.nan, 2.0))[0] == LEGACY
+    assert drone.tripped == 1
+
+
+def test_setpoints_are_limited_to_those_of_training(drone, shipped):
+    made, _ = shipped
+    drone.enable(1)
+    limits = np.array(made.contract.command_limits)
+    expected = made.run(Observer(made.contract)(LEVEL, np.zeros(4), limits))[1]
+    np.testing.assert_allclose(drone(LEVEL, 100 * limits)[1], np.minimum(expected / THRUST_MAX, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize(("degrees", "trips"), [(50, False), (70, True), (180, True)])
+def test_tilt_is_limited_where_the_contract_limits_it(tmp_path, degrees, trips):
+    made = export.write(tmp_path / "b", small_policy(inputs=16, actions=4), hover_contract(max_tilt=math.radians(60)))
+    drone, half = Drone(made.path, tmp_path), math.radians(degrees) / 2
+    drone.enable(1)
+    drone(dataclasses.replace(LEVEL, orientation=np.array([math.cos(half), 0, math.sin(half), 0])), TARGET)
+    assert drone.tripped == (4 if trips else 0)
+
+
+def test_upside_down_is_no_fault_without_a_limit(drone):
+    drone.enable(1)
+    assert drone(dataclasses.replace(LEVEL, orientation=np.array([0, 1.0001, 0, 0])), TARGET)[0] == FORCE
+
+
+def test_damaged_flash_fails_the_firmwares_self_test(shipped, tmp_path):
+    made, _ = shipped
+    copy = shutil.copytree(made.path, tmp_path / "copy")
+    code = (copy / "crazyflie" / "policy.c").read_text()
+    (copy / "crazyflie" / "policy.c").write_text(code.replace("tanhf(x)", "0.9f * tanhf(x)"))
+    assert not Drone(copy, tmp_path).code.controllerOutOfTreeTest() & 1
+
+
+def test_it_fits_into_the_drone(shipped, tmp_path):
+    made, place = shipped
+    place_of = {name: tmp_path / f"{name}.o" for name in ("controller_embodied", "policy")}
+    for name, target in place_of.items():
+        source = str(made.path / "crazyflie" / f"{name}.c")
+        compile_c(["-std=c99", "-Os", "-fno-pie", f"-isystem{place}", "-c", source, "-o", str(target)])
+    assert sum(target.stat().st_size for target in place_of.values()) < 100_000  # bytes, of 1 MB flash
+
+
+def test_the_folder_is_what_the_firmwares_build_expects(shipped):
+    folder = shipped[0].path / "crazyflie"
+    assert {path.name for path in folder.iterdir()} == set(CRAZYFLIE)
+    assert (folder / "Kbuild").read_text() == "obj-y += controller_embodied.o policy.o\n"
+    assert (folder / "app-config").read_text() == "CONFIG_CONTROLLER_OOT=y\n"
+    assert "include $(CRAZYFLIE_BASE)/tools/make/oot.mk" in (folder / "Makefile").read_text()
+    text = (folder / "README.md").read_text()
+    assert "x -3 to 3 m, y -3 to 3 m, z 0 to 5 m" in text
+    assert "$" not in text.replace("$HOME", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"control_hz": 30.0}, "control_hz=30 does not divide the firmware's 1000 Hz"),
+        ({"terms": (Term("legs", "joint_offset", 3, "rad"),)}, "firmware does not know joint_offset; it knows command"),
+        ({"command": (), "command_limits": ()}, "a position setpoint has 3 numbers; the contract's command has 0"),
+    ],
+)
+def test_what_the_firmware_cannot_do_is_refused(changes, message, tmp_path):
+    contract = hover_contract(**changes)
+    with pytest.raises(ExportError, match=message):
+        export.write(tmp_path / "bundle", small_policy(inputs=contract.observation_size, actions=4), contract)
+
+
+def test_rotors_must_be_four_and_take_newtons(tmp_path):
+    contract = hover_contract()
+    rotors = tuple(dataclasses.replace(rotor, unit="rpm") for rotor in contract.actuators)
+    with pytest.raises(ExportError, match="4 rotors that take thrusts in N; the contract has rotor1 in rpm"):
+        export.write(
+            tmp_path / "b", small_policy(inputs=16, actions=4), dataclasses.replace(contract, actuators=rotors)
+        )
+
+
+@pytest.mark.slow
+def test_the_firmwares_controller_hovers_in_simulation(drone):
+    import torch
+    from tests.sim2real.test_terms import made, measured
+
+    env, contract = made("swarm/hover")
+    hover, up, down = (contract.row(name) for name in ("offset", "up", "down"))
+    for seed in range(3):
+        env.reset(seed)
+        drone.code.controllerOutOfTreeInit()
+        drone.step = 0
+        drone.enable(1)
+        for _ in range(390):  # of 400, after which the episode begins anew
+            seen = measured(env, contract)
+            for _ in range(STEPS_PER_ACTION):
+                mode, forces = drone(seen, TARGET)
+                assert mode == FORCE
+            change = forces * THRUST_MAX - hover
+            action = np.where(change > 0, change / up, change / down)
+            env.step(torch.as_tensor(action[None], dtype=torch.float32))
+        last = measured(env, contract)
+        assert np.linalg.norm(last.position - TARGET) < 0.1
+        assert np.linalg.norm(last.linvel) < 0.1

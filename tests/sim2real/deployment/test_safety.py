@@ -1,0 +1,248 @@
+"""Whatever goes into the safety chain, what comes out is finite and within all limits, or nothing, for good."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from sim2real.contract import Actuator, Contract, Joint, Term
+from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
+from sim2real.robots.base import Measurement
+
+KP, KD, EFFORT, TOP, RATE = 30.0, 0.5, 20.0, 20.0, 40.0
+
+
+def leg(**changes) -> Contract:
+    """Three servos."""
+    actuators = tuple(
+        Actuator(f"m{i}", "rad", 0.1 * i, 0.5, 0.5, -1.0, 1.0, RATE, KP, KD, EFFORT, f"j{i}") for i in range(3)
+    )
+    joints = tuple(Joint(f"j{i}", 0.0, -1.0, 1.0, TOP) for i in range(3))
+    terms = (Term("q", "joint_offset", 3, "rad"),)
+    whole = Contract("test/leg", "leg", 50.0, 500.0, actuators, joints, terms, max_tilt=1.2)
+    return dataclasses.replace(whole, **changes)
+
+
+def measured(time=0.0, **parts) -> Measurement:
+    values = {"joint_pos": np.zeros(3), "joint_vel": np.zeros(3), "orientation": np.array([1.0, 0, 0, 0])}
+    return Measurement(time, **(values | parts))
+
+
+def through(safety, state, cycle, target, **policy):
+    return safety.limit(safety.watch(state, cycle), cycle, np.asarray(target, float), **policy)
+
+
+def test_a_good_target_passes_unchanged():
+    safety = Safety.of(leg())
+    state = through(safety, State(), Cycle(0.0, measured()), [0.1, -0.2, 0.3], action=np.zeros(3))
+    np.testing.assert_array_equal(state.target, [0.1, -0.2, 0.3])
+    assert not state.reason
+    assert not state.clips
+
+
+def awkward(rng, size, scale):
+    """Numbers of every kind: ordinary, huge, infinite, none."""
+    values = scale * rng.standard_normal(size)
+    kind = rng.random(size)
+    values = np.where((kind > 0.01) & (kind < 0.03), 1e3 * values, values)
+    return np.where(kind < 0.01, rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0], size), values)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_input_never_gets_a_bad_target_out(seed):
+    rng, contract = np.random.default_rng(seed), leg()
+    safety = Safety.of(contract)
+    limits, state, passed, latched = safety.limits, State(), 0, 0
+    for step in range(2500):
+        last, now = state.target, 0.02 * step
+        cycle = Cycle(
+            now,
+            measured(
+                now - 0.01 * rng.random() if rng.random() > 0.002 else rng.choice([np.nan, -1.0, 1e9]),
+                joint_pos=awkward(rng, 3, 0.4),
+                joint_vel=awkward(rng, 3, 6.0),
+                orientation=np.array([1.0, 0, 0, 0]) + awkward(rng, 4, 0.02),
+            ),
+            late=abs(awkward(rng, 1, 1e-3)[0]),
+            missed=rng.random() < 0.05,
+        )
+        action = awkward(rng, 3, 0.7)
+        target = contract.target(action) if rng.random() > 0.05 else awkward(rng, 3, 0.5)
+        state = through(safety, state, cycle, target, action=action)
+        if state.reason:
+            latched += 1
+            assert state.target is None
+            again = through(safety, state, Cycle(now, measured(now)), np.zeros(3))
+            assert again == state, "a latch that opens"
+            state = State()
+            continue
+        passed += 1
+        sent = state.target
+        assert np.isfinite(sent).all()
+        assert (sent >= limits.lower).all()
+        assert (sent <= limits.upper).all()
+        q, qd = cycle.measured.joint_pos, cycle.measured.joint_vel
+        assert (np.abs(KP * (sent - q) - KD * qd) <= EFFORT * (1 + 1e-9)).all()
+        if last is not None:
+            assert (np.abs(sent - last) <= RATE * contract.period * (1 + 1e-9)).all()
+    assert passed > 500
+    assert latched > 100
+
+
+def steps(safety, cycles, target=(0.0, 0.0, 0.0), **policy):
+    """The state after many cycles, and how many it took to trip."""
+    state = State()
+    for count, cycle in enumerate(cycles):
+        state = through(safety, state, cycle, target, **policy)
+        if state.reason:
+            return state, count
+    return state, None
+
+
+def wiggle(now, **parts):
+    """A healthy measurement, its last digits moving."""
+    return measured(now, **({"gyro": np.array([math.sin(now), 0.0, 0.0])} | parts))
+
+
+TRIPS = {
+    "operator": (Cycle(1.0, measured(1.0), stop="key pressed"), "key pressed"),
+    "finite measurement": (Cycle(1.0, measured(1.0, gyro=np.array([0, np.nan, 0]))), "not finite: gyro"),
+    "stale": (Cycle(1.0, measured(0.8)), "0.200 s old"),
+    "deadline": (Cycle(1.0, measured(1.0), late=0.3), "0.300 s late"),
+    "joint range": (Cycle(1.0, measured(1.0, joint_pos=np.array([0, 1.25, 0]))), "j1 at 1.25 rad"),
+    "joint speed": (Cycle(1.0, measured(1.0, joint_vel=np.array([0, 0, -31.0]), position=np.zeros(3))), "j2 at 31"),
+    "tilt": (Cycle(1.0, measured(1.0, orientation=np.array([0.6, 0.8, 0, 0]))), "tilted by 106 degrees"),
+    "workspace": (Cycle(1.0, measured(1.0, position=np.array([0, -2.0, 0]))), "y at -2 m, outside the workspace"),
+}
+
+
+@pytest.mark.parametrize("step", TRIPS)
+def test_each_check_trips_with_its_reason_and_latches(step):
+    cycle, reason = TRIPS[step]
+    safety = Safety.of(leg(workspace=((-1.0, 1.0),) * 3))
+    healthy = Cycle(0.98, measured(0.98, position=np.zeros(3)))
+    state = through(safety, State(), healthy, np.zeros(3))
+    assert state.target is not None
+    for _ in range(2 if step == "joint speed" else 1):
+        assert not state.reason
+        state = through(safety, state, cycle, np.zeros(3))
+    assert (state.step, state.target) == (step, None)
+    assert reason in state.reason
+    later = through(safety, state, dataclasses.replace(healthy, now=1.02), np.zeros(3))
+    assert later == state
+
+
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [
+        ({"target": [0, np.nan, 0]}, "finite target"),
+        ({"target": [0, np.inf, 0]}, "finite target"),
+        ({"target": [0, 0, 0], "action": np.array([0, np.nan, 0])}, "finite action"),
+        ({"target": [0, 0, 0], "observation": np.array([np.inf])}, "finite observation"),
+        ({"target": [0, 1.1, 0]}, "target"),
+    ],
+)
+def test_what_no_healthy_policy_gives_trips(what, step):
+    state = through(Safety.of(leg()), State(), Cycle(0.0, measured()), **what)
+    assert state.step == step
+    assert state.target is None
+
+
+def test_margin_rate_and_effort_clip_and_are_counted():
+    safety = Safety.of(leg())
+    state = through(safety, State(), Cycle(0.0, measured()), [0.99, 0, 0])
+    # 20 N m at 30 N m/rad are less than the 0.8 rad of the rate and the 0.96 rad of the margin.
+    np.testing.assert_allclose(state.target, [EFFORT / KP, 0, 0])
+    assert state.clips == {"position": 1, "rate": 1, "effort": 1}
+    state = through(safety, state, Cycle(0.02, measured(0.02, joint_pos=np.array([0.9, 0, 0]))), [0.99, 0, 0])
+    np.testing.assert_allclose(state.target, [0.96, 0, 0])
+    assert state.clips == {"position": 2, "rate": 1, "effort": 1}
+
+
+def test_near_top_speed_a_motor_may_brake_but_not_push():
+    safety = Safety.of(leg())
+    fast = measured(0.0, joint_vel=np.array([TOP, -TOP, 0.0]))
+    state = through(safety, State(), Cycle(0.0, fast), [0.9, 0.9, 0.0])
+    effort = KP * state.target - KD * fast.joint_vel
+    assert effort[0] == pytest.approx(0.0)
+    assert effort[1] == pytest.approx(EFFORT)  # against its motion: brakes with all it has
+
+
+def test_limits_that_exclude_each_other_trip():
+    rate = dataclasses.replace(leg().actuators[0], max_rate=0.1)
+    safety = Safety.of(leg(actuators=(rate, *leg().actuators[1:])))
+    state = through(safety, State(), Cycle(0.0, measured()), np.zeros(3))
+    away = measured(0.02, joint_pos=np.array([-0.9, 0, 0]))  # pushed there: holding 0 needs 27 N m, 20 are allowed
+    state = through(safety, state, Cycle(0.02, away), np.zeros(3))
+    assert state.step == "limits"
+    assert "m0" in state.reason
+
+
+def test_a_frozen_sensor_trips_after_its_time():
+    cycles = [Cycle(0.02 * i, measured(0.02 * i, gyro=np.ones(3))) for i in range(100)]
+    state, count = steps(Safety.of(leg()), cycles)
+    assert (state.step, count) == ("frozen", 11)
+    assert "gyro" in state.reason or "orientation" in state.reason
+
+
+def test_joints_may_rest_but_not_ignore_their_targets():
+    def cycles(count):
+        turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(count)]
+        return [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i])) for i in range(count)]
+
+    safety = Safety.of(leg())
+    state, _ = steps(safety, cycles(100))
+    assert not state.reason
+    for i, cycle in enumerate(cycles(100)):
+        state = through(safety, state, dataclasses.replace(cycle, now=cycle.now), [0.02 * i % 0.4, 0, 0])
+        if state.reason:
+            break
+    assert state.step == "frozen"
+    assert "joint_pos" in state.reason
+
+
+def test_missed_deadlines_are_forgiven_when_they_are_rare():
+    def cycles(missed):
+        turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(200)]
+        return [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i]), missed=missed(i)) for i in range(200)]
+
+    assert not steps(Safety.of(leg()), cycles(lambda i: i % 12 == 0))[0].reason
+    state, count = steps(Safety.of(leg()), cycles(lambda i: True))
+    assert (state.step, count) == ("deadline", 4)
+
+
+def test_a_policy_that_is_always_beyond_its_limits_trips():
+    turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(100)]
+    cycles = [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i])) for i in range(100)]
+    state, count = steps(Safety.of(leg()), cycles, action=np.array([3.0, 0, 0]))
+    assert state.step == "action"
+    assert count == pytest.approx(0.5 / 0.02, abs=1)
+    assert state.clips["action"] == count + 1
+
+
+def test_rotors_have_limits_but_no_pose_and_no_margin():
+    rotor = Actuator("rotor1", "N", 0.08, 0.04, 0.08, 0.0, 0.12, math.inf, max_effort=0.12)
+    drone = Contract("test/drone", "drone", 50.0, 500.0, (rotor,), (), ())
+    state = through(Safety.of(drone), State(), Cycle(0.0, Measurement(0.0)), [0.12])
+    np.testing.assert_array_equal(state.target, [0.12])
+    assert through(Safety.of(drone), State(), Cycle(0.0, Measurement(0.0)), [0.13]).step == "target"
+
+
+def test_soft_start_begins_and_ends_at_rest():
+    begin, stance = np.array([1.0, -1.0]), np.array([0.0, 2.0])
+    path = np.array([soft_start(begin, stance, f) for f in np.linspace(0, 1, 1001)])
+    np.testing.assert_allclose(path[[0, -1]], [begin, stance])
+    np.testing.assert_allclose(soft_start(begin, stance, 7.0), stance)
+    speed = np.gradient(path, 1e-3, axis=0)
+    np.testing.assert_allclose(speed[[0, -1]], 0.0, atol=1e-3)
+    assert (np.diff(path[:, 1]) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("margin", 0.6), ("effort", 0.0), ("misses", math.nan), ("brake_from", 1.0)]
+)
+def test_thresholds_without_sense_are_refused_by_name(field, value):
+    with pytest.raises(EmbodiedError, match=f"safety: {field}="):
+        SafetyConfig(**{field: value})

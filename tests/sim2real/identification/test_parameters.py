@@ -1,0 +1,114 @@
+"""A parameter's value arrives in the model, and nothing else changes."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from embodied.errors import ModelError, UnknownNameError
+from sim2real.identification import parameters as pm
+from sim2real.identification.parameters import CalibrationError, Kind, Parameter
+from sim2real.twins import go1, panda
+
+JOINT = "FR_calf"
+VALUES = {
+    Kind.MASS: 0.3,
+    Kind.COM_X: 0.01,
+    Kind.COM_Y: 0.02,
+    Kind.COM_Z: -0.1,
+    Kind.FRICTION: 0.7,
+    Kind.DAMPING: 0.11,
+    Kind.ARMATURE: 0.009,
+    Kind.STIFFNESS: 20.0,
+    Kind.SERVO_DAMPING: 0.9,
+}
+
+
+def parameter(kind, target=JOINT, **changes):
+    return Parameter(
+        **{"kind": kind, "target": target, "nominal": 1.0, "lower": 0.0, "upper": 2.0, "spread": 1.0, **changes}
+    )
+
+
+@pytest.fixture
+def spec():
+    return go1.spec_of(("FR",))
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_value_that_was_applied_is_read_back(spec, kind):
+    before = pm.read(spec.compile(), kind, JOINT)
+    pm.apply(spec, [parameter(kind)], [VALUES[kind]])
+    model = spec.compile()
+    assert pm.read(model, kind, JOINT) == pytest.approx(VALUES[kind])
+    assert before != pytest.approx(VALUES[kind])
+    for other in set(VALUES) - {kind}:  # and no other kind changed with it
+        assert pm.read(model, other, JOINT) == pytest.approx(pm.read(go1.spec_of(("FR",)).compile(), other, JOINT))
+
+
+def test_nominal_values_change_nothing(spec):
+    model = spec.compile()
+    parameters = go1.parameters(model, ("FR_hip", "FR_thigh", "FR_calf"))
+    pm.apply(spec, parameters, [p.nominal for p in parameters])
+    again = spec.compile()
+    for field in ("body_mass", "body_inertia", "dof_damping", "dof_frictionloss", "dof_armature", "actuator_biasprm"):
+        np.testing.assert_allclose(getattr(again, field), getattr(model, field), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", ["link3", "hand"])
+def test_a_heavier_link_is_one_of_higher_density(target):
+    log_free = mujoco.MjSpec.from_file(str(panda.asset(panda.MODEL)))
+    before = log_free.compile()
+    mass = before.body(target).mass[0]
+    pm.apply(log_free, [parameter(Kind.MASS, target)], [1.7 * mass])
+    after = log_free.compile()
+    np.testing.assert_allclose(after.body(target).inertia, 1.7 * before.body(target).inertia, rtol=1e-6)
+    np.testing.assert_allclose(after.body(target).ipos, before.body(target).ipos)
+    np.testing.assert_allclose(after.body("link0").subtreemass - before.body("link0").subtreemass, 0.7 * mass)
+
+
+def test_constants_derived_from_a_mass_follow(spec):
+    before = spec.compile()
+    pm.apply(spec, [parameter(Kind.MASS)], [0.4])
+    after = spec.compile()
+    stale = mujoco.MjModel.from_xml_string(spec.to_xml())
+    np.testing.assert_allclose(after.dof_invweight0, stale.dof_invweight0, rtol=1e-4)
+    assert not np.allclose(after.dof_invweight0, before.dof_invweight0)
+
+
+def test_strength_scales_what_the_gains_were_set_to(spec):
+    for order in ([Kind.STRENGTH, Kind.STIFFNESS], [Kind.STIFFNESS, Kind.STRENGTH]):
+        fresh = go1.spec_of(("FR",))
+        values = {Kind.STRENGTH: 0.5, Kind.STIFFNESS: 20.0}
+        pm.apply(fresh, [parameter(kind) for kind in order], [values[kind] for kind in order])
+        actuator = fresh.compile().actuator(JOINT)
+        assert actuator.gainprm[0] == pytest.approx(10.0)
+        np.testing.assert_allclose(actuator.biasprm[1:3], [-10.0, -0.25])
+
+
+def test_a_start_is_off_the_bound_it_is_nominally_on():
+    assert parameter(Kind.DAMPING, nominal=0.0).start == pytest.approx(0.1)
+    assert parameter(Kind.DAMPING, nominal=2.0).start == pytest.approx(1.9)
+    assert parameter(Kind.DAMPING, nominal=0.7).start == 0.7
+
+
+def test_parameters_are_chosen_by_patterns():
+    all_ = [parameter(Kind.MASS), parameter(Kind.FRICTION), parameter(Kind.STRENGTH, free=False)]
+    freed = pm.choose(all_, ["*.strength"], ["*.mass"], {"*.friction": 1.5})
+    assert [p.free for p in freed] == [False, False, True]
+    assert freed[1].nominal == 1.5
+    with pytest.raises(UnknownNameError, match=r"'\*.fricton'; did you mean|unknown parameter '\*.fricton'"):
+        pm.choose(all_, [], ["*.fricton"], {})
+    with pytest.raises(CalibrationError, match=r"'FR_calf.mass' = 9 1 is outside \[0, 2\]"):
+        pm.choose(all_, [], [], {"*.mass": 9.0})
+    with pytest.raises(CalibrationError, match="no parameter is left"):
+        pm.choose(all_, [], ["*"], {})
+
+
+def test_nonsense_is_refused(spec):
+    with pytest.raises(CalibrationError, match=r"'FR_calf.mass': nominal 3 in \[0, 2\]"):
+        parameter(Kind.MASS, nominal=3.0)
+    with pytest.raises(UnknownNameError, match="unknown body 'RR_calf'; did you mean 'FR_calf'"):
+        pm.apply(spec, [parameter(Kind.MASS, "RR_calf")], [1.0])
+    bare = mujoco.MjSpec.from_string('<mujoco><worldbody><body name="a"><geom size="1"/></body></worldbody></mujoco>')
+    with pytest.raises(ModelError, match="'a' has no inertial element"):
+        pm.apply(bare, [parameter(Kind.MASS, "a")], [1.0])

@@ -1,0 +1,216 @@
+"""Windows, delayed commands and residuals: a twin with the truth follows its robot to rounding."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from benchmarks import calibration_logs as logs
+from embodied.errors import UnknownNameError
+from sim2real.identification import simulate as sm
+from sim2real.identification.parameters import CalibrationError
+from sim2real.logs.log import WXYZ, XYZ, Channel, Log
+from sim2real.twins import crazyflie, go1, panda
+from sim2real.twins.measured import value_and_slope
+from sim2real.twins.registry import make_twin
+from tests.sim2real import calibration_toys as toys
+
+LEG = ("FR_hip", "FR_thigh", "FR_calf")
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """Sensors without noise."""
+    quiet = {robot: dict.fromkeys(noise, 0.0) for robot, noise in logs.NOISE.items()}
+    monkeypatch.setattr(logs, "NOISE", quiet)
+
+
+def drone():
+    names = {"command": crazyflie.ROTORS, "orientation": WXYZ, **dict.fromkeys(("position", "linvel", "gyro"), XYZ)}
+    return make_twin(
+        "crazyflie", Log({k: Channel(np.arange(2.0), np.zeros((2, len(v))), v, "rpm") for k, v in names.items()})
+    )
+
+
+def exact_starts(log, names, windows):
+    rows = np.searchsorted(log["joint_pos"].time, windows.begin - 1e-9)
+    return np.concatenate([log[name].values[rows] for name in names], 1)
+
+
+@pytest.mark.parametrize(("robot", "torque"), [("go1", False), ("panda", True)])
+def test_the_truth_follows_a_robot_of_joints_to_rounding(silent, robot, torque):
+    channels = ("joint_pos", "joint_vel", *(["joint_torque"] if torque else []))
+    joints, module, motion = {"go1": (LEG, go1, logs.GO1_LEG), "panda": (panda.JOINTS, panda, logs.PANDA_ARM)}[robot]
+    twin = module.twin(logs.empty(channels, joints))
+    truth = logs.draw(twin.parameters, np.random.default_rng(0))
+    log = logs.joint_log(twin, truth, motion, 1.5, 0)
+    windows = sm.cut(log, twin, 0.5, 0.5)
+    starts = exact_starts(log, ("joint_pos", "joint_vel"), windows)
+    assert np.abs(sm.residuals(twin, truth[None], starts[None], windows)).max() < 1e-4
+    nominal = np.array([p.nominal for p in twin.parameters])
+    assert np.abs(sm.residuals(twin, nominal[None], starts[None], windows)).max() > 1.0
+
+
+@pytest.mark.parametrize("unit", ["rpm", "N"])
+def test_the_truth_follows_a_drone_to_rounding(silent, unit):
+    twin = drone()
+    truth = logs.draw(twin.parameters, np.random.default_rng(1))
+    log = logs.drone_log(twin, truth, 2.6, 1)
+    rows = {name: log[name] for name in ("position", "orientation", "linvel", "gyro")}
+    if unit == "N":
+        command = log["command"]
+        linear, square = twin.drone.thrust
+        thrust = linear * command.values + square * command.values**2
+        log = dataclasses.replace(
+            log, channels={**log.channels, "command": dataclasses.replace(command, values=thrust, unit="N")}
+        )
+        twin = make_twin("crazyflie", log)
+    windows = sm.cut(log, twin, 0.5, 0.5)
+    at = np.searchsorted(log["position"].time, windows.begin - 1e-9)
+    starts = np.concatenate([rows[name].values[at] for name in ("position", "orientation", "linvel", "gyro")], 1)
+    seen = np.abs(sm.residuals(twin, truth[None], starts[None], windows))
+    assert seen.max() < 0.02  # of the sensors' noise: what remains of how the rotors began, a second ago
+    # The drone's own start is estimated from noisy samples; the estimate of clean ones is near.
+    np.testing.assert_allclose(twin.starts(log, windows.begin), starts, atol=0.15)
+
+
+def test_a_batch_is_its_singles():
+    twin = go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+    rng = np.random.default_rng(2)
+    values = np.stack([logs.draw(twin.parameters, rng) for _ in range(3)])
+    log = logs.joint_log(twin, values[0], logs.GO1_LEG, 1.5, 2)
+    windows = sm.cut(log, twin, 0.3, 0.4)
+    starts = np.broadcast_to(one := twin.starts(log, windows.begin), (3, *one.shape))
+    together = sm.residuals(twin, values, starts, windows)
+    for row in range(3):
+        np.testing.assert_array_equal(together[row], sm.residuals(twin, values[row : row + 1], starts[:1], windows)[0])
+    part = sm.residuals(twin, values, starts[:, [1]], windows.part([1]))
+    np.testing.assert_array_equal(part[:, 0], together[:, 1])
+
+
+def windows_of(command, steps=50):
+    return sm.Windows(np.array([0.1]), steps, 0.002, (), command)
+
+
+def test_a_delay_on_the_grid_shifts_the_command():
+    rng = np.random.default_rng(3)
+    time = np.arange(200) * 0.002
+    command = Channel(time, rng.normal(size=(200, 2)), ("a", "b"))
+    held = sm.commands(windows_of(command), np.array([0.0, 0.01]))[:, 0]
+    np.testing.assert_allclose(held[0], command.values[50:100], atol=1e-9)
+    np.testing.assert_allclose(held[1], command.values[45:95], atol=1e-9)
+
+
+def test_between_grid_points_a_delay_acts_in_proportion():
+    command = Channel(np.arange(100) * 0.01, np.random.default_rng(4).normal(size=(100, 1)), ("a",))
+    delays = 0.004 + np.array([0.0, 0.0005, 0.001])
+    low, middle, high = sm.commands(windows_of(command), delays)[:, 0]
+    np.testing.assert_allclose(middle, (low + high) / 2, atol=1e-9)
+    assert np.abs(high - low).max() > 0.1
+    # Nothing is lost: the mean over the whole window is that of what was commanded.
+    np.testing.assert_allclose(low.mean(), np.mean(command.values[9:20].repeat(5)[3:53]), atol=1e-9)
+
+
+def test_rotations_are_compared_the_short_way():
+    angle = 0.3
+    turn = np.array([np.cos(angle / 2), 0, 0, np.sin(angle / 2)])
+    unit = np.array([1.0, 0, 0, 0])
+    np.testing.assert_allclose(sm.rotation_between(unit, turn), [0, 0, angle])
+    np.testing.assert_allclose(sm.rotation_between(unit, -turn), [0, 0, angle])
+    np.testing.assert_allclose(sm.rotation_between(turn, unit), [0, 0, -angle])
+    np.testing.assert_allclose(sm.rotation_between(turn, turn), 0, atol=1e-12)
+
+
+def test_a_state_is_found_among_noisy_measurements():
+    rng = np.random.default_rng(5)
+    time = np.arange(0, 1, 0.005)
+    position = np.sin(6 * time)[:, None] + rng.normal(0, 1e-3, (len(time), 1))
+    speed = 6 * np.cos(6 * time)[:, None] + rng.normal(0, 0.05, (len(time), 1))
+    value, slope = value_and_slope(Channel(time, position, ("a",)), Channel(time, speed, ("a",)), ("a",), 0.5)
+    assert value[0] == pytest.approx(np.sin(3), abs=2e-3)
+    assert slope[0] == pytest.approx(6 * np.cos(3), abs=0.1)
+    _, rough = value_and_slope(Channel(time, position, ("a",)), None, ("a",), 0.5)
+    assert rough[0] == pytest.approx(6 * np.cos(3), abs=0.6)
+
+
+def test_a_log_that_cannot_be_used_says_why():
+    twin, log = toys.Toy(), toys.log_of(0, seconds=2)
+    with pytest.raises(CalibrationError, match=r"lasts 1.* s; a window needs 5 s"):
+        sm.cut(log, twin, 5.0, 5.0)
+    with pytest.raises(UnknownNameError, match="unknown channel 'command'"):
+        sm.cut(Log({"joint_pos": log["joint_pos"]}), twin, 0.5, 0.5)
+    with pytest.raises(CalibrationError, match="fewer than two rows"):
+        sm.cut(log, twin, 0.008, 0.5)
+    with pytest.raises(UnknownNameError, match="robot to calibrate 'go2'; known: crazyflie, go1, panda"):
+        make_twin("go2", log)
+    with pytest.raises(CalibrationError, match="no whole leg of a go1"):
+        make_twin("go1", log)
+    with pytest.raises(CalibrationError, match="lacks joint1, joint2"):
+        make_twin("panda", log)
+    with pytest.raises(CalibrationError, match="in 'rad'; expected N, rpm"):
+        make_twin("crazyflie", log)
+
+
+def test_torque_sensors_behind_the_gear_feel_the_link_alone():
+    import mujoco
+
+    twin = panda.twin(logs.empty(("joint_pos", "joint_torque"), panda.JOINTS))
+    model = twin.compile(np.array([0.5 if p.kind == "friction" else p.nominal for p in twin.parameters]))
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(6)
+    data.qpos[:] = logs.PANDA_ARM.middle
+    data.qvel[:], data.ctrl[:] = rng.normal(size=7), data.qpos + 0.01 * rng.normal(size=7)
+    mujoco.mj_forward(model, data)
+    bare = model.__copy__()
+    bare.dof_armature[:] = bare.dof_damping[:] = bare.dof_frictionloss[:] = 0
+    other = mujoco.MjData(bare)
+    other.qpos[:], other.qvel[:], other.qacc[:] = data.qpos, data.qvel, data.qacc
+    bare.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    mujoco.mj_inverse(bare, other)
+    # The inverse dynamics of the links alone, with the gravity that the motors bear.
+    np.testing.assert_allclose(twin.torques(data.sensordata), other.qfrc_inverse, rtol=1e-6, atol=1e-6)
+
+
+def test_a_drones_step_is_mujocos():
+    import jax
+    import mujoco
+
+    from embodied.paths import asset
+    from tasks.swarm import quadrotor
+
+    twin = drone()
+    model = mujoco.MjModel.from_xml_path(str(asset("robots/crazyflie/crazyflie.xml")))
+    model.opt.timestep = twin.timestep
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(8)
+    quat = np.array([0.9, 0.2, -0.3, 0.1])
+    state = np.concatenate(
+        [rng.normal(size=3), quat / np.linalg.norm(quat), rng.normal(size=3), 8 * rng.normal(size=3)]
+    )
+    speed = rng.uniform(15e3, 22e3, 4)
+    data.qpos[:], data.qvel[:] = state[:7], state[7:]
+    with jax.enable_x64(True):
+        thrust, torque = quadrotor.rotor_wrench(twin.drone, speed)
+        force = thrust * np.array([0.0, 0, 1]) + quadrotor.body_drag(twin.drone, state[3:7], state[7:10])
+        data.xfrc_applied[1] = quadrotor.world_wrench(state[3:7], force, torque)
+        ours = np.asarray(crazyflie.advanced(twin.drone, jax.numpy.asarray(state), speed, twin.timestep))
+    mujoco.mj_step(model, data)
+    np.testing.assert_allclose(ours, [*data.qpos, *data.qvel], rtol=1e-6, atol=1e-7)
+
+
+def test_a_calibrated_drone_has_the_values():
+    values = {crazyflie.Kind.THRUST: 1.1, crazyflie.Kind.DRONE_INERTIA: 0.9, crazyflie.Kind.DRONE_MASS: 0.035}
+    nominal = drone().drone
+    changed = crazyflie.changed(nominal, values)
+    assert changed.mass == 0.035
+    np.testing.assert_allclose(changed.thrust, 1.1 * np.array(nominal.thrust))
+    np.testing.assert_allclose(changed.inertia, 0.9 * np.array(nominal.inertia))
+    assert changed.drag == nominal.drag
+    # Another shape of the curve leaves the thrust at hover as it was.
+    bent = crazyflie.changed(nominal, {crazyflie.Kind.THRUST_SHAPE: 2.0})
+    weight = nominal.mass * 9.81 / 4
+    hover = (-nominal.thrust[0] + np.sqrt(nominal.thrust[0] ** 2 + 4 * nominal.thrust[1] * weight)) / (
+        2 * nominal.thrust[1]
+    )
+    assert bent.thrust[0] * hover + bent.thrust[1] * hover**2 == pytest.approx(weight)
+    assert bent.thrust[0] != nominal.thrust[0]
