@@ -1,0 +1,1 @@
+"""Clutter: what stands before what, and what has to go first."""
