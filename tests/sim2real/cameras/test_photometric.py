@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
-from sim2real.cameras import photometric
+from sim2real.cameras import jpeg
 from sim2real.cameras.photometric import EFFECTS, Photometric, augment
 
 
@@ -60,8 +60,8 @@ def test_jpeg_loses_what_opencvs_jpeg_loses(images: np.ndarray) -> None:
     for quality in (30, 60, 90):
         data = cv2.imencode(".jpg", large[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
         theirs = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB).astype(float)
-        steps = torch.from_numpy(photometric.jpeg_steps(quality))[None].float()
-        ours = 255 * photometric.jpeg(x, {"steps": steps})[0].permute(1, 2, 0).numpy().clip(0, 1)
+        steps = torch.from_numpy(jpeg.steps_of(quality))[None].float()
+        ours = 255 * jpeg.lossy(x, steps)[0].permute(1, 2, 0).numpy().clip(0, 1)
         lost, between = (np.sqrt(np.mean((theirs - other) ** 2)) for other in (large, ours))
         assert between < 0.75 * lost
         assert between < 5.0
@@ -69,7 +69,7 @@ def test_jpeg_loses_what_opencvs_jpeg_loses(images: np.ndarray) -> None:
 
 def test_cosine_transform_is_opencvs() -> None:
     block = np.random.default_rng(0).normal(size=(8, 8))
-    basis = photometric.cosines()
+    basis = jpeg.cosines()
     np.testing.assert_allclose(basis @ block @ basis.T, cv2.dct(block), atol=1e-12)
 
 
