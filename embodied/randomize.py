@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.errors import EngineError
+from embodied.errors import EngineError, UnknownNameError
 
 Fields = Mapping[str, Array]
 
@@ -103,6 +103,26 @@ def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Ter
         }
 
     return Term(name, f"actuator_gainprm and actuator_biasprm x U({low:g}, {high:g})", apply)
+
+
+def kept(
+    terms: Sequence[Term], others: Sequence[str], without: Sequence[str]
+) -> tuple[tuple[Term, ...], frozenset[str]]:
+    """The terms that a config leaves in, and the names of all variations that it does.
+
+    Args:
+        terms: What an episode draws of the model.
+        others: Names of what else differs between episodes.
+        without: Names to leave out; "all" stands for every one.
+
+    Raises:
+        UnknownNameError: `without` names none of them.
+    """
+    known = (*(term.name for term in terms), *others)
+    left_out = set(known if "all" in without else without)
+    for name in sorted(left_out - set(known)):
+        raise UnknownNameError("variation", name, (*known, "all"))
+    return tuple(term for term in terms if term.name not in left_out), frozenset(known) - left_out
 
 
 def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array) -> dict[str, Array]:

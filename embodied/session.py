@@ -27,7 +27,7 @@ EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that train
 class Session:
     """One process's part in a training run: progress, metrics, checkpoints, a clean stop."""
 
-    def __init__(self, settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
+    def __init__(self, settings: Settings[Any, Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
         """Only rank 0 has a `run`; the others train in silence."""
         self.settings, self.env, self.run = settings, env, run
         self.signal: str | None = None
@@ -50,7 +50,7 @@ class Session:
                 self._line = line
                 trainer = train(
                     self._learning_env(),
-                    settings.ppo,
+                    settings.options,
                     total_steps=settings.steps,
                     seed=settings.seed,
                     start_from=start_from,
@@ -102,8 +102,8 @@ class Session:
         if self.run is not None:
             goes_on = "" if resume is None else f", from step {resume.step:,}"
             cli.console().print(
-                f"{self.settings.task} on {self.env.engine_name}, {self.env.num_envs:,} environments, "
-                f"{self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
+                f"{self.settings.learner}: {self.settings.task} on {self.env.engine_name}, {self.env.num_envs:,} "
+                f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
             )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -128,7 +128,7 @@ class Session:
         self._saved_at = time.monotonic()
         if trainer.steps == self._saved_step:  # the last iteration may have been saved already
             return
-        meta, tensors = trainer.ppo.policy.to_tensors()
+        meta, tensors = trainer.policy.to_tensors()
         contents = flatten({"policy": tensors, "trainer": trainer.state()})
         known = {"identities": list(self.env.names)} if getattr(self.env, "identified", False) else {}
         self.run.save(trainer.steps, contents, {"policy": meta, "task": self.settings.task, **known})
@@ -141,10 +141,11 @@ class Session:
         output, speed = cli.console(), trainer.steps / seconds
         result: dict[str, Any] = {"task": self.settings.task, "engine": self.env.engine_name, "steps": trainer.steps,
                                   "train_seconds": seconds, "train_env_steps_per_second": speed,
-                                  "num_envs": self.env.num_envs, "seed": self.settings.seed}  # fmt: skip
+                                  "num_envs": self.env.num_envs, "seed": self.settings.seed,
+                                  "learner": self.settings.learner}  # fmt: skip
         if self.settings.evaluate_episodes:
             named = join_content().find(self.settings.task)
-            policy = trainer.ppo.policy
+            policy = trainer.policy
             result |= self._try_suite(named, policy) if isinstance(named, Suite) else self._try_task(policy)
         output.print(f"trained {trainer.steps:,} steps in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 P = TypeVar("P")
+L = TypeVar("L")
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Generic[C, P]):
+class Settings(Generic[C, P, L]):
     """Train a policy on a task, or one on all tasks of a suite, and say how well it does.
 
     Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints. Ctrl-C or SIGTERM saves
@@ -31,6 +32,7 @@ class Settings(Generic[C, P]):
         python -m embodied.train
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
         python -m embodied.train mt10
+        python -m embodied.train swarm/hover --learner sac --sac.gamma 0.98
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
         python -m embodied.train swarm/formation --adversaries 1 --against shipped
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
@@ -48,11 +50,14 @@ class Settings(Generic[C, P]):
     """Seed of every random draw."""
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
+    learner: str = "ppo"
+    """ppo learns from fresh steps; sac, rlpd, ddpg, td3, fast-td3 and pql from remembered ones. Each has options of its
+    own, which --help shows with --learner."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None
-    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped. Its layers replace those of
-    --ppo.actor."""
+    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by a learner of the
+    same kind. Its layers replace those of --ppo.actor."""
     calibration: Path | None = None
     """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
     calibration_width: float = 1.0
@@ -81,7 +86,18 @@ class Settings(Generic[C, P]):
     config: C = None  # type: ignore[assignment]
     """The task's own options."""
     ppo: P = None  # type: ignore[assignment]
-    """The learner's options."""
+    """The options of learner ppo."""
+    off_policy: L = None  # type: ignore[assignment]
+    """Those of any other learner, by whose name its flags are called."""
+
+    @property
+    def options(self) -> P | L:
+        """The learner's options."""
+        return self.ppo if self.off_policy is None else self.off_policy
+
+    def with_options(self, options: Any) -> Settings[C, Any, Any]:
+        """The same with other options of the learner."""
+        return dataclasses.replace(self, **{"ppo" if self.off_policy is None else "off_policy": options})
 
 
 SHARED = ("device", "config", "calibration", "calibration_width", "starts", "starts_share", "widen")
@@ -90,30 +106,44 @@ UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
+ADDED = {"learner": "ppo", "off_policy": None}
+"""Settings that the runs of earlier versions lack, and what they amounted to."""
 CALIBRATION = "calibration.json"
 """A run's own copy of the calibration it is trained with."""
 
 
-def default_settings(entry: TaskEntry | Suite) -> Settings[Any, Any]:
-    """The settings with which a task or a suite is trained unless told otherwise.
+def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings[Any, Any, Any]:
+    """The settings with which a learner is trained on a task or a suite unless told otherwise.
 
     Raises:
-        EmbodiedError: a suite that is only for evaluation.
+        EmbodiedError: a suite that is only for evaluation, or no such learner.
     """
     from embodied.suite import shared_config
+    from policies.learners import DEFAULT, default_config, find_learner
     from policies.train_config import TrainConfig
 
     if isinstance(entry, Suite) and entry.training is None:
         raise EmbodiedError(f"{entry.name} is for evaluation: no policy runs on all of its tasks; train on one of them")
     training = entry.load_training() or TrainConfig()
-    own = {"num_envs": training.num_envs, "steps": training.steps, "ppo": training.ppo}
+    num_envs = find_learner(learner).num_envs or training.num_envs
+    field = "ppo" if learner == DEFAULT else "off_policy"
+    own = {"num_envs": num_envs, "steps": training.steps, "learner": learner, field: default_config(learner, training)}
     if isinstance(entry, Suite):
         own["evaluate_episodes"] = entry.episodes
         return Settings(entry.name, config=shared_config(entry, training=True), **own)
     return Settings(entry.name, config=entry.load().config_type(), **own)
 
 
-def saved_settings(run: Run) -> Settings[Any, Any]:
+def settings_type(defaults: Settings[Any, Any, Any]) -> type[Settings[Any, Any, Any]]:
+    """The type from which a command line is parsed: with flags for the options of one learner."""
+    unused = Annotated[None, tyro.conf.Suppress]
+    if defaults.off_policy is None:
+        return Settings[type(defaults.config), type(defaults.ppo), unused]  # type: ignore[misc]
+    named = Annotated[type(defaults.off_policy), tyro.conf.arg(name=defaults.learner)]
+    return Settings[type(defaults.config), unused, named]  # type: ignore[misc]
+
+
+def saved_settings(run: Run) -> Settings[Any, Any, Any]:
     """The settings of a run.
 
     Raises:
@@ -121,19 +151,20 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     """
     from embodied.configs import from_json
 
-    defaults = default_settings(join_content().find(run.task))
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
-    saved = {name: value for name, value in run.config.items() if name not in SAID}
+    saved = ADDED | {name: value for name, value in run.config.items() if name not in SAID}
     if fields != set(saved):
         raise RunError(f"{run.path} was written by another version: {sorted(fields ^ set(saved))} differ in its config")
+    defaults = default_settings(join_content().find(run.task), saved["learner"])
     if saved["calibration"] is not None:
         saved["calibration"] = run.path / CALIBRATION
     saved["config"] = from_json(type(defaults.config), saved["config"], "config")
-    saved["ppo"] = from_json(type(defaults.ppo), saved["ppo"], "ppo")
+    for name in ("ppo", "off_policy"):
+        saved[name] = from_json(type(getattr(defaults, name)), saved[name], name)
     return Settings(**saved)
 
 
-def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
+def build_env(settings: Settings[Any, Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
     """The environments that the settings describe.
 
     Raises:

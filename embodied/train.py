@@ -16,7 +16,7 @@ from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, TaskEntry
 from embodied.session import Session
-from embodied.settings import CALIBRATION, UNSAVED, Settings, build_env, default_settings, saved_settings
+from embodied.settings import CALIBRATION, UNSAVED, Settings, build_env, default_settings, saved_settings, settings_type
 
 if TYPE_CHECKING:
     from embodied.env import Env
@@ -40,14 +40,15 @@ def main(arguments: list[str] | None = None) -> int:
     return start(parse(registry.find(name), words))
 
 
-def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any]:
-    """Parse a command line whose flags are the fields of this task's configs."""
-    defaults = default_settings(entry)
-    kind = Settings[type(defaults.config), type(defaults.ppo)]  # type: ignore[misc]
-    return cli.parse(kind, words, "train", defaults)
+def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any, Any]:
+    """Parse a command line whose flags are the fields of this task's and this learner's configs."""
+    from policies.learners import DEFAULT
+
+    defaults = default_settings(entry, _flag_value(words, "--learner") or DEFAULT)
+    return cli.parse(settings_type(defaults), words, "train", defaults)
 
 
-def start(settings: Settings[Any, Any]) -> int:
+def start(settings: Settings[Any, Any, Any]) -> int:
     """Start a new run."""
     from embodied.configs import to_json
     from embodied.runs import Run
@@ -71,7 +72,9 @@ def keep_calibration(path: Path, run: Run) -> None:
     shutil.copyfile(file, run.path / CALIBRATION)
 
 
-def with_start(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Settings[Any, Any], Policy | None]:
+def with_start(
+    settings: Settings[Any, Any, Any], env: Env | JoinedEnv
+) -> tuple[Settings[Any, Any, Any], Policy | None]:
     """The policy to begin with, and the settings with an actor of its shape.
 
     Raises:
@@ -85,7 +88,7 @@ def with_start(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Sett
     policy = load_policy(settings.start_from, env)
     if not isinstance(policy, Policy):
         raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
-    return dataclasses.replace(settings, ppo=dataclasses.replace(settings.ppo, actor=policy.config)), policy
+    return settings.with_options(dataclasses.replace(settings.options, actor=policy.config)), policy
 
 
 def _resume(path: Path, words: list[str]) -> int:

@@ -122,6 +122,10 @@ class GaussianActor(nn.Module):
         """Whether it can act where observations and actions have these lengths."""
         return (observation_size, action_size) == self.sizes
 
+    def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """The action, not bounded, of standard normal `noise` (N, A)."""
+        return torch.addcmul(self(obs), noise, self.deviation(noise.shape[-1]))
+
     def deviation(self, actions: int) -> Tensor:
         """(actions,) standard deviation."""
         return self.log_std.exp().expand(actions)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
+from policies.flat import join
 from policies.ppo_config import PPOConfig, Schedule
 
 LR_FACTOR = 1.5  # by which one minibatch may change an adaptive learning rate
@@ -21,11 +22,7 @@ class FlatAdam:
         """Move `parameters`, which must be on their device by now, into one vector."""
         self.parameters = list(parameters)
         self.config = config
-        self.flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.parameters]))
-        for p, part in zip(
-            self.parameters, self.flat.detach().split([p.numel() for p in self.parameters]), strict=True
-        ):
-            p.data = part.view_as(p)
+        self.flat = nn.Parameter(join(self.parameters))
         # A tensor, so that adapting it never waits for the device.
         self.learning_rate = torch.tensor(config.learning_rate, device=self.flat.device)
         self._adam = torch.optim.Adam([self.flat], lr=self.learning_rate, fused=True)

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from policies.architectures import make_actor
 from policies.networks import Activation, Architecture, GaussianActor, NetworkConfig
+from policies.squashed import SquashedActor
 from policies.vec_env import POLICY
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
+SQUASHED = "squashed-mlp"
+"""What a stored policy is called whose actions a tangent bounds."""
 
 ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
 """Observation groups (N, size) to actions (N, A), or those of many agents: what evaluation needs of a policy."""
@@ -31,15 +34,28 @@ class NormalizedActor(nn.Module):
     observation_scale: Tensor
     """(size,) factor on the difference."""
 
-    def __init__(self, actor: GaussianActor, observation_mean: Tensor, observation_scale: Tensor, clip: float) -> None:
+    def __init__(
+        self,
+        actor: GaussianActor | SquashedActor,
+        observation_mean: Tensor,
+        observation_scale: Tensor,
+        clip: float,
+    ) -> None:
         super().__init__()
         self.actor, self.clip = actor, clip
         self.register_buffer("observation_mean", observation_mean)
         self.register_buffer("observation_scale", observation_scale)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """(N, size) to (N, A), unbounded."""
-        return self.actor(((obs - self.observation_mean) * self.observation_scale).clamp(-self.clip, self.clip))
+        """(N, size) to (N, A), unbounded unless the actor is squashed."""
+        return self.actor(self._normalized(obs))
+
+    def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """The action of standard normal `noise`, (N, A)."""
+        return self.actor.sample(self._normalized(obs), noise)
+
+    def _normalized(self, obs: Tensor) -> Tensor:
+        return ((obs - self.observation_mean) * self.observation_scale).clamp(-self.clip, self.clip)
 
 
 class Policy:
@@ -55,6 +71,16 @@ class Policy:
         """
         self.network, self.config, self.group = network, config, group
         self._generator: torch.Generator | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is called where it is stored."""
+        return SQUASHED if self.squashed else KINDS[self.config.architecture]
+
+    @property
+    def squashed(self) -> bool:
+        """Whether a hyperbolic tangent bounds its actions."""
+        return isinstance(self.network.actor, SquashedActor)
 
     @property
     def observation_size(self) -> int:
@@ -88,11 +114,12 @@ class Policy:
                 f"an observation of length {obs.shape[-1]} was given to a policy that reads {self.observation_size} "
                 f"numbers (group '{self.group}')"
             )
-        action = self.network(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1])
+        rows = obs.flatten(0, -2)
+        action = self.network(rows)
         if self._generator is not None:
             noise = torch.empty_like(action).normal_(generator=self._generator)
-            action = torch.addcmul(action, noise, self.network.actor.deviation(action.shape[-1]))
-        return action.clamp(-1.0, 1.0)
+            action = self.network.sample(rows, noise)
+        return action.unflatten(0, obs.shape[:-1]).clamp(-1.0, 1.0)
 
     def stochastic(self, seed: int) -> Policy:
         """Return the same policy with sampled actions."""
@@ -103,7 +130,7 @@ class Policy:
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Names and numbers that rebuild it: JSON values, and copies of its tensors."""
         meta = {
-            "kind": KINDS[self.config.architecture],
+            "kind": self.kind,
             "group": self.group,
             "observation_size": self.observation_size,
             "action_size": self.action_size,
@@ -111,6 +138,8 @@ class Policy:
             "activation": str(self.config.activation),
             "clip": self.network.clip,
         }
+        if isinstance(self.network.actor, SquashedActor):
+            meta["stochastic"] = self.network.actor.spread is not None
         if self.config.architecture is not Architecture.MLP:
             meta |= {"heads": self.config.heads, "own": self.config.own}
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
@@ -122,7 +151,7 @@ class Policy:
         Raises:
             ValueError: Another kind of policy, or tensors that do not belong to it.
         """
-        kinds = {kind: architecture for architecture, kind in KINDS.items()}
+        kinds = {kind: architecture for architecture, kind in KINDS.items()} | {SQUASHED: Architecture.MLP}
         if meta.get("kind") not in kinds:
             raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected {' or '.join(map(repr, kinds))}")
         config = NetworkConfig(
@@ -132,8 +161,12 @@ class Policy:
             heads=meta.get("heads", NetworkConfig.heads),
             own=meta.get("own", NetworkConfig.own),
         )
-        size = meta["observation_size"]
-        actor = make_actor(size, meta["action_size"], config)
+        size, actions = meta["observation_size"], meta["action_size"]
+        actor: GaussianActor | SquashedActor
+        if meta["kind"] == SQUASHED:
+            actor = SquashedActor(size, actions, config, stochastic=meta["stochastic"])
+        else:
+            actor = make_actor(size, actions, config)
         mean, scale = actor.statistics(torch.zeros(size), torch.ones(size))
         network = NormalizedActor(actor, mean, scale, meta["clip"])
         _require_same_shapes(network.state_dict(), tensors)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.errors import EmbodiedError
 from policies import distributed, gaussian
 from policies.architectures import make_actor, make_critic
 from policies.autograd import make_gradients
 from policies.gae import gae
 from policies.gradients import MEASURES
+from policies.learner import DivergedError, MismatchError
 from policies.normalizer import Normalizer
 from policies.optimizer import FlatAdam
 from policies.parallel import one_thread
@@ -25,12 +25,10 @@ REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", 
 """What `update` returns: means over the update, and from "std" on values after it."""
 
 
-class DivergedError(EmbodiedError):
-    """Losses or weights that left the finite numbers."""
-
-
 class PPO:
     """Learns from rollouts of N environments: `act` and `record` for each step, then `update`."""
+
+    name = "ppo"
 
     def __init__(
         self,
@@ -92,6 +90,11 @@ class PPO:
         distributed.broadcast_(self.optimizer.flat.data)
 
     @property
+    def unroll(self) -> int:
+        """Control steps of every environment per iteration."""
+        return self.config.unroll
+
+    @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
         statistics = self.normalizers[POLICY]
@@ -104,15 +107,16 @@ class PPO:
         """Begin with another policy's network, noise and statistics; the critic begins untaught.
 
         Raises:
-            ValueError: its network has other layers than this learner's.
+            MismatchError: its network has other layers than this learner's.
         """
         own = {name: tuple(tensor.shape) for name, tensor in self.actor.named_parameters()}
         given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
         if own != given or policy.config.activation is not self.config.actor.activation:
-            raise ValueError(
-                f"cannot start from a policy with hidden={policy.config.hidden} {policy.config.activation} for "
-                f"{policy.observation_size} observations and {policy.action_size} actions; this learner's actor has "
-                f"hidden={self.config.actor.hidden} {self.config.actor.activation} for {self.actor.sizes}"
+            raise MismatchError(
+                f"cannot start from a policy of kind '{policy.kind}' with hidden={policy.config.hidden} "
+                f"{policy.config.activation} for {policy.observation_size} observations and {policy.action_size} "
+                f"actions; this learner's actor has hidden={self.config.actor.hidden} {self.config.actor.activation} "
+                f"for {self.actor.sizes}"
             )
         # In place: every parameter is a view into the optimiser's vector.
         for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from policies.off_policy_config import OffPolicyConfig
 from policies.ppo_config import PPOConfig
 
 
@@ -14,7 +15,9 @@ class TrainConfig:
     steps: int = 10_000_000
     """Environment steps in all."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
-    """Settings of the learner."""
+    """Settings of PPO."""
+    off_policy: tuple[OffPolicyConfig, ...] = ()
+    """Settings of other learners where their own defaults do not suit the task, at most one of each type."""
 
     def __post_init__(self) -> None:
         """Reject counts with which nothing runs."""

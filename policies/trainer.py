@@ -1,13 +1,14 @@
-"""The training loop: collect a rollout, update, report."""
+"""The training loop: collect steps, update, report."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from policies import distributed
+from policies.learner import Learner
+from policies.learners import LearnerConfig, make_learner
 from policies.policy import Policy
 from policies.ppo import PPO
-from policies.ppo_config import PPOConfig
 from policies.vec_env import VecEnv
 
 
@@ -17,26 +18,37 @@ class Trainer:
     steps: int
     """Environment steps taken so far, on all ranks together."""
 
-    def __init__(self, env: VecEnv, config: PPOConfig, *, total_steps: int, seed: int = 0) -> None:
+    def __init__(self, env: VecEnv, config: LearnerConfig, *, total_steps: int, seed: int = 0) -> None:
         """Build the learner.
 
         Args:
             env: What to learn on.
-            config: Settings of the learner.
+            config: Settings of the learner, whose type says which.
             total_steps: Environment steps, on all ranks together, after which `done` holds.
             seed: Seed of the learner; the environment has its own.
         """
         if total_steps < 1:
             raise ValueError(f"total_steps={total_steps} must be at least 1")
         self.env, self.total_steps, self.steps = env, total_steps, 0
-        self.ppo = PPO(env.observation_sizes, env.action_size, env.num_envs, config, device=env.device, seed=seed)
+        self.learner: Learner = make_learner(env, config, seed)
         self._obs = dict(env.reset())
         env.stagger()
 
     @property
+    def ppo(self) -> PPO:
+        """The learner of a trainer that was given a `PPOConfig`."""
+        assert isinstance(self.learner, PPO)
+        return self.learner
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it goes on learning with the trainer."""
+        return self.learner.policy
+
+    @property
     def steps_per_iteration(self) -> int:
         """Environment steps per iteration, on all ranks together."""
-        return self.ppo.config.unroll * self.env.num_envs * distributed.size()
+        return self.learner.unroll * self.env.num_envs * distributed.size()
 
     @property
     def done(self) -> bool:
@@ -44,7 +56,7 @@ class Trainer:
         return self.steps >= self.total_steps
 
     def iterate(self) -> dict[str, float]:
-        """Collect one rollout and learn from it.
+        """Take `unroll` control steps and learn from them.
 
         Returns:
             The environment's statistics, the learner's measures, and the time both took.
@@ -52,7 +64,7 @@ class Trainer:
         start = time.perf_counter()
         self._collect()
         collected = time.perf_counter()
-        measures = self.ppo.update(self._obs, self.steps / self.total_steps)
+        measures = self.learner.update(self._obs, self.steps / self.total_steps)
         end = time.perf_counter()
         self.steps += self.steps_per_iteration
         timing = {
@@ -60,12 +72,12 @@ class Trainer:
             "collect_seconds": collected - start,
             "update_seconds": end - collected,
         }
-        return self.env.statistics() | measures | timing
+        return self.env.statistics() | timing | measures  # a learner may know its own times better
 
     def _collect(self) -> None:
-        for _ in range(self.ppo.config.unroll):
-            step = self.env.step(self.ppo.act(self._obs))
-            self.ppo.record(step)
+        for _ in range(self.learner.unroll):
+            step = self.env.step(self.learner.act(self._obs))
+            self.learner.record(step)
             self._obs = dict(step.obs)
 
     def state(self) -> dict[str, Any]:
@@ -74,7 +86,7 @@ class Trainer:
             "rank": distributed.rank(),
             "steps": self.steps,
             "obs": {group: tensor.clone() for group, tensor in self._obs.items()},
-            "ppo": self.ppo.state(),
+            self.learner.name: self.learner.state(),
             "env": self.env.state(),
         }
 
@@ -86,7 +98,7 @@ class Trainer:
         """
         own = int(tree.get("rank", 0)) == distributed.rank()
         self.steps = int(tree["steps"])
-        self.ppo.load_state(tree["ppo"], explore_alike=own)
+        self.learner.load_state(tree[self.learner.name], explore_alike=own)
         if own:
             self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
             self.env.load_state(tree["env"])
@@ -94,7 +106,7 @@ class Trainer:
 
 def train(
     env: VecEnv,
-    config: PPOConfig,
+    config: LearnerConfig,
     *,
     total_steps: int,
     seed: int = 0,
@@ -107,21 +119,21 @@ def train(
 
     Args:
         env: What to learn on.
-        config: Settings of the learner.
+        config: Settings of the learner, whose type says which.
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
         seed: Seed of the learner.
         start_from: A policy to begin with instead of an untrained one.
         resume: What `Trainer.state` returned.
-        on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `ppo.policy` serve
+        on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `policy` serve
             progress lines, checkpoints and videos, and with the iteration's metrics.
         should_stop: Asked after each iteration; a yes on any rank stops all of them.
 
     Returns:
-        The trainer, with the learned policy at `ppo.policy`.
+        The trainer, with the learned policy at `policy`.
     """
     trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
     if start_from is not None:
-        trainer.ppo.start_from(start_from)
+        trainer.learner.start_from(start_from)
     if resume is not None:
         trainer.load_state(resume)
     while not trainer.done:

@@ -1,12 +1,12 @@
 """The task suites. Each family registers its own tasks."""
 
 from embodied.registry import Registry, Suite
-from tasks import locomotion, manipulation, swarm
+from tasks import grasping, locomotion, manipulation, swarm
 
 
 def register(registry: Registry) -> None:
     """Register every task of every family, and each family as a suite."""
-    for family in (locomotion, manipulation, swarm):
+    for family in (locomotion, manipulation, swarm, grasping):
         family.register(registry)
         name = family.__name__.rpartition(".")[2]
         tasks = tuple(task for task in registry if task.startswith(f"{name}/"))

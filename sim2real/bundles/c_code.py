@@ -149,6 +149,7 @@ def _numbers(network: Network, contract: Contract) -> dict[str, object]:
         "arrays": "\n".join(arrays),
         "table": ",\n".join(table),
         "activation": ACTIVATIONS[network.activation],
+        "squash": "tanhf(in[i])" if network.squashed else "in[i]",
     }
 
 

@@ -1,4 +1,7 @@
-"""`Network`: the numbers of a policy, as every export writes them: statistics of observations, then linear layers."""
+"""`Network`: the numbers of a policy, as every export writes them: statistics of observations, then linear layers.
+
+A squashed policy, as off-policy learners train them, ends in a hyperbolic tangent; any other is clipped where it acts.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,8 @@ class Network:
     """Largest absolute value of a normalised number."""
     layers: tuple[Layer, ...]
     activation: Activation
+    squashed: bool = False
+    """Whether a hyperbolic tangent follows the last layer."""
 
     @classmethod
     def of(cls, policy: Policy) -> Network:
@@ -62,7 +67,7 @@ class Network:
         network = policy.network
         layers = tuple(Layer(_array(linear.weight), _array(linear.bias)) for linear in network.actor.mean.linears)
         mean, scale = _array(network.observation_mean), _array(network.observation_scale)
-        made = cls(mean, scale, float(network.clip), layers, policy.config.activation)
+        made = cls(mean, scale, float(network.clip), layers, policy.config.activation, policy.squashed)
         if not all(np.isfinite(array).all() for array in made.arrays):
             raise ExportError("the policy holds numbers that are not finite; its training diverged")
         return made
@@ -89,7 +94,8 @@ class Network:
 
     def digest(self, contract_json: str) -> str:
         """SHA-256, in hexadecimal, of the network and of its contract: the same wherever both are."""
-        seen = hashlib.sha256(f"{contract_json}\n{self.activation} {self.clip!r}\n".encode())
+        squashed = " squashed" if self.squashed else ""
+        seen = hashlib.sha256(f"{contract_json}\n{self.activation} {self.clip!r}{squashed}\n".encode())
         for array in self.arrays:
             seen.update(f"{array.shape}".encode() + array.astype("<f4").tobytes())
         return seen.hexdigest()

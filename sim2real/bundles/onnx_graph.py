@@ -71,6 +71,8 @@ def build(network: Network, contract: Contract, contract_json: str) -> ModelProt
         value = graph.add("Gemm", (value, weight, bias), f"layer{i}", transB=1)
         if i < len(network.layers):
             value = _activated(graph, value, network.activation)
+    if network.squashed:
+        value = graph.add("Tanh", (value,), "squashed")
     _targets(graph, value, contract)
     return _model(graph, network, contract_json, network.digest(contract_json))
 

@@ -35,10 +35,11 @@ def readme(contract: Contract, network: Network, digest: str) -> str:
 
 def _head(contract: Contract, network: Network, digest: str) -> str:
     widths = " → ".join(str(size) for size in (len(network.mean), *(len(layer.bias) for layer in network.layers)))
+    end = ", a hyperbolic tangent at its end" if network.squashed else ""
     return f"""# {contract.task} for {contract.robot}
 
 A policy trained in simulation, with all that a robot must have in common with it. The network is {widths},
-{network.activation}, {network.parameters:,} numbers; its SHA-256 is
+{network.activation}{end}, {network.parameters:,} numbers; its SHA-256 is
 
 `{digest}`
 

@@ -107,7 +107,7 @@ int policy_step(const float observation[], float action[], float target[])
         }
     }
     for (int i = 0; i < POLICY_ACTIONS; i++) {
-        action[i] = between(in[i], -1.0f, 1.0f);
+        action[i] = between($squash, -1.0f, 1.0f);
         target[i] = offset[i] + (action[i] > 0.0f ? up[i] : down[i]) * action[i];
         target[i] = between(target[i], lower[i], upper[i]);
     }

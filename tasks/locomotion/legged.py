@@ -13,7 +13,6 @@ import numpy as np
 from jax import Array
 
 from embodied import randomize
-from embodied.errors import UnknownNameError
 from embodied.rotations import quat_rotate_inverse
 from embodied.sampling import between
 from embodied.task import Task
@@ -121,14 +120,8 @@ class LeggedTask(Task[M], Generic[M]):
         self.mass = float(self.model.body_subtreemass[self.layout.trunk])
         middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
         self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
-        terms = self._field_terms()
         others = tuple(name for name in OTHER_VARIATIONS if self.pushed or name != "push")
-        known = (*(term.name for term in terms), *others)
-        left_out = set(known if "all" in self.config.without else self.config.without)
-        for name in sorted(left_out - set(known)):
-            raise UnknownNameError("variation", name, (*known, "all"))
-        self.field_terms = tuple(term for term in terms if term.name not in left_out)
-        self.varied = frozenset(known) - left_out
+        self.field_terms, self.varied = randomize.kept(self._field_terms(), others, self.config.without)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

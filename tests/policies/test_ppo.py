@@ -87,7 +87,7 @@ def test_a_learner_starts_from_another_policy_and_goes_on_learning():
 
 def test_a_policy_with_other_layers_is_no_start():
     teacher = make(dataclasses.replace(QUICK, actor=NetworkConfig((8,)))).policy
-    with pytest.raises(ValueError, match=r"a policy with hidden=\(8,\) tanh .* actor has hidden=\(16,\)"):
+    with pytest.raises(ValueError, match=r"with hidden=\(8,\) tanh .* actor has hidden=\(16,\)"):
         make().start_from(teacher)
 
 

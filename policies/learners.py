@@ -1,0 +1,78 @@
+"""Learners by name: `ppo` from fresh rollouts; `sac`, `rlpd`, `ddpg`, `td3`, `fast-td3`, `pql` from memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from embodied.errors import UnknownNameError
+from policies.off_policy import OffPolicy
+from policies.off_policy_config import (
+    DDPGConfig,
+    FastTD3Config,
+    OffPolicyConfig,
+    PQLConfig,
+    RLPDConfig,
+    SACConfig,
+    TD3Config,
+)
+from policies.ppo import PPO
+from policies.ppo_config import PPOConfig
+
+if TYPE_CHECKING:
+    from policies.learner import Learner
+    from policies.train_config import TrainConfig
+    from policies.vec_env import VecEnv
+
+LearnerConfig = PPOConfig | OffPolicyConfig
+DEFAULT = "ppo"
+
+
+@dataclass(frozen=True)
+class LearnerEntry:
+    """A learner as a command line knows it."""
+
+    config: type[LearnerConfig]
+    """Type of its settings."""
+    num_envs: int | None = None
+    """Environments that suit it; None: what the task says."""
+
+
+LEARNERS: dict[str, LearnerEntry] = {
+    DEFAULT: LearnerEntry(PPOConfig),
+    "sac": LearnerEntry(SACConfig, 64),
+    "rlpd": LearnerEntry(RLPDConfig, 16),
+    "ddpg": LearnerEntry(DDPGConfig, 64),
+    "td3": LearnerEntry(TD3Config, 64),
+    "fast-td3": LearnerEntry(FastTD3Config, 128),
+    "pql": LearnerEntry(PQLConfig, 4096),
+}
+
+
+def find_learner(name: str) -> LearnerEntry:
+    """The learner of that name.
+
+    Raises:
+        UnknownNameError: There is none; lists them.
+    """
+    if name not in LEARNERS:
+        raise UnknownNameError("learner", name, LEARNERS)
+    return LEARNERS[name]
+
+
+def default_config(name: str, training: TrainConfig) -> LearnerConfig:
+    """The settings of a learner on a task: the task's own, else the learner's.
+
+    Raises:
+        UnknownNameError: There is no such learner.
+    """
+    kind = find_learner(name).config
+    return next((config for config in (training.ppo, *training.off_policy) if type(config) is kind), kind())
+
+
+def make_learner(env: VecEnv, config: LearnerConfig, seed: int) -> Learner:
+    """The learner that a config belongs to, for an environment."""
+    sizes = (env.observation_sizes, env.action_size, env.num_envs)
+    if isinstance(config, PPOConfig):
+        return PPO(*sizes, config, device=env.device, seed=seed)
+    return OffPolicy(*sizes, config, device=env.device, seed=seed)

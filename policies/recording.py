@@ -1,0 +1,135 @@
+"""Demonstrations: whole episodes of a script or a policy, recorded, written and read.
+
+A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, size),
+`action` (T, A), `reward`, `terminated`, `truncated` (T,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from embodied.errors import EmbodiedError, listing, reason
+from policies.policy import ActionRule
+from policies.replay import Transitions, merged
+from policies.vec_env import Step, VecEnv
+
+PLAIN = ("action", "reward", "terminated", "truncated")
+ATTEMPTS = 5  # episodes tried for each that is wanted
+
+
+@torch.no_grad()
+def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = False) -> Transitions:
+    """Whole episodes of a policy, one after another: (T, 1, ...).
+
+    Args:
+        env: Where it acts; begins anew.
+        rule: Observation groups to actions, which are clipped to [-1, 1].
+        episodes: How many.
+        failures: Keep episodes that never succeed too.
+
+    Raises:
+        EmbodiedError: Of five times as many episodes, too few succeeded.
+    """
+    obs, kept, tried = dict(env.reset()), [], 0
+    running: list[list[Transitions]] = [[] for _ in range(env.num_envs)]
+    succeeded = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+    while len(kept) < episodes:
+        if tried >= ATTEMPTS * episodes:
+            raise EmbodiedError(
+                f"{len(kept)} of {tried} episodes succeeded, fewer than the {episodes} that were asked for; ask for "
+                "fewer, or keep failures too"
+            )
+        action = rule(obs).clamp(-1.0, 1.0)
+        step = env.step(action)
+        succeeded |= step.success
+        now = _row(obs, action, step)
+        for place, part in enumerate(running):
+            part.append(_column(now, place))
+        for place in (step.terminated | step.truncated).nonzero()[:, 0].tolist():
+            tried += 1
+            if failures or bool(succeeded[place]):
+                kept.append(merged(running[place], torch.cat))
+            running[place], succeeded[place] = [], False
+        obs = dict(step.obs)
+    return merged(kept[:episodes], torch.cat)
+
+
+def save(path: Path, steps: Transitions) -> None:
+    """Write steps of one environment, (T, 1, ...), as a file.
+
+    Raises:
+        EmbodiedError: The disk refuses.
+    """
+    tensors = {f"obs/{group}": values for group, values in steps.obs.items()}
+    tensors |= {f"next_obs/{group}": values for group, values in steps.next_obs.items()}
+    tensors |= {name: getattr(steps, name) for name in PLAIN}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        safetensors.torch.save_file({name: tensor[:, 0].cpu().contiguous() for name, tensor in tensors.items()}, path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot write demonstrations to '{path}': {_reason(error)}") from error
+
+
+def load(
+    path: Path, observation_sizes: Mapping[str, int], action_size: int, device: torch.device | str = "cpu"
+) -> Transitions:
+    """Read what `save` wrote; the last step ends an episode whatever the file says.
+
+    Args:
+        path: The file.
+        observation_sizes: Groups to read, and their sizes.
+        action_size: Length of an action.
+        device: Where to put them.
+
+    Returns:
+        (T, 1, ...) steps.
+
+    Raises:
+        EmbodiedError: There is no such file, or it does not fit; says what was expected.
+    """
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
+    shapes: dict[str, tuple[int, ...]] = {name: () for name in PLAIN} | {"action": (action_size,)}
+    shapes |= {f"{kind}/{group}": (size,) for kind in ("obs", "next_obs") for group, size in observation_sizes.items()}
+    if missing := sorted(set(shapes) - set(tensors)):
+        raise EmbodiedError(f"demonstrations '{path}' lack {listing(missing)}; they have {listing(sorted(tensors))}")
+    count = len(tensors["reward"])
+    wrong = [f"{name} is {tuple(tensors[name].shape)}, expected {(count, *shape)}"
+             for name, shape in shapes.items() if tuple(tensors[name].shape) != (count, *shape)]  # fmt: skip
+    wrong += [f"{name} holds numbers that are not finite" for name in shapes if not tensors[name].isfinite().all()]
+    if wrong or not count:
+        raise EmbodiedError(f"demonstrations '{path}' do not fit: {'; '.join(wrong) or 'they hold no step'}")
+    kinds = {"terminated": torch.bool, "truncated": torch.bool}
+    parts = {name: tensors[name].to(device, kinds.get(name, torch.float32))[:, None] for name in shapes}
+    parts["truncated"][-1] |= ~parts["terminated"][-1]
+    return Transitions(
+        {group: parts[f"obs/{group}"] for group in observation_sizes},
+        parts["action"],
+        parts["reward"],
+        parts["terminated"],
+        parts["truncated"],
+        {group: parts[f"next_obs/{group}"] for group in observation_sizes},
+    )
+
+
+def _row(obs: Mapping[str, Tensor], action: Tensor, step: Step) -> Transitions:
+    """One step of N environments as (1, N, ...), copied."""
+    steps = Transitions(obs, action, step.reward, step.terminated, step.truncated, step.final_obs)
+    return merged([steps], lambda tensors: tensors[0][None].clone())
+
+
+def _column(steps: Transitions, place: int) -> Transitions:
+    """One environment's part, (T, 1, ...)."""
+    return merged([steps], lambda tensors: tensors[0][:, place : place + 1])
+
+
+def _reason(error: Exception) -> str:
+    return reason(error) if isinstance(error, OSError) else " ".join(str(error).split())

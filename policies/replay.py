@@ -1,0 +1,241 @@
+"""A replay buffer on the device: steps of N environments, sampled as n-step transitions.
+
+Rows are control steps, columns environments, so that what follows a transition lies one row further. Returns over n
+steps are added up when a transition is sampled, not when it is stored: then the end of an episode, or the newest row,
+simply makes the sum shorter and bootstraps from where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from embodied.errors import EmbodiedError, listing
+
+
+class Storage(StrEnum):
+    """Numbers in which observations and actions are kept; rewards are float32 always."""
+
+    FLOAT32 = "float32"
+    HALF = "float16"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of tensors."""
+        return {Storage.FLOAT32: torch.float32, Storage.HALF: torch.float16}[self]
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """T consecutive steps of N environments."""
+
+    obs: Mapping[str, Tensor]
+    """Group to (T, N, size): what was observed."""
+    action: Tensor
+    """(T, N, A) what was done."""
+    reward: Tensor
+    """(T, N) what it earned."""
+    terminated: Tensor
+    """(T, N) bool, whether the task failed: no reward would have followed."""
+    truncated: Tensor
+    """(T, N) bool, whether the time limit, or the end of a recording, cut the episode."""
+    next_obs: Mapping[str, Tensor]
+    """Group to (T, N, size): what the step led to, before any reset."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Transitions over up to n steps."""
+
+    obs: dict[str, Tensor]
+    """Group to (B, size) float32: where they begin."""
+    action: Tensor
+    """(B, A) float32: what was done there."""
+    reward: Tensor
+    """(B,) Σ γᵏ r over the steps taken."""
+    discount: Tensor
+    """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
+    next_obs: dict[str, Tensor]
+    """Group to (B, size) float32: where they end."""
+
+
+class ReplayBuffer:
+    """The last steps of N environments; the oldest make room for new ones."""
+
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        observation_sizes: Mapping[str, int],
+        action_size: int,
+        *,
+        gamma: float,
+        n_step: int = 1,
+        storage: Storage = Storage.FLOAT32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Allocate.
+
+        Args:
+            capacity: Transitions, of which at least one step of every environment must fit.
+            num_envs: N.
+            observation_sizes: Group to flat size.
+            action_size: A.
+            gamma: Discount per control step.
+            n_step: Most steps of a sampled transition.
+            storage: Type of the numbers.
+            device: Where everything lies.
+
+        Raises:
+            EmbodiedError: Fewer than n_step rows fit.
+        """
+        self.rows = capacity // num_envs
+        if self.rows < n_step:
+            raise EmbodiedError(
+                f"a buffer of {capacity:,} transitions holds {self.rows} steps of {num_envs:,} environments; expected "
+                f"at least n_step={n_step}: buffer_size={n_step * num_envs} or more"
+            )
+        self.num_envs, self.n_step, self.gamma, self.device = num_envs, n_step, gamma, torch.device(device)
+
+        def empty(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(self.rows, num_envs, *shape, dtype=dtype, device=device)
+
+        self._obs = {group: empty(size, dtype=storage.dtype) for group, size in observation_sizes.items()}
+        self._next = {group: empty(size, dtype=storage.dtype) for group, size in observation_sizes.items()}
+        self._action = empty(action_size, dtype=storage.dtype)
+        self._reward = empty(dtype=torch.float32)
+        self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
+        self._powers = gamma ** torch.arange(n_step + 1, dtype=torch.float32, device=device)
+        self._offsets = torch.arange(n_step, device=device)
+        self._filled, self._head = 0, 0
+
+    def __len__(self) -> int:
+        """Transitions that can be sampled."""
+        return self._filled * self.num_envs
+
+    def extend(self, steps: Transitions) -> None:
+        """Append steps.
+
+        Raises:
+            EmbodiedError: There are more of them than rows.
+        """
+        count = len(steps.reward)
+        if count > self.rows:
+            raise EmbodiedError(f"{count} steps were given to a buffer of {self.rows}")
+        at = (self._head + torch.arange(count, device=self.device)) % self.rows
+        for group in self._obs:
+            _write(self._obs[group], at, steps.obs[group])
+            _write(self._next[group], at, steps.next_obs[group])
+        _write(self._action, at, steps.action)
+        self._reward.index_copy_(0, at, steps.reward)
+        self._terminated.index_copy_(0, at, steps.terminated)
+        self._truncated.index_copy_(0, at, steps.truncated)
+        self._head = (self._head + count) % self.rows
+        self._filled = min(self._filled + count, self.rows)
+
+    def sample(self, count: int, generator: torch.Generator) -> Batch:
+        """Draw transitions uniformly, with replacement.
+
+        Raises:
+            EmbodiedError: The buffer is empty.
+        """
+        if not self._filled:
+            raise EmbodiedError("the replay buffer is empty; record a step before sampling")
+        return self.gather(torch.randint(len(self), (count,), generator=generator, device=self.device))
+
+    def gather(self, index: Tensor) -> Batch:
+        """The transitions that begin at `index` (B,), counted from the oldest: step i // N of environment i % N."""
+        steps = (index // self.num_envs)[:, None] + self._offsets
+        inside = steps < self._filled
+        oldest = self._head if self._filled == self.rows else 0
+        row = (oldest + steps.clamp(max=self._filled - 1)) % self.rows
+        at = row * self.num_envs + (index % self.num_envs)[:, None]
+        ended = self._terminated.view(-1)[at] | self._truncated.view(-1)[at]
+        # A step counts while the buffer has it and no earlier one ended the episode.
+        counts = inside & ((ended.cumsum(1) - ended.long()) == 0)
+        taken = counts.sum(1)
+        last = at.gather(1, taken[:, None] - 1)[:, 0]
+        reward = (self._reward.view(-1)[at] * self._powers[:-1]).masked_fill(~counts, 0.0).sum(1)
+        discount = self._powers[taken].masked_fill(self._terminated.view(-1)[last], 0.0)
+        first = at[:, 0]
+        return Batch(
+            {group: _read(buffer, first) for group, buffer in self._obs.items()},
+            _read(self._action, first),
+            reward,
+            discount,
+            {group: _read(buffer, last) for group, buffer in self._next.items()},
+        )
+
+    def state(self) -> dict[str, Any]:
+        """What it holds."""
+        return {
+            "head": self._head,
+            "filled": self._filled,
+            **{name: buffer[: self._filled].clone() for name, buffer in self._buffers().items()},
+        }
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned.
+
+        Raises:
+            EmbodiedError: It was made by a buffer of another shape.
+        """
+        filled, head, buffers = int(tree["filled"]), int(tree["head"]), self._buffers()
+        wrong = [name for name, own in buffers.items() if name not in tree or tree[name].shape[1:] != own.shape[1:]]
+        if wrong or filled > self.rows:
+            raise EmbodiedError(
+                f"a replay buffer of {self.rows} steps of {self.num_envs} environments cannot take over the saved one "
+                f"({filled} steps{'; other shapes: ' + listing(wrong) if wrong else ''})"
+            )
+        for name, own in buffers.items():
+            own[:filled].copy_(tree[name])
+        self._head, self._filled = head, filled
+
+    def _buffers(self) -> dict[str, Tensor]:
+        groups = {f"obs-{group}": buffer for group, buffer in self._obs.items()}
+        groups |= {f"next-{group}": buffer for group, buffer in self._next.items()}
+        rest = {"action": self._action, "reward": self._reward}
+        return groups | rest | {"terminated": self._terminated, "truncated": self._truncated}
+
+
+def merged(parts: Sequence[Transitions], combine: Callable[[list[Tensor]], Tensor]) -> Transitions:
+    """Transitions of which every tensor is `combine` of the parts' own."""
+
+    def each(read: Callable[[Transitions], Tensor]) -> Tensor:
+        return combine([read(part) for part in parts])
+
+    return Transitions(
+        obs={group: combine([part.obs[group] for part in parts]) for group in parts[0].obs},
+        action=each(lambda part: part.action),
+        reward=each(lambda part: part.reward),
+        terminated=each(lambda part: part.terminated),
+        truncated=each(lambda part: part.truncated),
+        next_obs={group: combine([part.next_obs[group] for part in parts]) for group in parts[0].next_obs},
+    )
+
+
+def concatenated(first: Batch, second: Batch) -> Batch:
+    """Both, one after the other."""
+    return Batch(
+        {group: torch.cat([values, second.obs[group]]) for group, values in first.obs.items()},
+        torch.cat([first.action, second.action]),
+        torch.cat([first.reward, second.reward]),
+        torch.cat([first.discount, second.discount]),
+        {group: torch.cat([values, second.next_obs[group]]) for group, values in first.next_obs.items()},
+    )
+
+
+def _write(buffer: Tensor, at: Tensor, values: Tensor) -> None:
+    if buffer.dtype != values.dtype:
+        bounds = torch.finfo(buffer.dtype)  # what is larger would become infinite
+        values = values.clamp(bounds.min, bounds.max).to(buffer.dtype)
+    buffer.index_copy_(0, at, values)
+
+
+def _read(buffer: Tensor, at: Tensor) -> Tensor:
+    return buffer.flatten(0, 1).index_select(0, at).float()

@@ -1,0 +1,124 @@
+"""The half of off-policy learning that all algorithms share: critics towards what their slow copies say."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from policies.ensemble import CriticEnsemble
+from policies.flat import Stepper, join
+from policies.off_policy_config import OffPolicyConfig, PolicyValue
+from policies.replay import Batch
+from policies.value_heads import CategoricalHead, ScalarHead, ValueHead
+
+CLIMBED = {
+    PolicyValue.LOWEST: lambda values: values.amin(0),
+    PolicyValue.MEAN: lambda values: values.mean(0),
+    PolicyValue.FIRST: lambda values: values[0],
+}
+"""From the values (E, B) of E critics to what the policy climbs, (B,)."""
+
+
+class ValueLearner:
+    """Critics of normalised observations and actions, and the target networks that follow them."""
+
+    def __init__(self, inputs: int, config: OffPolicyConfig, device: torch.device, weights: torch.Generator) -> None:
+        """Build them.
+
+        Args:
+            inputs: Lengths of observation and action together.
+            config: Settings.
+            device: Where everything lies.
+            weights: Makes the initial weights reproducible; on the CPU.
+        """
+        self.config, self.head = config, make_head(config, device)
+        critic = CriticEnsemble(
+            config.critics,
+            inputs,
+            self.head.outputs,
+            config.critic,
+            layer_norm=config.layer_norm,
+            generator=weights,
+        )
+        self.critic = critic.to(device)
+        self.stepper = Stepper(
+            self.critic.parameters(),
+            config.critic_learning_rate,
+            weight_decay=config.weight_decay,
+            max_grad_norm=config.max_grad_norm,
+        )
+        self.target_critic = copy.deepcopy(self.critic)
+        self.target_vector = join(self.target_critic.parameters())
+
+    def learn(
+        self,
+        batch: Batch,
+        obs: Tensor,
+        next_obs: Tensor,
+        next_action: Tensor,
+        bonus: Tensor | float,
+        generator: torch.Generator,
+    ) -> dict[str, Tensor]:
+        """One step of the critics.
+
+        Args:
+            batch: Actions, rewards and discounts.
+            obs: (B, size) normalised observations where its transitions begin.
+            next_obs: (B, size) those where they end.
+            next_action: (B, A) what is supposed to follow there.
+            bonus: (B,) what else those states are worth.
+            generator: Draws which critics are asked.
+
+        Returns:
+            Measures.
+        """
+        with torch.no_grad():
+            target = self.target(self.target_critic(next_obs, next_action), batch, bonus, generator)
+        outputs = self.critic(obs, batch.action)
+        loss = self.head.loss(outputs, target)
+        measures = {
+            "critic_loss": loss.detach(),
+            "critic_gradient_norm": self.stepper.descend(loss),
+            "value": self.head.value(outputs.detach()).mean(),
+        }
+        if isinstance(self.head, CategoricalHead):
+            measures["support_edge"] = target[..., (0, -1)].sum(-1).mean()
+        return measures
+
+    def target(self, outputs: Tensor, batch: Batch, bonus: Tensor | float, generator: torch.Generator) -> Tensor:
+        """(E or 1, B, K): what critics should have said, of the lowest of those that are asked where so configured."""
+        if self.config.clipped_double:
+            if asked := self.config.target_critics:
+                order = torch.randperm(self.config.critics, generator=generator, device=outputs.device)
+                outputs = outputs[order[:asked]]
+            lowest = self.head.value(outputs).argmin(0)
+            outputs = outputs[lowest, torch.arange(outputs.shape[1], device=outputs.device)][None]
+        return self.head.target(outputs, batch.reward, batch.discount, bonus)
+
+    def climbed(self, obs: Tensor, action: Tensor) -> Tensor:
+        """(B,) what the policy climbs."""
+        return CLIMBED[self.config.policy_value](self.head.value(self.critic(obs, action)))
+
+    def track(self, tau: float) -> None:
+        """Mix that share of the critics into their target networks."""
+        self.target_vector.lerp_(self.stepper.vector, tau)
+
+    def state(self) -> dict[str, Any]:
+        """Critics with their moments, and target networks."""
+        return {"critic": self.stepper.state(), "target": self.target_vector.clone()}
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.stepper.load_state(tree["critic"])
+        self.target_vector.copy_(tree["target"])
+
+
+def make_head(config: OffPolicyConfig, device: torch.device) -> ValueHead:
+    """What the critics' outputs mean."""
+    if config.atoms == 1:
+        return ScalarHead()
+    return CategoricalHead(config.atoms, config.value_low, config.value_high, device)

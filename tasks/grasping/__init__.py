@@ -1,0 +1,29 @@
+"""Multi-fingered hands: what they hold, turn and free."""
+
+from embodied.registry import Registry, TaskEntry
+
+ENGINES = ("mujoco", "mjx")
+HANDS = {"leap": "The LEAP hand", "allegro": "The Allegro hand", "shadow": "The Shadow hand"}
+STANDARD = "leap"  # stands for the others in tests
+
+# name -> target, training defaults, summary
+TASKS = {
+    "reorient": ("Reorient", "REORIENT", "turns a cube to one target orientation after the other."),
+    "rotate-z": ("RotateZ", "ROTATE_Z", "turns a cube about the vertical, as fast as it can."),
+}
+
+
+def register(registry: Registry) -> None:
+    """Register every task for every hand."""
+    for hand, words in HANDS.items():
+        for name, (target, training, summary) in TASKS.items():
+            registry.register(
+                TaskEntry(
+                    name=f"grasping/{hand}-{name}",
+                    target=f"tasks.grasping.{hand}:{target}",
+                    summary=f"{words} {summary}",
+                    engines=ENGINES,
+                    training=f"tasks.grasping.training:{training}",
+                    variant_of=None if hand == STANDARD else f"grasping/{STANDARD}-{name}",
+                )
+            )

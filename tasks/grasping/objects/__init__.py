@@ -1,0 +1,1 @@
+"""Things to grasp: household objects after the YCB set, and random ones."""

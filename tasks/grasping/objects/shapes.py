@@ -1,0 +1,201 @@
+"""Primitive shapes as pure geometry: signed distance, bounds, volume, area and points on the surface.
+
+A `Part` is a primitive with a pose in its object's frame; sizes are MuJoCo's. Every function works on numpy arrays of
+points, in m, in double precision.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from embodied.errors import EmbodiedError
+
+Points = np.ndarray
+"""(n, 3) float64, m."""
+Colour = tuple[float, float, float, float]
+"""Red, green, blue, opacity in [0, 1]."""
+
+
+class Shape(enum.Enum):
+    """A primitive, and what `Part.size` means for it, m."""
+
+    BOX = mujoco.mjtGeom.mjGEOM_BOX
+    """(3,) half the edges along x, y, z."""
+    CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
+    """(2,) radius, half the length along z."""
+    CAPSULE = mujoco.mjtGeom.mjGEOM_CAPSULE
+    """(2,) radius, half the length along z between the centres of its hemispheres."""
+    SPHERE = mujoco.mjtGeom.mjGEOM_SPHERE
+    """(1,) radius."""
+
+
+NUMBERS = {Shape.BOX: 3, Shape.CYLINDER: 2, Shape.CAPSULE: 2, Shape.SPHERE: 1}
+"""Length of `Part.size`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One primitive of an object."""
+
+    shape: Shape
+    size: tuple[float, ...]
+    """m, see `Shape`."""
+    pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """m, its centre in the object's frame."""
+    quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+    """wxyz, its frame -> the object's."""
+    rgba: Colour | None = None
+    """None: the object's own colour."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        expected = NUMBERS[self.shape]
+        name = self.shape.name.lower()
+        if len(self.size) != expected or not all(math.isfinite(number) and number > 0 for number in self.size):
+            raise EmbodiedError(f"a {name} of size {self.size}; expected {expected} positive lengths in m")
+        if not np.isfinite([*self.pos, *self.quat]).all() or not 0.99 < math.hypot(*self.quat) < 1.01:
+            raise EmbodiedError(f"a {name} at {self.pos}, {self.quat}; expected m and a unit quaternion wxyz")
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """(3, 3), its frame -> the object's."""
+        return matrix(self.quat)
+
+    @property
+    def volume(self) -> float:
+        """m^3."""
+        size = self.size
+        if self.shape is Shape.BOX:
+            return 8 * size[0] * size[1] * size[2]
+        ball = 4 / 3 * math.pi * size[0] ** 3 if self.shape is not Shape.CYLINDER else 0.0
+        column = 2 * math.pi * size[0] ** 2 * size[1] if self.shape is not Shape.SPHERE else 0.0
+        return ball + column
+
+    @property
+    def area(self) -> float:
+        """m^2."""
+        return float(sum(_face_areas(self)))
+
+    @property
+    def half(self) -> np.ndarray:
+        """(3,) m, half the extents of its own bounding box, in its own frame."""
+        if self.shape is Shape.BOX:
+            return np.array(self.size)
+        radius = self.size[0]
+        length = {Shape.CYLINDER: 0.0, Shape.CAPSULE: radius, Shape.SPHERE: radius}[self.shape] + sum(self.size[1:])
+        return np.array([radius, radius, length])
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two (3,) m: the lowest and the highest corner of the box around it, along the object's axes; exact."""
+        turn = self.rotation
+        if self.shape is Shape.BOX:
+            reach = np.abs(turn) @ self.half
+        elif self.shape is Shape.CYLINDER:
+            axis = turn[:, 2]
+            reach = self.size[0] * np.sqrt(np.clip(1 - axis**2, 0, None)) + self.size[1] * np.abs(axis)
+        else:
+            reach = self.size[0] + np.abs(turn[:, 2]) * sum(self.size[1:])
+        return np.array(self.pos) - reach, np.array(self.pos) + reach
+
+    def moved(self, offset: Sequence[float] | np.ndarray) -> Part:
+        """The same part elsewhere: shifted by (3,) m."""
+        x, y, z = (float(a + b) for a, b in zip(self.pos, offset, strict=True))
+        return dataclasses.replace(self, pos=(x, y, z))
+
+    def local(self, points: Points) -> Points:
+        """Points of the object's frame in the part's."""
+        return (points - np.array(self.pos)) @ self.rotation
+
+    def distance(self, points: Points) -> np.ndarray:
+        """(n,) m, signed Euclidean distance of points of the object's frame to the surface; negative inside."""
+        local = self.local(points)
+        if self.shape is Shape.BOX:
+            return _beyond(np.abs(local) - np.array(self.size))
+        if self.shape is Shape.CYLINDER:
+            radial = np.hypot(local[:, 0], local[:, 1])
+            return _beyond(np.stack([radial, np.abs(local[:, 2])], -1) - np.array(self.size))
+        half = sum(self.size[1:])
+        local[:, 2] -= np.clip(local[:, 2], -half, half)
+        return np.linalg.norm(local, axis=-1) - self.size[0]
+
+    def surface(self, count: int, random: np.random.Generator) -> tuple[Points, Points]:
+        """`count` points spread evenly over its surface and their outward normals, in the object's frame."""
+        areas = np.array(_face_areas(self))
+        face = random.choice(len(areas), count, p=areas / areas.sum())
+        if self.shape is Shape.BOX:
+            points, normals = _on_box(np.array(self.size), face, random)
+        else:
+            points, normals = _on_round(self, face, random)
+        turn = self.rotation
+        return points @ turn.T + np.array(self.pos), normals @ turn.T
+
+
+def matrix(quat: Sequence[float] | np.ndarray) -> np.ndarray:
+    """(3, 3) rotation of a quaternion wxyz, in double precision."""
+    result = np.zeros(9)
+    mujoco.mju_quat2Mat(result, np.asarray(quat, float) / np.linalg.norm(quat))
+    return result.reshape(3, 3)
+
+
+def quaternion(turn: np.ndarray) -> np.ndarray:
+    """(4,) wxyz, w not negative, of a rotation matrix (3, 3), in double precision."""
+    result = np.zeros(4)
+    mujoco.mju_mat2Quat(result, np.ascontiguousarray(turn, float).ravel())
+    return result if result[0] >= 0 else -result
+
+
+def turned(axis: Sequence[float] | np.ndarray) -> tuple[float, float, float, float]:
+    """The shortest turn, wxyz, that takes z to the direction (3,), of any length."""
+    result = np.zeros(4)
+    mujoco.mju_quatZ2Vec(result, np.asarray(axis, float) / np.linalg.norm(axis))
+    w, x, y, z = (float(number) for number in result)
+    return w, x, y, z
+
+
+def _beyond(excess: np.ndarray) -> np.ndarray:
+    """Signed distance to a box from how far points lie beyond its faces, (n, k)."""
+    return np.linalg.norm(np.maximum(excess, 0), axis=-1) + np.minimum(excess.max(-1), 0)
+
+
+def _face_areas(part: Part) -> tuple[float, ...]:
+    """m^2: of a box its faces +-x, +-y, +-z; else the mantle, the upper and the lower end."""
+    if part.shape is Shape.BOX:
+        x, y, z = part.size
+        return tuple(4 * area for area in (y * z, y * z, x * z, x * z, x * y, x * y))
+    radius, half = part.size[0], sum(part.size[1:])
+    end = math.pi * radius**2 * (1 if part.shape is Shape.CYLINDER else 2)
+    return 4 * math.pi * radius * half, end, end
+
+
+def _on_box(half: np.ndarray, face: np.ndarray, random: np.random.Generator) -> tuple[Points, Points]:
+    """Points and normals on the given faces of a box, in its frame."""
+    rows = np.arange(len(face))
+    points = random.uniform(-1, 1, (len(face), 3)) * half
+    normals = np.zeros_like(points)
+    normals[rows, face // 2] = np.where(face % 2, -1.0, 1.0)
+    points[rows, face // 2] = normals[rows, face // 2] * half[face // 2]
+    return points, normals
+
+
+def _on_round(part: Part, face: np.ndarray, random: np.random.Generator) -> tuple[Points, Points]:
+    """Points and normals on the mantle (0), upper (1) and lower (2) end of a cylinder, capsule or sphere."""
+    radius, half, count = part.size[0], sum(part.size[1:]), len(face)
+    angle = random.uniform(0, 2 * math.pi, count)
+    around = np.stack([np.cos(angle), np.sin(angle), np.zeros(count)], -1)
+    up = np.where(face == 2, -1.0, 1.0)[:, None] * np.array([0.0, 0.0, 1.0])
+    share = random.uniform(0, 1, count)[:, None]
+    mantle = radius * around + (2 * share - 1) * half * np.array([0.0, 0.0, 1.0])
+    if part.shape is Shape.CYLINDER:
+        end, end_normal = half * up + radius * np.sqrt(share) * around, up
+    else:  # Archimedes: equal slices of a sphere have equal areas.
+        end_normal = share * up + np.sqrt(1 - share**2) * around
+        end = half * up + radius * end_normal
+    side = (face == 0)[:, None]
+    return np.where(side, mantle, end), np.where(side, around, end_normal)

@@ -1,0 +1,228 @@
+"""`grasping/*-reorient`: a hand turns a cube to a target orientation, then to the next, and so on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from embodied import randomize
+from embodied.rewards import Sigmoid, squared_norm, tolerance
+from embodied.rotations import (
+    matrix_from_quat,
+    quat_angle,
+    quat_conjugate,
+    quat_integrate,
+    quat_multiply,
+    random_quat,
+)
+from embodied.task import Observation, Timing
+from embodied.world import Control, Outcome, Start, World
+from tasks.grasping.hands import PHYSICS_DT
+from tasks.grasping.inhand import CONTROL_HZ, InHand, Noise, Variation
+
+REACHED = 0.1  # rad from the target, Playground's success
+GOALS = 5  # in a row, by which an episode counts as solved
+# A new target is where the last one goes in a second or so of turning: it starts with U(1, 5) rad/s about each axis
+# and slows down by a fifth in every step of twice the control's time (Playground's LEAP hand): 1.5 rad on average.
+KICK = (1.0, 5.0)  # rad/s
+SLOWING = 0.8
+PACE = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per second but for `reached` (Playground's LEAP hand)."""
+
+    orientation: float = 5.0
+    """Closeness of the cube's orientation to the target, in [0, 1]."""
+    position: float = 0.5
+    """Closeness of the cube to the middle of the hand, in [0, 1]."""
+    lost: float = -100.0
+    """Once, when the cube is dropped: so, one control step of it."""
+    hand_pose: float = -0.5
+    """Squared distance of the joints from home, rad^2."""
+    action_rate: float = -0.001
+    """Squared change of the action, and squared change of that."""
+    energy: float = -0.001
+    """Power of the motors, W."""
+    reached: float = 100.0
+    """Once for every target that is reached."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReorientConfig:
+    """Options of the reorientation tasks."""
+
+    action_scale: float = 0.5
+    """rad that an action of 1 moves a servo's target in one control step."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        if not self.action_scale > 0:
+            raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What an episode carries along."""
+
+    goal: Array
+    """(4,) wxyz, the target orientation in the world."""
+    goal_spin: Array
+    """(3,) rad/s, body frame: how fast the target still turns on to where it will stay."""
+    targets: Array
+    """(m,) rad, of the servos."""
+    action: Array
+    """(m,) the last action."""
+    action_change: Array
+    """(m,) the last action minus the one before."""
+    action_bend: Array
+    """(m,) the last change minus the one before."""
+    reached: Array
+    """() bool, whether the target was reached in this step."""
+    count: Array
+    """() targets reached so far."""
+
+
+class Reorient(InHand[Memory]):
+    """A cube in a hand, to be turned to one target orientation after the other.
+
+    Task: reach as many targets as possible in 50 s, each within 0.1 rad. Randomised: see `variations`. Success: five
+    targets. Failure: dropped.
+
+    Action: change of the servos' targets.
+    """
+
+    config_type = ReorientConfig
+    config: ReorientConfig
+    instruction = (
+        "Turn the cube in your hand to the orientation shown.",
+        "Reorient the cube to match the target.",
+        "Rotate the cube until it looks like the goal, then do the next one.",
+    )
+    timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=50.0)
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Term -> weight per control step; the config gives all but `reached` per second."""
+        weights = dataclasses.asdict(self.config.weights)
+        return {name: w if name == "reached" else self.timing.control_dt * w for name, w in weights.items()}
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """The cube over the hand, turned any way, and any target."""
+        place, turn, goal, fields = jax.random.split(key, 4)
+        qpos, qvel = self.state_at_start(place, random_quat(turn))
+        nothing = jnp.zeros(self.action_size)
+        memory = Memory(
+            goal=random_quat(goal),
+            goal_spin=jnp.zeros(3),
+            targets=jnp.asarray(self.home.targets),
+            action=nothing,
+            action_change=nothing,
+            action_bend=nothing,
+            reached=jnp.zeros((), bool),
+            count=jnp.zeros(()),
+        )
+        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Servo targets (m,) rad, in their ranges."""
+        del world, key
+        low, high = self.layout.targets.T
+        targets = jnp.clip(memory.targets + self.config.action_scale * action, low, high)
+        change = action - memory.action
+        memory = dataclasses.replace(
+            memory, targets=targets, action=action, action_change=change, action_bend=change - memory.action_change
+        )
+        return targets, memory
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Servo targets."""
+        del world
+        return Control(ctrl=self.controls(command)), memory
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """See whether the target was reached; then it moves on."""
+        del action
+        reached = quat_angle(world["cube_quat"], memory.goal) < REACHED
+        kick = jax.random.uniform(key, (3,), minval=KICK[0], maxval=KICK[1])
+        spin = jnp.where(reached, kick, SLOWING * memory.goal_spin)
+        return dataclasses.replace(
+            memory,
+            goal=quat_integrate(memory.goal, spin, PACE * self.timing.control_dt),
+            goal_spin=spin,
+            reached=reached,
+            count=memory.count + reached,
+        )
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """Playground's 57 numbers for the policy (of a hand with 16 joints).
+
+        `policy`, with noise: joint_pos (n) rad, targets (m) rad from home, cube_pos (3) m from the palm, turn (6) two
+        columns of the rotation from target to cube, the last action (m). `critic`: those; clean_joint_pos (n) rad,
+        joint_vel (n) rad/s, tips (3 of each finger) m from the palm, touch (1 of each finger), log of 1 + N,
+        clean_cube_pos (3) m from the palm, cube_linvel (3) m/s and cube_angvel (3) rad/s in the world, clean_turn (6).
+        """
+        clean, noisy = self.sense(world, key)
+        policy = {
+            "joint_pos": noisy["joint_pos"],
+            "targets": memory.targets - self.home.targets,
+            "cube_pos": noisy["cube_pos"],
+            "turn": _turn(noisy["cube_quat"], memory.goal),
+            "action": memory.action,
+        }
+        hidden = {**self.hidden(world, clean), "clean_turn": _turn(clean["cube_quat"], memory.goal)}
+        return {"policy": policy, "critic": {**policy, **hidden}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        angle = quat_angle(world["cube_quat"], memory.goal)
+        away = jnp.linalg.norm(world["cube_pos"] - self.palm)
+        bent = world.qpos[self.layout.qpos] - self.home.joints
+        return {
+            "orientation": tolerance(angle, 0.0, 0.2, margin=np.pi, sigmoid=Sigmoid.LINEAR),
+            "position": tolerance(away, 0.0, 0.05, margin=0.05, sigmoid=Sigmoid.LINEAR),
+            "lost": self.lost(world).astype(jnp.float32),
+            "hand_pose": squared_norm(bent),
+            "action_rate": squared_norm(memory.action_change) + squared_norm(memory.action_bend),
+            "energy": self.power(world),
+            "reached": memory.reached.astype(jnp.float32),
+        }
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success after five targets; failure when the cube is dropped."""
+        lost = self.lost(world)
+        return Outcome(success=~lost & (memory.count >= GOALS), failure=lost)
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Targets reached per step (times the length: per episode), and the mean angle to the target in rad."""
+        return {
+            "reached": memory.reached.astype(jnp.float32),
+            "angle": quat_angle(world["cube_quat"], memory.goal),
+        }
+
+    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Beside the hand, the corners' directions of a cube turned as the target is."""
+        del world
+        axes = 0.04 * matrix_from_quat(memory.goal).T
+        return {"goal": jnp.asarray(self.palm) + jnp.array([0.0, 0.2, 0.1]) + axes}
+
+
+def _turn(quat: Array, goal: Array) -> Array:
+    """(6,) the last two rows of the rotation from the goal to the cube: smooth where angles are not."""
+    return matrix_from_quat(quat_multiply(quat, quat_conjugate(goal))).reshape(-1)[3:]

@@ -1,0 +1,147 @@
+"""`grasping/*-rotate-z`: a hand turns a cube about the vertical, as fast as it can, without dropping it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied import randomize
+from embodied.rewards import squared_norm
+from embodied.rotations import random_quat
+from embodied.task import Observation, Timing
+from embodied.world import Control, Outcome, Start, World
+from tasks.grasping.hands import PHYSICS_DT
+from tasks.grasping.inhand import CONTROL_HZ, InHand, Noise, Variation
+
+TURN = 2 * jnp.pi  # rad: an episode that turned the cube once round is a success
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per second (Playground's LEAP hand)."""
+
+    spin: float = 1.0
+    """Turning rate of the cube about the vertical, rad/s."""
+    lost: float = -100.0
+    """Once, when the cube is dropped: so, one control step of it."""
+    action_rate: float = -0.001
+    """Squared change of the action."""
+    energy: float = -0.001
+    """Power of the motors, W."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RotateZConfig:
+    """Options of the rotate-z tasks."""
+
+    action_scale: float = 0.6
+    """rad that an action of 1 moves a joint's target from its home pose."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        if not self.action_scale > 0:
+            raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What an episode carries along."""
+
+    action: Array
+    """(m,) the last action."""
+    action_change: Array
+    """(m,) the last action minus the one before."""
+    turned: Array
+    """() rad, how far the cube has turned about the vertical so far."""
+
+
+class RotateZ(InHand[Memory]):
+    """A cube in a hand, to be turned about the vertical.
+
+    Task: turn the cube to the left for 25 s. Randomised: see `variations`. Success: it turned once round and was not
+    dropped. Failure: dropped. The policy feels its joints only.
+
+    Action: offset of the servos' targets from the home pose.
+    """
+
+    config_type = RotateZConfig
+    config: RotateZConfig
+    instruction = (
+        "Turn the cube in your hand.",
+        "Rotate the cube about the vertical axis.",
+        "Spin the cube to the left.",
+    )
+    timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=25.0)
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Term -> weight per control step; the config gives them per second."""
+        return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """The cube over the hand, turned any way."""
+        place, turn, fields = jax.random.split(key, 3)
+        qpos, qvel = self.state_at_start(place, random_quat(turn))
+        memory = Memory(jnp.zeros(self.action_size), jnp.zeros(self.action_size), jnp.zeros(()))
+        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Servo targets (m,) rad."""
+        del world, key
+        memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
+        return jnp.asarray(self.home.targets) + self.config.action_scale * action, memory
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Servo targets, in their ranges."""
+        del world
+        return Control(ctrl=self.controls(command)), memory
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """Count turns."""
+        del action, key
+        turned = memory.turned + self.timing.control_dt * world["cube_angvel"][2]
+        return dataclasses.replace(memory, turned=turned)
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """What the joints say; the critic also sees the cube.
+
+        `policy`: joint_pos (n) rad with noise, the last action (m). `critic`: those; clean_joint_pos (n) rad, joint_vel
+        (n) rad/s, tips (3 of each finger) m from the palm, touch (1 of each finger), log of 1 + N, clean_cube_pos (3) m
+        from the palm, cube_linvel (3) m/s, cube_angvel (3) rad/s and cube_quat (4) wxyz, in the world.
+        """
+        clean, noisy = self.sense(world, key)
+        policy = {"joint_pos": noisy["joint_pos"], "action": memory.action}
+        return {"policy": policy, "critic": {**policy, **self.hidden(world, clean), "cube_quat": clean["cube_quat"]}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        return {
+            "spin": world["cube_angvel"][2],
+            "lost": self.lost(world).astype(jnp.float32),
+            "action_rate": squared_norm(memory.action_change),
+            "energy": self.power(world),
+        }
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success once the cube has turned round; failure when it is dropped."""
+        lost = self.lost(world)
+        return Outcome(success=~lost & (memory.turned > TURN), failure=lost)
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Mean turning rate about the vertical, rad/s."""
+        del memory
+        return {"spin": world["cube_angvel"][2]}

@@ -1,0 +1,123 @@
+"""Learners by name, on the command line: trained, resumed, evaluated, exported like any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from embodied import evaluate, settings, train
+from embodied.content import join_content
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.load_policy import stored_policy
+from embodied.runs import Run
+from policies import demonstrations
+from policies.learners import LEARNERS, default_config, find_learner
+from policies.off_policy_config import SACConfig, TD3Config
+from policies.ppo_config import PPOConfig
+from policies.train_config import TrainConfig
+
+SMALL = ["--num-envs", "8", "--evaluate-episodes", "0", "--engine", "rigid"]
+SAC = [*SMALL, "--learner", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
+       "--sac.actor.hidden", "16", "--sac.critic.hidden", "16", "--sac.buffer-size", "96"]  # fmt: skip
+STEP = 8 * 4  # environment steps per iteration
+
+
+def run_main(*words: str) -> int:
+    """The exit code of a command line."""
+    try:
+        return train.main(["swarm/hover", *words] if "--resume" not in words else list(words))
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def tensors(run: Path) -> dict[str, torch.Tensor]:
+    return Run.open(run).load().tensors
+
+
+def test_a_task_s_own_settings_come_before_the_learner_s():
+    own = TD3Config(gamma=0.5)
+    training = TrainConfig(ppo=PPOConfig(gamma=0.7), off_policy=(SACConfig(gamma=0.6), own))
+    assert default_config("td3", training) is own
+    assert default_config("ppo", training).gamma == 0.7
+    assert default_config("ddpg", training).gamma == 0.99  # a DDPGConfig is no TD3Config of the task's
+    with pytest.raises(UnknownNameError, match="unknown learner 'sacc'; did you mean 'sac'"):
+        find_learner("sacc")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_has_flags_of_its_own(name):
+    entry = join_content().find("swarm/hover")
+    parsed = train.parse(entry, ["swarm/hover", "--learner", name, f"--{name}.gamma", "0.5"])
+    assert parsed.options.gamma == 0.5
+    assert type(parsed.options) is LEARNERS[name].config
+    assert (parsed.ppo is None) == (name != "ppo")
+    with pytest.raises(SystemExit):
+        train.parse(entry, ["swarm/hover", "--learner", name, "--other.gamma", "0.5"])
+
+
+def test_runs_from_before_there_were_learners_are_ppo_s(tmp_path):
+    from embodied.configs import to_json
+
+    defaults = settings.default_settings(join_content().find("swarm/hover"))
+    hidden = (*settings.UNSAVED, *settings.ADDED)
+    document = {name: value for name, value in to_json(defaults).items() if name not in hidden}
+    run = Run.create(tmp_path, "swarm/hover", document, tmp_path / "run")
+    assert settings.saved_settings(run) == defaults
+    later = Run.create(tmp_path, "swarm/hover", document | {"strange": 1}, tmp_path / "later")
+    with pytest.raises(EmbodiedError, match=r"another version: \['strange'\] differ"):
+        settings.saved_settings(later)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    assert run_main(*SAC, "--seed", "3", "--steps", str(6 * STEP), "--out", str(out)) == 0
+    return out
+
+
+def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
+    parts = tmp_path / "parts"
+    assert run_main(*SAC, "--seed", "3", "--steps", str(3 * STEP), "--out", str(parts)) == 0
+    assert run_main("--resume", str(parts), "--steps", str(6 * STEP)) == 0
+    a, b = tensors(whole), tensors(parts)
+    assert a.keys() == b.keys()
+    assert not [name for name in a if not torch.equal(a[name], b[name])]
+    assert "trainer/off_policy/replay/buffer/reward" in a
+    assert int(a["trainer/off_policy/updates"]) > 0
+
+
+def test_a_run_records_its_learner_and_named_losses(whole):
+    run = Run.open(whole)
+    assert run.config["learner"] == "sac"
+    assert run.config["ppo"] is None
+    assert run.config["off_policy"]["actor"]["hidden"] == [16]
+    last = run.metrics()[-1]
+    assert {"critic_loss", "policy_loss", "temperature", "entropy", "value", "buffer", "updates"} <= last.keys()
+    policy = stored_policy(run.load(), "the policy")
+    assert policy.kind == "squashed-mlp"
+
+
+def test_its_policy_is_evaluated_and_started_from(whole, tmp_path, capsys):
+    result = tmp_path / "result.json"
+    words = ["swarm/hover", "--policy", str(whole), "--episodes", "4", "--num-envs", "4", "--json", str(result)]
+    assert evaluate.main(words) == 0
+    assert json.loads(result.read_text())["episodes"] == 4
+    assert run_main(*SAC, "--steps", str(STEP), "--start-from", str(whole), "--out", str(tmp_path / "next")) == 0
+    assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(whole), "--out", str(tmp_path / "ppo")) == 2
+    assert "a policy of kind 'squashed-mlp'" in capsys.readouterr().err
+
+
+def test_demonstrations_are_recorded_and_learned_from(tmp_path):
+    file, out = tmp_path / "zero.safetensors", tmp_path / "run"
+    words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
+    assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
+    assert run_main(*SAC, "--sac.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
+    found = tensors(out)
+    recorded = load_file(file)["reward"]
+    assert torch.equal(found["trainer/off_policy/replay/demonstrations/reward"][:, 0], recorded)
+    file.unlink()
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0

@@ -1,0 +1,112 @@
+"""A cube lies in every hand, targets move on when they are reached, and what is observed says where they are."""
+
+import dataclasses
+from typing import Any
+
+import embodied  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from embodied.engines import make_engine
+from embodied.env import Env
+from embodied.errors import UnknownNameError
+from embodied.rotations import quat_angle, quat_multiply, random_quat
+from tasks.grasping import inhand
+from tasks.grasping.cubes import tasks_of
+from tasks.grasping.hands import HANDS, hand_named
+from tasks.grasping.reorient import REACHED, ReorientConfig, _turn
+from tasks.grasping.rotate_z import TURN
+
+REORIENT, ROTATE = tasks_of(hand_named("leap"))
+
+
+def env_of(task: Any, num_envs: int) -> Env:
+    return Env(task, make_engine("mujoco", task, num_envs), num_envs, seed=0)
+
+
+@pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
+def test_most_cubes_stay_in_a_hand_that_does_nothing(hand: str) -> None:
+    env = env_of(tasks_of(hand_named(hand))[1](), 32)
+    env.reset()
+    dropped = torch.zeros(32, dtype=torch.bool)
+    for _ in range(40):
+        dropped |= env.step(torch.zeros(env.action_shape)).terminated
+    assert dropped.float().mean() <= 0.25
+
+
+def test_the_cube_is_the_published_one() -> None:
+    model = REORIENT().model
+    cube = model.body("cube")
+    assert model.geom("cube").size == pytest.approx([0.035] * 3)
+    assert cube.mass[0] == inhand.MASS
+    # A hollow cube's moment lies between a solid one's, m a^2 / 6, and that of all mass at its corners, m a^2 / 2.
+    assert 1 / 6 < cube.inertia[0] / (inhand.MASS * inhand.EDGE**2) < 1 / 2
+    assert cube.ipos == pytest.approx([0, 0, 0])
+
+
+def test_a_target_that_is_reached_counts_and_moves_on() -> None:
+    task = REORIENT()
+    env = env_of(task, 1)
+    env.reset()
+    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    memory = task.reset(jax.random.key(0)).memory
+    at_goal = dataclasses.replace(memory, goal=world["cube_quat"])
+    after = task.update(world, at_goal, jnp.zeros(16), jax.random.key(1))
+    assert bool(after.reached)
+    assert float(after.count) == 1
+    for number in range(60):
+        after = task.update(world, after, jnp.zeros(16), jax.random.key(2 + number))
+        assert float(after.count) == 1
+    assert float(jnp.linalg.norm(after.goal_spin)) < 1e-4
+    assert float(quat_angle(world["cube_quat"], after.goal)) > REACHED
+    rewards = task.rewards(world, at_goal, jnp.zeros(16))
+    assert float(rewards["orientation"]) == 1.0
+
+
+def test_far_away_targets_are_not_reached() -> None:
+    task = REORIENT()
+    env = env_of(task, 1)
+    env.reset()
+    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    start = task.reset(jax.random.key(0)).memory
+    turned = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
+    after = task.update(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
+    assert not bool(after.reached)
+    np.testing.assert_allclose(after.goal, turned, atol=1e-6)
+
+
+def test_what_is_observed_of_the_turn_depends_on_the_difference_alone() -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    cube, goal, world = (random_quat(key) for key in keys)
+    np.testing.assert_allclose(_turn(cube, cube), [0, 1, 0, 0, 0, 1], atol=1e-6)
+    # The same turn of the world before both leaves what is between them in the world's frame turned along.
+    first = _turn(quat_multiply(cube, world), quat_multiply(goal, world))
+    np.testing.assert_allclose(first, _turn(cube, goal), atol=1e-5)
+
+
+def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
+    task = ROTATE()
+    env = env_of(task, 1)
+    env.reset()
+    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, turned=jnp.asarray(1.01 * TURN))
+    assert bool(task.outcome(world, memory).success)
+    assert not bool(task.outcome(world, dataclasses.replace(memory, turned=jnp.zeros(()))).success)
+
+
+def test_variations_can_be_left_out_by_name() -> None:
+    task = REORIENT(ReorientConfig(without=("all",)))
+    first, second = (task.reset(jax.random.key(seed)) for seed in range(2))
+    assert not first.model
+    np.testing.assert_allclose(first.qpos[task.layout.qpos], second.qpos[task.layout.qpos])
+    assert not task.variations
+    with pytest.raises(UnknownNameError, match=r"variation 'cube_weight'.*cube_mass"):
+        REORIENT(ReorientConfig(without=("cube_weight",)))
+    drawn = jax.vmap(REORIENT().reset)(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
+    cube = REORIENT().model.body("cube").id
+    ratio = np.asarray(drawn)[:, cube] / inhand.MASS
+    assert 0.8 <= ratio.min() < 0.85 < 1.15 < ratio.max() <= 1.2
