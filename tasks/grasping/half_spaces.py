@@ -48,7 +48,9 @@ def direction(name: str, value: Sequence[float] | np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def known(points: Points, up: np.ndarray | None, table: float | None, eye: Sequence[float] | None) -> HalfSpaces:
+def known(
+    points: Points, up: np.ndarray | None, table: float | None, eye: Sequence[float] | np.ndarray | None
+) -> HalfSpaces:
     """The half-spaces of a table and of a camera.
 
     Args:

@@ -178,7 +178,7 @@ def pinching(hand: Hand, closure: ArrayLike) -> Array:
 
 def _between(start: np.ndarray, end: np.ndarray, share: ArrayLike) -> Array:
     """The point that far on the straight way."""
-    return start + jnp.clip(jnp.asarray(share, jnp.float32), 0.0, 1.0) * (end - start)
+    return jnp.asarray(start) + jnp.clip(jnp.asarray(share, jnp.float32), 0.0, 1.0) * (end - start)
 
 
 def check_width(hand: Hand, width: float, what: str = "an object") -> None:
@@ -213,7 +213,7 @@ def palm_in_root(hand: Hand) -> np.ndarray:
 
 
 def spec_of(
-    hand: Hand, pos: ArrayLike = (0, 0, 0), quat: Sequence[float] = PALM_UP, scene: str | None = None
+    hand: Hand, pos: Sequence[float] | np.ndarray = (0, 0, 0), quat: Sequence[float] = PALM_UP, scene: str | None = None
 ) -> mujoco.MjSpec:
     """The hand alone, fixed, its palm at `pos` (3,) m and `quat` (4,) wxyz in the world while a wrist is straight.
 

@@ -130,10 +130,12 @@ class InHand(Task[M], Generic[M]):
         return spec
 
     def _terms(self) -> tuple[randomize.Term, ...]:
-        model, layout, vary = self.model, self.layout, self.config.vary
+        model, layout = self.model, self.layout
+        vary: Variation = self.config.vary
         cube, geom = model.body("cube").id, model.geom("cube").id
         links = [body for body in range(1, model.nbody) if body != cube and model.body_mass[body] > 0]
-        friction = tuple(limit / model.geom_friction[geom, 0] for limit in vary.friction)
+        standard = float(model.geom_friction[geom, 0])
+        friction = (vary.friction[0] / standard, vary.friction[1] / standard)
         joints = list(layout.qvel)
         return (
             randomize.scale("friction", "geom_friction", *friction, [geom], shared=True),

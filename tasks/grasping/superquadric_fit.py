@@ -81,9 +81,9 @@ class Fit:
 
 def fit_superquadric(
     points: Points,
-    up: Sequence[float] | None = None,
+    up: Sequence[float] | np.ndarray | None = None,
     table: float | None = None,
-    eye: Sequence[float] | None = None,
+    eye: Sequence[float] | np.ndarray | None = None,
     settings: FitSettings | None = None,
 ) -> Fit:
     """The superquadric that a cloud lies on.
