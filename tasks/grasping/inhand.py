@@ -18,7 +18,7 @@ from jax import Array
 from embodied import randomize
 from embodied.rotations import quat_normalize
 from embodied.task import Task
-from embodied.world import World
+from embodied.world import Control, World
 from tasks.grasping.hands import Hand, poses, set_physics, spec_of
 
 M = TypeVar("M")
@@ -81,6 +81,25 @@ class Variation:
         for name, (low, high) in dataclasses.asdict(self).items():
             if not low <= high:
                 raise ValueError(f"vary.{name}=({low}, {high}); expected the smaller number first")
+
+
+@dataclasses.dataclass(frozen=True)
+class InHandConfig:
+    """Options that all such tasks have."""
+
+    action_scale: float
+    """rad that an action of 1 stands for."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        if not self.action_scale > 0:
+            raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
 
 
 class InHand(Task[M], Generic[M]):
@@ -159,10 +178,12 @@ class InHand(Task[M], Generic[M]):
         qpos = qpos.at[self.cube_qpos : self.cube_qpos + 7].set(jnp.concatenate([pos, quat]))
         return qpos, jnp.zeros(self.model.nv)
 
-    def controls(self, targets: Array) -> Array:
-        """Actuator inputs (nu,) from servo targets (m,) rad, kept in the servos' ranges."""
+    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+        """Servo targets (m,) rad, kept in their ranges."""
+        del world
         low, high = self.layout.targets.T
-        return jnp.zeros(self.model.nu).at[self.layout.actuators].set(jnp.clip(targets, low, high))
+        ctrl = jnp.zeros(self.model.nu).at[self.layout.actuators].set(jnp.clip(command, low, high))
+        return Control(ctrl=ctrl), memory
 
     def sense(self, world: World, key: Array) -> tuple[Readings, Readings]:
         """Joints (n) rad, the cube's place (3) m from the palm and its quaternion (4) wxyz, without and with noise."""

@@ -21,9 +21,9 @@ from embodied.rotations import (
     random_quat,
 )
 from embodied.task import Observation, Timing
-from embodied.world import Control, Outcome, Start, World
+from embodied.world import Outcome, Start, World
 from tasks.grasping.hands import PHYSICS_DT
-from tasks.grasping.inhand import CONTROL_HZ, InHand, Noise, Variation
+from tasks.grasping.inhand import CONTROL_HZ, InHand, InHandConfig
 
 REACHED = 0.1  # rad from the target, Playground's success
 GOALS = 5  # in a row, by which an episode counts as solved
@@ -55,24 +55,13 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReorientConfig:
+class ReorientConfig(InHandConfig):
     """Options of the reorientation tasks."""
 
     action_scale: float = 0.5
     """rad that an action of 1 moves a servo's target in one control step."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
-    vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
-    without: tuple[str, ...] = ()
-    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
-
-    def __post_init__(self) -> None:
-        """Check the scale."""
-        if not self.action_scale > 0:
-            raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
 
 
 @jax.tree_util.register_dataclass
@@ -149,11 +138,6 @@ class Reorient(InHand[Memory]):
             memory, targets=targets, action=action, action_change=change, action_bend=change - memory.action_change
         )
         return targets, memory
-
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
-        """Servo targets."""
-        del world
-        return Control(ctrl=self.controls(command)), memory
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """See whether the target was reached; then it moves on."""

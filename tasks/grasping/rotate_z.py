@@ -13,9 +13,9 @@ from embodied import randomize
 from embodied.rewards import squared_norm
 from embodied.rotations import random_quat
 from embodied.task import Observation, Timing
-from embodied.world import Control, Outcome, Start, World
+from embodied.world import Outcome, Start, World
 from tasks.grasping.hands import PHYSICS_DT
-from tasks.grasping.inhand import CONTROL_HZ, InHand, Noise, Variation
+from tasks.grasping.inhand import CONTROL_HZ, InHand, InHandConfig
 
 TURN = 2 * jnp.pi  # rad: an episode that turned the cube once round is a success
 
@@ -35,24 +35,13 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class RotateZConfig:
+class RotateZConfig(InHandConfig):
     """Options of the rotate-z tasks."""
 
     action_scale: float = 0.6
     """rad that an action of 1 moves a joint's target from its home pose."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
-    vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
-    without: tuple[str, ...] = ()
-    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
-
-    def __post_init__(self) -> None:
-        """Check the scale."""
-        if not self.action_scale > 0:
-            raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
 
 
 @jax.tree_util.register_dataclass
@@ -103,11 +92,6 @@ class RotateZ(InHand[Memory]):
         del world, key
         memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
         return jnp.asarray(self.home.targets) + self.config.action_scale * action, memory
-
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
-        """Servo targets, in their ranges."""
-        del world
-        return Control(ctrl=self.controls(command)), memory
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """Count turns."""
