@@ -147,10 +147,10 @@ def test_the_command_line_writes_trajectory_and_picture(suffix, tmp_path, capsys
 
 def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):
     with pytest.raises(
-        EmbodiedError, match=r"'crazyflie' has no joints .* to excite; these robots have: g1, go1, go2, p"
+        EmbodiedError, match=r"'crazyflie' has no joints .* to excite; these robots have: allegro, g1, go1, go2, leap, p"
     ):
         made(tmp_path, "crazyflie")
-    with pytest.raises(UnknownNameError, match="unknown robot 'go3'; known: ant, crazyflie, g1, go1, go2"):
+    with pytest.raises(UnknownNameError, match="unknown robot 'go3'; known: allegro, ant, crazyflie, g1, go1, go2"):
         made(tmp_path, "go3")
     with pytest.raises(EmbodiedError, match="--low 5 and --high 1 Hz at --rate 200"):
         Settings("go1", tmp_path, low=5, high=1)
