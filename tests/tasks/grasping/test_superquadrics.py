@@ -10,7 +10,8 @@ from tasks.grasping.half_spaces import HalfSpaces, known, support
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.pointclouds import Camera, Placed, surface_cloud, visible_cloud
-from tasks.grasping.superquadric_fit import FitSettings, _Problem, _starts, fit_superquadric
+from tasks.grasping.superquadric_fit import fit_superquadric
+from tasks.grasping.superquadric_problem import FitSettings, Problem, starts
 from tasks.grasping.superquadrics import Superquadric, overlap, placed
 
 EXPONENTS = ((1.0, 1.0), (0.1, 0.1), (0.1, 1.0), (0.4, 1.5), (2.0, 2.0))
@@ -81,8 +82,8 @@ def test_the_fit_s_derivatives_equal_differences() -> None:
     # Oblique: along an axis of a boxlike start the reach has a kink.
     normals = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
     confines = HalfSpaces(normals, np.full(3, 0.5))
-    problem = _Problem(points, confines, FitSettings())
-    state = _starts(points, np.array([0.0, 0.0, 1.0]))
+    problem = Problem(points, confines, FitSettings())
+    state = starts(points, np.array([0.0, 0.0, 1.0]))
     _, jacobian = problem.linearised(state)
     excess, outward = problem.excess(state)
     assert (excess > 0).any()
