@@ -106,7 +106,7 @@ UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
-ADDED = {"learner": "ppo", "off_policy": None}
+ADDED = {"learner": "ppo", "off_policy": None, "calibration": None, "calibration_width": 1.0}
 """Settings that the runs of earlier versions lack, and what they amounted to."""
 CALIBRATION = "calibration.json"
 """A run's own copy of the calibration it is trained with."""

@@ -104,16 +104,11 @@ class Calibrated(Task[Any]):
         return self._as_calibrated(super().restart(key, memory), self.draw(draw))
 
     def draw(self, key: Array) -> Array:
-        """(p,) values of all parameters, of one robot."""
-        estimates = self.calibration.estimates
-        free = np.array([i for i, estimate in enumerate(estimates) if estimate.parameter.free])
-        size, axes = np.linalg.eigh(np.array(self.calibration.covariance))
-        root = jnp.asarray(self.width * axes * np.sqrt(np.maximum(size, 0.0)), jnp.float32)
-        bounds = [(estimates[i].parameter.lower, estimates[i].parameter.upper) for i in free]
-        low, high = np.array(bounds, np.float32).T
-        middle = jnp.asarray(self.calibration.values, jnp.float32)
-        drawn = middle[free] + root @ jax.random.normal(key, (len(free),))
-        return middle.at[free].set(jnp.clip(drawn, low, high))
+        """(p,) values of all parameters, of one robot: `Calibration.draw`, of another width, in JAX."""
+        as_float32 = lambda numbers: jnp.asarray(numbers, jnp.float32)  # noqa: E731
+        root = as_float32(self.width * self.calibration.root)
+        drawn = as_float32(self.calibration.values) + root @ jax.random.normal(key, (root.shape[1],))
+        return jnp.clip(drawn, *map(as_float32, self.calibration.bounds))
 
     def of_kind(self, values: Array, kind: Kind) -> dict[str, Array]:
         """Target -> value () of the parameters of a kind."""

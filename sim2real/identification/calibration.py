@@ -142,14 +142,25 @@ class Calibration:
         """Target -> value of all parameters of a kind."""
         return {e.parameter.target: e.value for e in self.estimates if e.parameter.kind is kind}
 
+    @property
+    def root(self) -> np.ndarray:
+        """(all, free) a square root of the covariance: from standard normal numbers to what the log leaves open."""
+        size, axes = np.linalg.eigh(np.array(self.covariance))
+        free = [i for i, estimate in enumerate(self.estimates) if estimate.parameter.free]
+        result = np.zeros((len(self.estimates), len(free)))
+        result[free] = axes * np.sqrt(np.maximum(size, 0.0))
+        return result
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """(all,) least values, and (all,) largest."""
+        limits = np.array([(e.parameter.lower, e.parameter.upper) for e in self.estimates])
+        return limits[:, 0], limits[:, 1]
+
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """(count, all) robots that the log allows: values normally distributed about the estimate, within bounds."""
-        result = np.tile(self.values, (count, 1))
-        free = [i for i, estimate in enumerate(self.estimates) if estimate.parameter.free]
-        drawn = rng.multivariate_normal(self.values[free], np.array(self.covariance), count, method="eigh")
-        bounds = np.array([(e.parameter.lower, e.parameter.upper) for e in self.free])
-        result[:, free] = np.clip(drawn, bounds[:, 0], bounds[:, 1])
-        return result
+        root = self.root
+        return np.clip(self.values + rng.standard_normal((count, root.shape[1])) @ root.T, *self.bounds)
 
     def save(self, folder: Path) -> Path:
         """Write `calibration.json` into a folder, sealed against edits."""
