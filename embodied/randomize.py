@@ -105,6 +105,17 @@ def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Ter
     return Term(name, f"actuator_gainprm and actuator_biasprm x U({low:g}, {high:g})", apply)
 
 
+def require_ranges(what: str, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Check that every range of a config begins with its smaller number.
+
+    Raises:
+        ValueError: one does not; names it after `what`.
+    """
+    for name, (low, high) in ranges.items():
+        if not low <= high:
+            raise ValueError(f"{what}.{name}=({low}, {high}); expected the smaller number first")
+
+
 def kept(
     terms: Sequence[Term], others: Sequence[str], without: Sequence[str]
 ) -> tuple[tuple[Term, ...], frozenset[str]]:

@@ -78,9 +78,7 @@ class Variation:
 
     def __post_init__(self) -> None:
         """Check that every range is one."""
-        for name, (low, high) in dataclasses.asdict(self).items():
-            if not low <= high:
-                raise ValueError(f"vary.{name}=({low}, {high}); expected the smaller number first")
+        randomize.require_ranges("vary", dataclasses.asdict(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,8 +201,11 @@ class InHand(Task[M], Generic[M]):
         return clean, {**noisy, "cube_quat": quat_normalize(noisy["cube_quat"])}
 
     def hidden(self, world: World, clean: Readings) -> Readings:
-        """What only the critic sees: joints (n) rad and rad/s, fingertips (3 each) m from the palm, touch (one each) N,
-        the cube's place (3) m, velocity (3) m/s and turning (3) rad/s."""
+        """What only the critic sees, without noise.
+
+        Joints (n) rad and rad/s, fingertips (3 each) m from the palm, touch (1 each) log of 1 + N, the cube's place (3)
+        m from the palm, velocity (3) m/s and turning (3) rad/s in the world.
+        """
         fingers = self.hand.fingers
         return {
             "clean_joint_pos": clean["joint_pos"],

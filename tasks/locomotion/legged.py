@@ -69,9 +69,7 @@ class Variation:
 
     def __post_init__(self) -> None:
         """Check that every range is one."""
-        for name, (low, high) in dataclasses.asdict(self).items():
-            if not low <= high:
-                raise ValueError(f"vary.{name}=({low}, {high}); expected the smaller number first")
+        randomize.require_ranges("vary", dataclasses.asdict(self))
 
 
 class LeggedConfig(Protocol):

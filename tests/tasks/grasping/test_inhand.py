@@ -106,6 +106,10 @@ def test_variations_can_be_left_out_by_name() -> None:
     assert not task.variations
     with pytest.raises(UnknownNameError, match=r"variation 'cube_weight'.*cube_mass"):
         REORIENT(ReorientConfig(without=("cube_weight",)))
+    with pytest.raises(ValueError, match=r"vary.friction=\(1.0, 0.5\); expected the smaller number first"):
+        inhand.Variation(friction=(1.0, 0.5))
+    with pytest.raises(ValueError, match="action_scale=0 rad; expected a positive number"):
+        ReorientConfig(action_scale=0)
     drawn = jax.vmap(REORIENT().reset)(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
     cube = REORIENT().model.body("cube").id
     ratio = np.asarray(drawn)[:, cube] / inhand.MASS
