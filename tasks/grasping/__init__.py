@@ -10,6 +10,7 @@ STANDARD = "leap"  # stands for the others in tests
 TASKS = {
     "reorient": ("Reorient", "REORIENT", "turns a cube to one target orientation after the other."),
     "rotate-z": ("RotateZ", "ROTATE_Z", "turns a cube about the vertical, as fast as it can."),
+    "lift": ("Lift", "LIFT", "on an arm takes an object from a table."),
 }
 
 

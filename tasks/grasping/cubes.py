@@ -1,19 +1,20 @@
-"""The tasks with a cube in a hand, made for each hand."""
+"""Every task, made for each hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from embodied.task import Task
 from tasks.grasping.hands import Hand
-from tasks.grasping.inhand import InHand
+from tasks.grasping.lifting import Lift
 from tasks.grasping.reorient import Reorient
 from tasks.grasping.rotate_z import RotateZ
 
-BASES: tuple[type[InHand[Any]], ...] = (Reorient, RotateZ)
-"""Every task of this kind."""
+BASES: tuple[type[Task[Any]], ...] = (Reorient, RotateZ, Lift)
+"""In the order in which a hand's module names them."""
 
 
-def tasks_of(hand: Hand) -> tuple[type[InHand[Any]], ...]:
+def tasks_of(hand: Hand) -> tuple[type[Task[Any]], ...]:
     """Each of `BASES` for one hand, in their order."""
     prefix = hand.name.capitalize()
     return tuple(

@@ -225,15 +225,18 @@ def spec_of(
     return spec
 
 
-def mounted(hand: Hand) -> mujoco.MjSpec:
+def mounted(hand: Hand, scene: str | None = None) -> mujoco.MjSpec:
     """The Panda with this hand on its flange instead of its gripper; the hand's names begin with `MOUNTED`.
+
+    `scene` names an asset that both are put into, such as `scenes/table.xml`.
 
     The arm bears the hand's weight as it bears its own (`gravcomp`): the real one's controller is told its payload.
 
     Raises:
         EmbodiedError: the hand is heavier than the Panda's payload.
     """
-    spec, child = load_spec(panda.ASSET), load_spec(hand.asset)
+    spec = load_spec(panda.ASSET) if scene is None else compose(scene, panda.ASSET)
+    child = load_spec(hand.asset)
     spec.delete(spec.body("hand"))
     for key in list(child.keys):
         child.delete(key)

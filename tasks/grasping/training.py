@@ -16,6 +16,8 @@ IN_HAND = PPOConfig(
     actor=NetworkConfig(hidden=(256, 128)),
     critic=NetworkConfig(hidden=(256, 256), output_gain=1.0),
 )
+LIFT = TrainConfig(num_envs=256, steps=5_000_000, ppo=IN_HAND)
+"""`grasping/*-lift`."""
 REORIENT = TrainConfig(num_envs=1024, steps=40_000_000, ppo=IN_HAND)
 """`grasping/*-reorient`."""
 ROTATE_Z = TrainConfig(num_envs=1024, steps=20_000_000, ppo=IN_HAND)

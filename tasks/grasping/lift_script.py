@@ -1,0 +1,39 @@
+"""How a script takes an object by a planned grasp: straight to it, close the fingers, lift (G-PAYN's demonstrations)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.rotations import quat_rotate
+from tasks.grasping.hands import Hand, closing
+from tasks.grasping.planning import BACK, LIFT
+
+APPROACHING, SETTLING, CLOSING = 10, 4, 24  # control steps
+RISE = 0.008  # m per control step: 16 cm/s
+
+
+@dataclasses.dataclass(frozen=True)
+class Aim:
+    """Where the hand shall be now."""
+
+    pos: Array
+    """(3,) m, of the palm, in the world."""
+    targets: Array
+    """(m,) rad, of the fingers' servos."""
+
+
+def approach_of(palm: Array) -> Array:
+    """(3,) unit, the way the palm comes to a pose (7,): its z axis, in the world."""
+    return quat_rotate(palm[3:], jnp.array([0.0, 0.0, 1.0]))
+
+
+def aim(hand: Hand, palm: Array, step: Array) -> Aim:
+    """Where the script is after so many control steps; `palm` (7,) m and wxyz, the palm's pose in the grasp."""
+    left = jnp.clip(1.0 - (step + 1.0) / APPROACHING, 0.0, 1.0)
+    closure = (step + 1.0 - APPROACHING - SETTLING) / CLOSING
+    risen = jnp.clip(RISE * (step + 1.0 - APPROACHING - SETTLING - CLOSING), 0.0, LIFT)
+    pos = palm[:3] - left * BACK * approach_of(palm) + jnp.array([0.0, 0.0, 1.0]) * risen
+    return Aim(pos, closing(hand, closure))
