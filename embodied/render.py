@@ -137,6 +137,8 @@ class Pose:
     """(N, nmocap, 4) wxyz."""
     markers: Mapping[str, np.ndarray]
     """Name -> (N, k, 3) m."""
+    looks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Name of a geom -> (N, 14); see `Task.looks`."""
 
 
 class Watcher:
@@ -146,6 +148,7 @@ class Watcher:
         """Compile nothing yet."""
         self.env = env
         self._props = jax.jit(jax.vmap(env.task.props))
+        self._looks = jax.jit(jax.vmap(env.task.looks))
         self._markers: Callable[..., Any] | None = jax.jit(jax.vmap(env.task.markers)) if markers else None
 
     def look(self) -> Pose:
@@ -157,7 +160,8 @@ class Watcher:
             found = self._markers(world, env.stepper.episode().memory)
             markers = {name: np.array(point).reshape(env.num_envs, -1, 3) for name, point in found.items()}
         mocap_pos, mocap_quat = self._mocap()
-        return Pose(np.array(world.time), np.array(world.qpos), mocap_pos, mocap_quat, markers)
+        looks = {name: np.array(rows) for name, rows in self._looks(env.stepper.episode().memory).items()}
+        return Pose(np.array(world.time), np.array(world.qpos), mocap_pos, mocap_quat, markers, looks)
 
     def _mocap(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Where mocap bodies are: as the task says, else as the engine keeps them."""
@@ -172,8 +176,14 @@ class Watcher:
 
 
 def place(model: mujoco.MjModel, data: mujoco.MjData, pose: Pose, index: int) -> None:
-    """Put one environment's pose into `data` and compute where its bodies, cameras and lights are."""
+    """Put one environment's pose into `data` and compute where its bodies, cameras and lights are.
+
+    Shapes that differ between episodes are changed in `model`, which must be the caller's own.
+    """
     data.qpos[:] = np.nan_to_num(pose.qpos[index])
+    for name, rows in pose.looks.items():
+        geom = model.geom(name)
+        geom.size[:], geom.pos[:], geom.quat[:], geom.rgba[:] = np.split(rows[index], (3, 6, 10))
     if pose.mocap_pos is not None and pose.mocap_quat is not None:
         data.mocap_pos[:] = pose.mocap_pos[index]
         data.mocap_quat[:] = pose.mocap_quat[index]

@@ -51,8 +51,8 @@ class Settings(Generic[C, P, L]):
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     learner: str = "ppo"
-    """ppo learns from fresh steps; sac, rlpd, ddpg, td3, fast-td3 and pql from remembered ones. Each has options of its
-    own, which --help shows with --learner."""
+    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3 and pql from remembered ones, bc from
+    demonstrations alone. Each has options of its own, which --help shows with --learner."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None
@@ -125,9 +125,10 @@ def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings
     if isinstance(entry, Suite) and entry.training is None:
         raise EmbodiedError(f"{entry.name} is for evaluation: no policy runs on all of its tasks; train on one of them")
     training = entry.load_training() or TrainConfig()
-    num_envs = find_learner(learner).num_envs or training.num_envs
+    suited = find_learner(learner)
+    num_envs, steps = suited.num_envs or training.num_envs, suited.steps or training.steps
     field = "ppo" if learner == DEFAULT else "off_policy"
-    own = {"num_envs": num_envs, "steps": training.steps, "learner": learner, field: default_config(learner, training)}
+    own = {"num_envs": num_envs, "steps": steps, "learner": learner, field: default_config(learner, training)}
     if isinstance(entry, Suite):
         own["evaluate_episodes"] = entry.episodes
         return Settings(entry.name, config=shared_config(entry, training=True), **own)

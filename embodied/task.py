@@ -187,6 +187,13 @@ class Task(abc.ABC, Generic[M]):
         del memory
         return None
 
+    def looks(self, memory: M) -> Mapping[str, Array]:
+        """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
+        in its body's frame, colour (4). Only looked at: engines are told by `Start.model`.
+        """
+        del memory
+        return {}
+
     def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
         """A scripted action of `action_shape` where the task has one.
 

@@ -102,6 +102,9 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
         def markers(self, world: World, memory: Memory[M]) -> Mapping[str, Array]:
             return inner.markers(world, memory.own)
 
+        def looks(self, memory: Memory[M]) -> Mapping[str, Array]:
+            return inner.looks(memory.own)
+
         def props(self, memory: Memory[M]) -> Array | None:
             return inner.props(memory.own)
 

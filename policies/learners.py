@@ -1,4 +1,5 @@
-"""Learners by name: `ppo` from fresh rollouts; `sac`, `rlpd`, `ddpg`, `td3`, `fast-td3`, `pql` from memory."""
+"""Learners by name: `ppo` from fresh rollouts; `sac`, `rlpd`, `awac`, `ddpg`, `td3`, `fast-td3`, `pql` from memory;
+`bc` from demonstrations alone."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from embodied.errors import UnknownNameError
+from policies.awac_config import AWACConfig
+from policies.cloning import Cloning
+from policies.cloning_config import CloningConfig
 from policies.off_policy import OffPolicy
 from policies.off_policy_config import (
     DDPGConfig,
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from policies.train_config import TrainConfig
     from policies.vec_env import VecEnv
 
-LearnerConfig = PPOConfig | OffPolicyConfig
+LearnerConfig = PPOConfig | OffPolicyConfig | CloningConfig
 DEFAULT = "ppo"
 
 
@@ -36,12 +40,16 @@ class LearnerEntry:
     """Type of its settings."""
     num_envs: int | None = None
     """Environments that suit it; None: what the task says."""
+    steps: int | None = None
+    """Environment steps that suit it; None: what the task says."""
 
 
 LEARNERS: dict[str, LearnerEntry] = {
     DEFAULT: LearnerEntry(PPOConfig),
     "sac": LearnerEntry(SACConfig, 64),
     "rlpd": LearnerEntry(RLPDConfig, 16),
+    "awac": LearnerEntry(AWACConfig, 16),
+    "bc": LearnerEntry(CloningConfig, 16, steps=100_000),
     "ddpg": LearnerEntry(DDPGConfig, 64),
     "td3": LearnerEntry(TD3Config, 64),
     "fast-td3": LearnerEntry(FastTD3Config, 128),
@@ -75,4 +83,6 @@ def make_learner(env: VecEnv, config: LearnerConfig, seed: int) -> Learner:
     sizes = (env.observation_sizes, env.action_size, env.num_envs)
     if isinstance(config, PPOConfig):
         return PPO(*sizes, config, device=env.device, seed=seed)
+    if isinstance(config, CloningConfig):
+        return Cloning(*sizes, config, device=env.device, seed=seed)
     return OffPolicy(*sizes, config, device=env.device, seed=seed)

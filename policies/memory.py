@@ -7,15 +7,19 @@ from typing import Any
 
 import torch
 
+from embodied.errors import EmbodiedError
 from policies.off_policy_config import OffPolicyConfig
 from policies.replay import Batch, ReplayBuffer, Transitions, concatenated
+from policies.seeding import folded
 
 
 class Memory:
-    """A replay buffer and, beside it, demonstrations, which are never forgotten and make up a share of each batch."""
+    """A replay buffer and demonstrations: in it at first, or beside it, never forgotten and a share of each batch."""
 
     demonstrations: ReplayBuffer | None = None
-    """Steps that were shown."""
+    """Steps that were shown, where they are kept apart."""
+    seeded = False
+    """Whether the buffer began with them."""
 
     def __init__(
         self,
@@ -31,15 +35,37 @@ class Memory:
 
     @property
     def warm(self) -> bool:
-        """Whether enough is remembered to learn from; a buffer smaller than the warm-up is enough when it is full."""
-        return len(self.buffer) >= min(self._config.warm_up, self.buffer.rows * self.buffer.num_envs)
+        """Whether enough is remembered to learn from: demonstrations in the buffer, or as much as the warm-up asks for.
+
+        A buffer smaller than the warm-up is enough when it is full.
+        """
+        return self.seeded or len(self.buffer) >= min(self._config.warm_up, self.buffer.rows * self.buffer.num_envs)
 
     def extend(self, steps: Transitions) -> None:
         """Remember own steps, whose rewards are scaled on the way."""
         self.buffer.extend(self._scaled(steps))
 
+    @property
+    def shown(self) -> bool:
+        """Whether there were demonstrations."""
+        return self.seeded or self.demonstrations is not None
+
     def demonstrate(self, steps: Transitions) -> None:
-        """Remember these instead of what was shown before."""
+        """Remember these, (T, 1, ...), in the buffer or beside it, there instead of what was shown before.
+
+        Raises:
+            EmbodiedError: They do not fit into the buffer.
+        """
+        if self._config.demonstrations_in_buffer:
+            rows, num_envs = folded(steps, self.buffer.num_envs), self.buffer.num_envs
+            if len(rows.reward) > self.buffer.rows:
+                raise EmbodiedError(
+                    f"{len(steps.reward)} demonstrated steps do not fit into a buffer of {self.buffer.rows} steps of "
+                    f"{num_envs} environments; expected buffer_size={len(rows.reward) * num_envs} or more"
+                )
+            self.buffer.extend(self._scaled(rows))
+            self.seeded = True
+            return
         count, num_envs = steps.reward.shape
         self.demonstrations = self._make_buffer(count * num_envs, num_envs)
         self.demonstrations.extend(self._scaled(steps))
@@ -55,12 +81,16 @@ class Memory:
             return demonstrated
         return concatenated(self.buffer.sample(count - shown, generator), demonstrated)
 
+    def sample_shown(self, generator: torch.Generator) -> Batch:
+        """A batch of demonstrations alone; of a buffer that began with them, before own steps joined."""
+        return (self.demonstrations or self.buffer).sample(self._config.batch_size, generator)
+
     def state(self) -> dict[str, Any]:
         """Both buffers with their shapes; nothing where the config keeps them out of checkpoints."""
         if not self._config.save_buffer:
             return {}
         kept = {"buffer": self.buffer, "demonstrations": self.demonstrations}
-        return {
+        return {"seeded": self.seeded} | {
             name: {"rows": buffer.rows, "num_envs": buffer.num_envs, **buffer.state()}
             for name, buffer in kept.items()
             if buffer is not None
@@ -74,6 +104,7 @@ class Memory:
         """
         if "buffer" in tree:
             self.buffer.load_state(tree["buffer"])
+            self.seeded = bool(tree.get("seeded", False))
         if "demonstrations" in tree:
             rows, num_envs = (int(tree["demonstrations"][name]) for name in ("rows", "num_envs"))
             self.demonstrations = self._make_buffer(rows * num_envs, num_envs)

@@ -1,4 +1,4 @@
-"""Learning from replayed transitions: one learner for SAC, RLPD, DDPG, TD3, FastTD3 and PQL."""
+"""Learning from replayed transitions: one learner for SAC, RLPD, AWAC, DDPG, TD3, FastTD3 and PQL."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from embodied.errors import EmbodiedError
 from policies import distributed
-from policies.learner import DivergedError, MismatchError
+from policies.adoption import adopt
+from policies.learner import DivergedError
 from policies.memory import Memory
 from policies.normalizer import Normalizer
-from policies.off_policy_config import OffPolicyConfig, SACConfig
+from policies.off_policy_config import OffPolicyConfig, TD3Config
+from policies.offline import announced, keep_freed_memory, products
 from policies.policy import NormalizedActor, Policy
 from policies.recording import load as load_demonstrations
-from policies.replay import Transitions
+from policies.replay import Batch, Transitions
 from policies.squashed import SquashedActor
-from policies.update_rules import make_rule
+from policies.update_rules import Values, make_rule
 from policies.value_learner import ValueLearner
 from policies.vec_env import POLICY, Step
 
@@ -53,6 +56,7 @@ class OffPolicy:
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, all random draws.
         """
+        keep_freed_memory()
         sizes = dict(observation_sizes)
         if POLICY not in sizes:
             raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
@@ -60,7 +64,7 @@ class OffPolicy:
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
         self.sizes = {group: sizes[group] for group in (POLICY, self.critic_group)}
         weights = torch.Generator().manual_seed(seed)
-        stochastic = isinstance(config, SACConfig)
+        stochastic = not isinstance(config, TD3Config)
         actor = SquashedActor(sizes[POLICY], action_size, config.actor, stochastic=stochastic, generator=weights)
         self.rule = make_rule(actor.to(self.device), config, num_envs)
         self.values = ValueLearner(self.sizes[self.critic_group] + action_size, config, self.device, weights)
@@ -70,7 +74,7 @@ class OffPolicy:
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
         self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
-        self.updates = 0
+        self.updates, self._offline_updates = 0, 0
         self._learning_steps = 0  # control steps since the warm-up
         self._random_warm_up = config.random_warm_up
         self._obs: dict[str, Tensor] = {}
@@ -96,25 +100,14 @@ class OffPolicy:
         Raises:
             MismatchError: Its network is not of this learner's kind and shape.
         """
-        own = {name: tuple(tensor.shape) for name, tensor in self.rule.actor.named_parameters()}
-        given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
-        if own != given or policy.config.activation is not self.config.actor.activation:
-            raise MismatchError(
-                f"cannot start from a policy of kind '{policy.kind}' with hidden={policy.config.hidden} "
-                f"{policy.config.activation} for {policy.observation_size} observations and {policy.action_size} "
-                f"actions; this learner's is of kind '{self.policy.kind}' with hidden={self.config.actor.hidden} "
-                f"{self.config.actor.activation} for {self.rule.actor.sizes}"
-            )
-        # In place: every parameter is a view into the optimiser's vector.
-        for parameter, source in zip(self.rule.actor.parameters(), policy.network.actor.parameters(), strict=True):
-            parameter.copy_(source)
+        adopt(self.policy, policy)
         self.rule.track(1.0)
         self._random_warm_up = False
         if self.config.normalize_observations:
             self.normalizers[POLICY].adopt(policy.network.observation_mean, policy.network.observation_scale)
 
     def demonstrate(self, steps: Transitions) -> None:
-        """Learn from these steps too, T of any number of environments; their observations count as observed."""
+        """Learn from these steps of one environment too, (T, 1, ...); their observations count as observed."""
         self.memory.demonstrate(steps)
         if self.config.normalize_observations:
             for group, normalizer in self.normalizers.items():
@@ -133,8 +126,7 @@ class OffPolicy:
         """
         if self._started is None:
             self._started = time.perf_counter()
-        if self.memory.demonstrations is None and self.config.demonstrations is not None:
-            self.demonstrate(load_demonstrations(self.config.demonstrations, self.sizes, self.action_size, self.device))
+        self._prepare()
         self._obs = {group: obs[group].clone() for group in self.sizes}
         if self.config.normalize_observations:
             for group, normalizer in self.normalizers.items():
@@ -164,8 +156,9 @@ class OffPolicy:
             return
         start = time.perf_counter()
         self._learning_steps += 1
-        while self.updates < math.floor(self._learning_steps * self.config.critic_updates):
-            self._learn()
+        with products(rounded=self.config.rounded_products):
+            while self.updates < math.floor(self._learning_steps * self.config.critic_updates):
+                self._learn()
         self._update_seconds += time.perf_counter() - start
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
@@ -200,25 +193,63 @@ class OffPolicy:
         self._update_seconds = 0.0
         self._started: float | None = None  # by the first action: checkpoints are written between iterations
 
+    @torch.enable_grad()  # `act` has switched it off
+    def _prepare(self) -> None:
+        """Read the demonstrations, and learn from them alone as long as the config asks for.
+
+        Raises:
+            EmbodiedError: It does so without naming any.
+        """
+        config = self.config
+        if not self.memory.shown and config.demonstrations is not None:
+            self.demonstrate(load_demonstrations(config.demonstrations, self.sizes, self.action_size, self.device))
+        if self._offline_updates >= config.offline_updates:
+            return
+        if not self.memory.shown:
+            raise EmbodiedError(
+                f"offline_updates={config.offline_updates} learn from demonstrations, of which there are none; "
+                "expected demonstrations=FILE, as python -m policies.demonstrations writes it, or offline_updates=0"
+            )
+        with products(rounded=config.rounded_products):
+            for _ in announced(config.offline_updates, "offline updates"):
+                self._learn_offline()
+        self._random_warm_up = False  # uniform actions would throw away what the policy knows
+
     def _learn(self) -> None:
         """One update of the critics, and those of policy and targets that are due with it."""
-        config, batch = self.config, self.memory.sample(self.batch_generator)
+        config, self.updates = self.config, self.updates + 1
+        batch = self.memory.sample(self.batch_generator)
+        obs = self._learn_values(batch)
+        if self.updates % config.policy_delay == 0:
+            self._note(self.rule.improve(obs[POLICY], batch.action, self._noise(), self._climbed(obs)))
+        if self.updates % config.target_delay == 0:
+            self._track()
+
+    def _learn_offline(self) -> None:
+        """One update of everything by demonstrations alone."""
+        self._offline_updates += 1
+        batch = self.memory.sample_shown(self.batch_generator)
+        obs = self._learn_values(batch)
+        self._note(self.rule.learn_offline(obs[POLICY], batch.action, self._noise(), self._climbed(obs)))
+        self._track()
+
+    def _learn_values(self, batch: Batch) -> dict[str, Tensor]:
+        """One update of the critics; returns the batch's normalised observations."""
         obs = {group: self.normalizers[group](values) for group, values in batch.obs.items()}
         next_obs = {group: self.normalizers[group](values) for group, values in batch.next_obs.items()}
-        critic_obs = obs[self.critic_group]
         with torch.no_grad():
-            next_action, bonus = self.rule.next_action(next_obs[POLICY], self._noise())
-        self._note(
-            self.values.learn(batch, critic_obs, next_obs[self.critic_group], next_action, bonus, self.batch_generator)
-        )
-        self.updates += 1
-        if self.updates % config.policy_delay == 0:
-            self._note(
-                self.rule.improve(obs[POLICY], self._noise(), lambda action: self.values.climbed(critic_obs, action))
-            )
-        if self.updates % config.target_delay == 0:
-            self.values.track(config.tau)
-            self.rule.track(config.tau)
+            following, bonus = self.rule.next_action(next_obs[POLICY], self._noise())
+        group, generator = self.critic_group, self.batch_generator
+        self._note(self.values.learn(batch, obs[group], next_obs[group], following, bonus, generator))
+        return obs
+
+    def _climbed(self, obs: Mapping[str, Tensor]) -> Values:
+        """From actions to what the policy climbs in these states."""
+        return lambda action: self.values.climbed(obs[self.critic_group], action)
+
+    def _track(self) -> None:
+        self.values.track(self.config.tau)
+        self.rule.track(self.config.tau)
 
     def _noise(self) -> Tensor:
         noise = torch.empty(self.config.batch_size, self.action_size, device=self.device)
@@ -237,6 +268,7 @@ class OffPolicy:
             "noise_generator": self.noise_generator.get_state(),
             "batch_generator": self.batch_generator.get_state(),
             "updates": self.updates,
+            "offline_updates": self._offline_updates,
             "learning_steps": self._learning_steps,
             "random_warm_up": self._random_warm_up,
             "replay": self.memory.state(),
@@ -257,6 +289,7 @@ class OffPolicy:
             self.noise_generator.set_state(tree["noise_generator"].cpu())
             self.batch_generator.set_state(tree["batch_generator"].cpu())
         self.updates, self._learning_steps = int(tree["updates"]), int(tree["learning_steps"])
+        self._offline_updates = int(tree.get("offline_updates", 0))  # runs from before there were any lack it
         replay = tree.get("replay", {})
         # A policy that has learned refills its buffer by itself; uniform actions would throw away what it knows.
         self._random_warm_up = bool(tree["random_warm_up"]) and ("buffer" in replay or not self.updates)

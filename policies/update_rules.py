@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from policies.awac_config import AWACConfig
 from policies.flat import Stepper, join
+from policies.imitation import imitation_loss, log_likelihood
 from policies.off_policy_config import OffPolicyConfig, SACConfig, TD3Config
 from policies.squashed import SquashedActor
 
@@ -32,8 +34,12 @@ class UpdateRule(Protocol):
         """Actions (B, A) that targets suppose, and what else their states are worth, (B,)."""
         ...
 
-    def improve(self, obs: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
-        """Take one step of the policy; returns measures."""
+    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+        """Take one step of the policy, where `taken` are the remembered actions (B, A); returns measures."""
+        ...
+
+    def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+        """The same where all that is remembered are demonstrations."""
         ...
 
     def track(self, tau: float) -> None:
@@ -76,8 +82,9 @@ class EntropyRule:
         action, log_density = self.actor.sample_with_density(obs, noise)
         return action, -self.temperature * log_density
 
-    def improve(self, obs: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
         """Minimise α log π - Q (eq. 7), then α (-log π - H) over log α (eq. 18)."""
+        del taken
         action, log_density = self.actor.sample_with_density(obs, noise)
         loss = (self.temperature * log_density - values(action)).mean()
         norm = self._stepper.descend(loss)
@@ -92,6 +99,11 @@ class EntropyRule:
             "temperature": self.temperature[0],
             "temperature_loss": temperature_loss.detach(),
         }
+
+    def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+        """Imitate: what critics say of actions that nobody showed is not to be climbed before those were tried."""
+        del noise, values
+        return imitate(self.actor, self._stepper, obs, taken)
 
     def track(self, tau: float) -> None:
         """The policy has no target copy."""
@@ -127,11 +139,16 @@ class DeterministicRule:
         smoothing = (self._smoothing * noise).clamp(-self._clip, self._clip)
         return (self._target(obs) + smoothing).clamp(-1.0, 1.0), 0.0
 
-    def improve(self, obs: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
         """Minimise -Q."""
-        del noise
+        del taken, noise
         loss = -values(self.actor(obs)).mean()
         return {"policy_loss": loss.detach(), "policy_gradient_norm": self._stepper.descend(loss)}
+
+    def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+        """Imitate."""
+        del noise, values
+        return imitate(self.actor, self._stepper, obs, taken)
 
     def track(self, tau: float) -> None:
         """Mix that share of the policy into its target copy."""
@@ -150,13 +167,77 @@ class DeterministicRule:
             self._target_vector.copy_(tree["target"])
 
 
+class AdvantageRule:
+    """Advantage-weighted likelihood of what was done (AWAC, Nair et al. 2020, arXiv:2006.09359).
+
+    The policy climbs no critic: it repeats remembered actions, those above its own average more than others, and so
+    stays near what the critics have seen.
+    """
+
+    def __init__(self, actor: SquashedActor, config: AWACConfig) -> None:
+        """Take over an actor with deviation."""
+        self.actor, self._temperature, self._blur = actor, config.temperature, config.blur
+        self._stepper = _actor_stepper(actor, config)
+
+    def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """A sample of the policy."""
+        return self.actor.sample(obs, noise)
+
+    def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, float]:
+        """A sample of the policy."""
+        return self.actor.sample(obs, noise), 0.0
+
+    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+        """Maximise exp(A / λ) log π(a|s) (eq. 13), with A = Q(s, a) - Q(s, a'), where a' is a sample of the policy."""
+        with torch.no_grad():
+            advantage = values(taken) - values(self.actor.sample(obs, noise))
+            weight = advantage_weights(advantage, self._temperature)
+        likelihood = log_likelihood(self.actor, obs, taken, self._blur)
+        loss = -(weight * likelihood).mean()
+        return {
+            "policy_loss": loss.detach(),
+            "policy_gradient_norm": self._stepper.descend(loss),
+            "likelihood": likelihood.detach().mean(),
+            "advantage": advantage.mean(),
+            "weighted_share": weight.mean().square() / weight.square().mean(),
+        }
+
+    def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+        """The same."""
+        return self.improve(obs, taken, noise, values)
+
+    def track(self, tau: float) -> None:
+        """The policy has no target copy."""
+
+    def state(self) -> dict[str, Any]:
+        """Policy with its moments."""
+        return {"actor": self._stepper.state()}
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self._stepper.load_state(tree["actor"])
+
+
+def advantage_weights(advantage: Tensor, temperature: float) -> Tensor:
+    """exp(A / λ) over its mean in the batch, (B,) to (B,): all 1 as λ grows, and never beyond what floats can hold."""
+    return (advantage / temperature).softmax(0) * len(advantage)
+
+
+def imitate(actor: SquashedActor, stepper: Stepper, obs: Tensor, taken: Tensor) -> dict[str, Tensor]:
+    """One step of an actor towards the actions (B, A) that were taken."""
+    loss = imitation_loss(actor, obs, taken)
+    return {"imitation_loss": loss.detach(), "policy_gradient_norm": stepper.descend(loss)}
+
+
 def make_rule(actor: SquashedActor, config: OffPolicyConfig, num_envs: int) -> UpdateRule:
     """The rule that a config belongs to."""
     if isinstance(config, SACConfig):
         return EntropyRule(actor, config)
     if isinstance(config, TD3Config):
         return DeterministicRule(actor, config, num_envs)
-    raise TypeError(f"{type(config).__name__} belongs to no update rule; expected a SACConfig or a TD3Config")
+    if isinstance(config, AWACConfig):
+        return AdvantageRule(actor, config)
+    raise TypeError(f"{type(config).__name__} belongs to no update rule; expected a SACConfig, TD3Config or AWACConfig")
 
 
 def _actor_stepper(actor: SquashedActor, config: OffPolicyConfig) -> Stepper:

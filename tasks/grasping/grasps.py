@@ -71,6 +71,8 @@ class Quality:
     """How much of the object, along the approach, is within the fingers' reach, of its nearer half."""
     balance: float
     """1 where the grip is at the object's middle, less towards its ends."""
+    wrap: float
+    """1 where the object is at least as long across the fingers as along the approach: they close around its length."""
 
     @property
     def score(self) -> float:
@@ -236,6 +238,7 @@ def _placed(
         table=margin,
         enclosure=1 - short / candidate.reach,
         balance=1 - abs(candidate.height) / 2,
+        wrap=min(1.0, _ray(shape, np.array(shape.pos), candidate.turn[:, 1]) / candidate.reach),
     )
     if quality.score <= 0:
         return None

@@ -176,6 +176,31 @@ def pinching(hand: Hand, closure: ArrayLike) -> Array:
     return _between(shapes.pinch.targets, shapes.pinched.targets, closure)
 
 
+@dataclasses.dataclass(frozen=True)
+class Pinch:
+    """Where a hand holds small things between thumb, index and middle finger, in the palm's frame."""
+
+    middle: np.ndarray
+    """(3,) m, between the pads while they are apart."""
+    turn: float
+    """rad about z, from the palm's x axis to the line from the thumb's pad to the others."""
+    opening: float
+    """m, along that line, from fingertip to fingertip."""
+
+
+@functools.cache
+def pinch_of(hand: Hand) -> Pinch:
+    """Measured on the hand's preshape of a precision grasp."""
+    model = compile_spec(spec_of(hand))
+    data = mujoco.MjData(model)
+    data.qpos[hand.layout(model).qpos] = poses(hand).pinch.joints
+    mujoco.mj_forward(model, data)
+    tips = np.array([data.sensor(f"{finger}_tip_pos").data for finger in hand.fingers])
+    fingers, thumb = tips[:2].mean(0), tips[-1]
+    line = fingers - thumb
+    return Pinch((fingers + thumb) / 2, float(np.arctan2(line[1], line[0])), float(np.linalg.norm(line[:2])))
+
+
 def _between(start: np.ndarray, end: np.ndarray, share: ArrayLike) -> Array:
     """The point that far on the straight way."""
     return jnp.asarray(start) + jnp.clip(jnp.asarray(share, jnp.float32), 0.0, 1.0) * (end - start)

@@ -1,4 +1,4 @@
-"""How a script takes an object by a planned grasp: straight to it, close the fingers, lift (G-PAYN's demonstrations)."""
+"""How a script takes an object by a planned grasp: there, close the fingers, lift (G-PAYN's demonstrations)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.rotations import quat_rotate
-from tasks.grasping.hands import Hand, closing
+from tasks.grasping.hands import Hand, closing, pinching
 from tasks.grasping.planning import BACK, LIFT
 
 APPROACHING, SETTLING, CLOSING = 10, 4, 24  # control steps
+FIRM = 1.5  # N, on the thumb and on a finger, with which something small is held: more would squeeze it out
 RISE = 0.008  # m per control step: 16 cm/s
 
 
@@ -30,10 +31,16 @@ def approach_of(palm: Array) -> Array:
     return quat_rotate(palm[3:], jnp.array([0.0, 0.0, 1.0]))
 
 
-def aim(hand: Hand, palm: Array, step: Array) -> Aim:
-    """Where the script is after so many control steps; `palm` (7,) m and wxyz, the palm's pose in the grasp."""
+def aim(hand: Hand, palm: Array, pinch: Array, step: Array) -> Aim:
+    """Where the script is after so many control steps; `palm` (7,) m and wxyz, the palm's pose in the grasp;
+    `pinch` () bool, whether it is one of the fingertips."""
     left = jnp.clip(1.0 - (step + 1.0) / APPROACHING, 0.0, 1.0)
     closure = (step + 1.0 - APPROACHING - SETTLING) / CLOSING
     risen = jnp.clip(RISE * (step + 1.0 - APPROACHING - SETTLING - CLOSING), 0.0, LIFT)
     pos = palm[:3] - left * BACK * approach_of(palm) + jnp.array([0.0, 0.0, 1.0]) * risen
-    return Aim(pos, closing(hand, closure))
+    return Aim(pos, jnp.where(pinch, pinching(hand, closure), closing(hand, closure)))
+
+
+def firm(touch: Array) -> Array:
+    """() bool, whether something is held between the thumb and a finger; `touch` (fingers,) N, the thumb last."""
+    return (touch[-1] > FIRM) & (jnp.max(touch[:-1]) > FIRM)

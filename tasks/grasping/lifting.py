@@ -52,8 +52,12 @@ FELT = 0.05  # N, from which a pad counts as touching
 class Memory:
     """What an episode carries along."""
 
+    item: Array
+    """() int32, which of the task's objects."""
     palm: Array
     """(7,) where the palm shall be by the plan, in the world: m, wxyz."""
+    pinch: Array
+    """() bool, whether the plan is to take it between the fingertips."""
     shape: Array
     """(12,) the superquadric that the object was taken for: position m, quaternion wxyz, half axes m, exponents."""
     start: Array
@@ -76,6 +80,8 @@ class Memory:
     """() bool, whether a finger has touched anything yet."""
     touching: Array
     """() fingers that touch something."""
+    firm: Array
+    """() bool, whether something was ever held between thumb and a finger; see `lift_script.FIRM`."""
     height: Array
     """() m, by which the object is raised."""
     distance: Array
@@ -119,7 +125,8 @@ class Lift(Task[Memory]):
         self.names = names_of(self.config.objects, plans.objects)
         self.plans = plans.of(self.names)
         used = sorted(set(self.plans.item.tolist()))
-        slots = slots_of(self.model, [thing_named(plans.objects[number]) for number in used])
+        self.things = [thing_named(plans.objects[number]) for number in used]
+        slots = slots_of(self.model, self.things)
         self.fields = {name: jnp.asarray(values) for name, values in slots.fields.items()}
         self.rows = np.searchsorted(used, self.plans.item)
         self.layout = self.hand.layout(self.model, MOUNTED)
@@ -127,7 +134,8 @@ class Lift(Task[Memory]):
         self.arm_qpos = np.array([self.model.joint(name).qposadr[0] for name in panda.ARM_JOINTS])
         self.arm_motors = np.array([self.model.actuator(name).id for name in panda.ARM_JOINTS])
         self.object_qpos = int(self.model.joint("object").qposadr[0])
-        self.opened = poses(self.hand).opened
+        shapes = poses(self.hand)
+        self.opened, self.preshape = shapes.opened, shapes.pinch
         self.field_terms, self.varied = randomize.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
 
     @property
@@ -158,33 +166,37 @@ class Lift(Task[Memory]):
         """The hand at the pre-grasp of a plan, the object a little off where it was seen."""
         which, shift, yaw, fields = jax.random.split(key, 4)
         plan = jax.random.randint(which, (), 0, len(self.plans.item))
-        place, palm, shape, joints = (
-            jnp.asarray(getattr(self.plans, name))[plan] for name in ("place", "palm", "shape", "joints")
+        place, palm, shape, joints, pinch = (
+            jnp.asarray(getattr(self.plans, name))[plan] for name in ("place", "palm", "shape", "joints", "pinch")
         )
+        fingers = jnp.where(pinch, self.preshape.joints, self.opened.joints)
         vary = self.config.vary
         on = "place" in self.varied
         off = on * vary.place * jax.random.uniform(shift, (2,), minval=-1.0)
         turn = quat_from_yaw(on * vary.yaw * jax.random.uniform(yaw, (), minval=-1.0))
         start = place[:3].at[:2].add(off)
-        qpos = jnp.zeros(self.model.nq).at[self.arm_qpos].set(joints).at[self.layout.qpos].set(self.opened.joints)
+        qpos = jnp.zeros(self.model.nq).at[self.arm_qpos].set(joints).at[self.layout.qpos].set(fingers)
         pose = jnp.concatenate([start, quat_multiply(turn, place[3:])])
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(pose)
         item = randomize.Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
         drawn = randomize.draw(self.model, (item, *self.field_terms), fields)
-        return Start(qpos, jnp.zeros(self.model.nv), self._begun(palm, shape, start, joints), drawn)
+        memory = self._begun(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
+        return Start(qpos, jnp.zeros(self.model.nv), memory, drawn)
 
     def _fields_of(self, row: Array) -> dict[str, Array]:
         """The model's fields with one object in the slots."""
         return {name: values[row] for name, values in self.fields.items()}
 
-    def _begun(self, palm: Array, shape: Array, start: Array, joints: Array) -> Memory:
+    def _begun(self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array) -> Memory:
         """The memory at an episode's start."""
         nothing = jnp.zeros(())
         pos = palm[:3] - lift_script.BACK * lift_script.approach_of(palm)
         return Memory(
-            palm=palm, shape=shape, start=start, rest=joints, pos=pos, quat=palm[3:], joints=joints,
-            targets=jnp.asarray(self.opened.targets), action=jnp.zeros(self.action_size), step=nothing,
-            touched=jnp.zeros((), bool), touching=nothing, height=nothing,
+            item=item.astype(jnp.int32), palm=palm, pinch=pinch, shape=shape, start=start, rest=joints,
+            pos=pos, quat=palm[3:], joints=joints,
+            targets=jnp.where(pinch, self.preshape.targets, self.opened.targets),
+            action=jnp.zeros(self.action_size), step=nothing,
+            touched=jnp.zeros((), bool), firm=jnp.zeros((), bool), touching=nothing, height=nothing,
             distance=jnp.linalg.norm(shape[:3] - pos), change=jnp.zeros(3), held=nothing,
         )  # fmt: skip
 
@@ -210,7 +222,8 @@ class Lift(Task[Memory]):
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """See how far it has come."""
         del action, key
-        touching = jnp.sum(self._touch(world)[: len(self.hand.fingers)] > FELT).astype(jnp.float32)
+        tips = self._touch(world)[: len(self.hand.fingers)]
+        touching = jnp.sum(tips > FELT).astype(jnp.float32)
         height = world["object_pos"][2] - memory.start[2]
         distance = jnp.linalg.norm(memory.shape[:3] - world["palm_pos"])
         change = jnp.stack([touching - memory.touching, height - memory.height, distance - memory.distance])
@@ -219,6 +232,7 @@ class Lift(Task[Memory]):
             step=memory.step + 1,
             touched=memory.touched | (touching > 0),
             touching=touching,
+            firm=memory.firm | lift_script.firm(tips),
             height=height,
             distance=distance,
             change=change,
@@ -235,10 +249,10 @@ class Lift(Task[Memory]):
 
         `policy`, with noise: joint_pos (n) rad and targets (m) rad of the fingers, from the opened hand; touch (fingers
         and pads) log of 1 + N; up (3) the vertical; to_grasp (3) m and grasp_turn (3) rad, to the planned grasp;
-        object_pos (3) m, tracked by the camera, and raised () m; centre (3) m, axes_turn (6), size (5) the superquadric
-        seen at the start: its centre, two of its axes, half axes in m and exponents; the last action (6 + m). `critic`:
-        those; clean_joint_pos, joint_vel (n) rad/s, tips (3 of each finger) m, clean_object_pos (3) m, object_turn (6),
-        object_linvel (3) m/s and object_angvel (3) rad/s; held () s.
+        object_pos (3) m, tracked by the camera, and raised () m; centre (3) m, axes_turn (6), size (5) the
+        superquadric seen at the start: its centre, two of its axes, half axes in m and exponents; pinch (1); the last
+        action (6 + m). `critic`: those; clean_joint_pos, joint_vel (n) rad/s, tips (3 of each finger) m,
+        clean_object_pos (3) m, object_turn (6), object_linvel (3) m/s and object_angvel (3) rad/s; held () s.
         """
         joints, place = jax.random.split(key)
         noise, on = self.config.noise, "observation_noise" in self.varied
@@ -259,6 +273,7 @@ class Lift(Task[Memory]):
             "centre": inwards(memory.shape[:3] - pos),
             "axes_turn": _turn(quat, memory.shape[3:7]),
             "size": memory.shape[7:],
+            "pinch": memory.pinch[None].astype(jnp.float32),
             "action": memory.action,
         }
         hidden = {
@@ -303,13 +318,24 @@ class Lift(Task[Memory]):
         del world
         return {"height": memory.height, "touching": memory.touching}
 
+    def looks(self, memory: Memory) -> Mapping[str, Array]:
+        """The shapes of the object."""
+        body = self.model.body("object")
+        first = int(body.geomadr[0])
+        fields = [self.fields[name][memory.item] for name in ("geom_size", "geom_pos", "geom_quat")]
+        colour = jnp.asarray([item.rgba for item in self.things])[memory.item]
+        return {
+            self.model.geom(geom).name: jnp.concatenate([*(field[geom] for field in fields), colour])
+            for geom in range(first, first + int(body.geomnum[0]))
+        }
+
     def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
         """The planner's script: straight to the grasp, close, lift."""
         del observation
-        aim = lift_script.aim(self.hand, memory.palm, memory.step)
+        aim = lift_script.aim(self.hand, memory.palm, memory.pinch, memory.step)
         move = quat_rotate_inverse(memory.quat, aim.pos - memory.pos) / STEP
         turn = quat_error(memory.quat, memory.palm[3:]) / TURN
-        bend = (aim.targets - memory.targets) / BEND
+        bend = jnp.where(memory.pinch & memory.firm, 0.0, (aim.targets - memory.targets) / BEND)
         return jnp.clip(jnp.concatenate([move, turn, bend]), -1.0, 1.0)
 
 

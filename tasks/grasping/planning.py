@@ -18,8 +18,8 @@ import numpy as np
 
 from tasks.grasping.arm import inverse_kinematics
 from tasks.grasping.grasps import Grasp, Grip, grasps
-from tasks.grasping.hands import MOUNTED, Hand, poses
-from tasks.grasping.objects.shapes import Points
+from tasks.grasping.hands import MOUNTED, Hand, pinch_of, poses
+from tasks.grasping.objects.shapes import Points, matrix, quaternion
 from tasks.grasping.pointclouds import Camera
 from tasks.grasping.superquadric_fit import fit_superquadric
 from tasks.grasping.superquadrics import Superquadric
@@ -29,6 +29,10 @@ VIEW = Camera.looking_at((0.0, 0.55, 0.05), (0.45, 1.1, 0.55), width=320, height
 """The depth camera: over the far right corner of the table, 80 cm from what stands there."""
 BACK = 0.08  # m, from the grasp to the pre-grasp, along the approach (G-PAYN: 5 or 10 cm)
 UP = (0.0, 0.0, 1.0)
+MOST = 48  # grasps that are looked at
+SMALL = 0.055  # m, height up to which a thing is better taken between the fingertips than with the whole hand
+DOWN = 0.99  # cosine: approaches within 8 degrees of straight down
+TIP = 0.014  # m, from a fingertip's pad to its end, and half its thickness: the thickest, LEAP's, rounded up
 LIFT = 0.13  # m, by which a grasp must leave room to lift
 
 
@@ -42,6 +46,8 @@ class Plan:
     """Where the palm goes; in the world."""
     joints: np.ndarray
     """(7,) rad, of the arm at the pre-grasp, `BACK` from it."""
+    pinch: bool
+    """Whether the hand takes it between its fingertips, its shape before that `poses(hand).pinch`; else all around."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +89,8 @@ class Planner:
             limit: Most plans to return.
 
         Returns:
-            The plans. None where the cloud is empty, planar or hidden in part so that nothing fits it; where the object is
-            too large for the hand; where every grasp is out of the arm's reach or something is in its way.
+            The plans. None where the cloud is empty, planar or hidden in part so that nothing fits it; where the object
+            is too large for the hand; where every grasp is out of the arm's reach or something is in its way.
 
         Raises:
             EmbodiedError: `points` is not (n, 3), or not finite.
@@ -97,13 +103,13 @@ class Planner:
             return Planned((), ranking.reason, fit.shape)
         found: list[Plan] = []
         reasons: list[str] = []
-        for grasp, joints in self._pregrasps(ranking.grasps, reasons):
-            if self.clashes(joints, qpos):
+        for pinch, grasp, joints in self._pregrasps(preferred(self.hand, fit.shape, ranking.grasps), reasons):
+            if self.clashes(joints, qpos, pinch):
                 reasons.append("something is in the hand's way")
             elif not self._passable(grasp, joints):
                 reasons.append("the arm cannot go on from the pre-grasp")
             else:
-                found.append(Plan(fit.shape, grasp, joints))
+                found.append(Plan(fit.shape, grasp, joints, pinch))
                 if len(found) == limit:
                     break
         if found:
@@ -111,31 +117,55 @@ class Planner:
         common = max(set(reasons), key=reasons.count)
         return Planned((), f"out of reach: {common}, for most of {len(ranking.grasps)} grasps", fit.shape)
 
-    def clashes(self, joints: np.ndarray, qpos: np.ndarray) -> bool:
+    def clashes(self, joints: np.ndarray, qpos: np.ndarray, pinch: bool = False) -> bool:
         """Whether the robot with these joints (7,) rad, its hand opened, is inside itself or anything else."""
-        data = self._data
+        data, shapes = self._data, poses(self.hand)
         data.qpos[:] = qpos
-        data.qpos[self._arm], data.qpos[self._layout.qpos] = joints, poses(self.hand).opened.joints
+        data.qpos[self._arm] = joints
+        data.qpos[self._layout.qpos] = (shapes.pinch if pinch else shapes.opened).joints
         mujoco.mj_kinematics(self.model, data)
         mujoco.mj_comPos(self.model, data)
         mujoco.mj_collision(self.model, data)
         bodies = self.model.geom_bodyid[data.contact.geom]
         return bool((self._robot[bodies].any(axis=1) & (data.contact.dist < 0)).any())
 
-    def _pregrasps(self, ranked: Sequence[Grasp], reasons: list[str]) -> Iterator[tuple[Grasp, np.ndarray]]:
+    def _pregrasps(
+        self, ranked: Sequence[tuple[bool, Grasp]], reasons: list[str]
+    ) -> Iterator[tuple[bool, Grasp, np.ndarray]]:
         """Each grasp with the joints of its pre-grasp, one for each start of the inverse kinematics that got there."""
-        backed = [grasp.back(BACK) for grasp in ranked]
+        backed = [grasp.back(BACK) for _, grasp in ranked]
         # All at once, and always as many, so that the solver is compiled once.
-        full = backed + [backed[-1]] * (32 - len(backed))
+        full = backed + [backed[-1]] * (MOST - len(backed))
         solved = inverse_kinematics(self.hand, np.array([pos for pos, _ in full]), np.array([quat for _, quat in full]))
-        for number, grasp in enumerate(ranked):
+        for number, (pinch, grasp) in enumerate(ranked):
             if not solved.reached[number].any():
                 reasons.append("the arm is too short")
             for start in np.flatnonzero(solved.reached[number]):
-                yield grasp, solved.joints[number, start]
+                yield pinch, grasp, solved.joints[number, start]
 
     def _passable(self, grasp: Grasp, joints: np.ndarray) -> bool:
         """Whether the arm gets from a pre-grasp to the grasp, and above it, without a detour."""
         pos = np.array([grasp.pos, grasp.pos + np.array([0.0, 0.0, LIFT])])
         solved = inverse_kinematics(self.hand, pos, np.array([grasp.quat] * 2), joints[None])
         return bool(solved.reached.all())
+
+
+def preferred(hand: Hand, shape: Superquadric, ranked: Sequence[Grasp]) -> list[tuple[bool, Grasp]]:
+    """Whether it is a pinch, and the grasp, at most `MOST`; pinches first of what is low, else last."""
+    low = shape.surface(200)[:, 2].max() < SMALL
+    pinches = [found for grasp in ranked if (found := pinched(hand, shape, grasp)) is not None]
+    others = [(False, grasp) for grasp in ranked]
+    both = [(True, grasp) for grasp in pinches] + others if low else others + [(True, grasp) for grasp in pinches]
+    return both[:MOST]
+
+
+def pinched(hand: Hand, shape: Superquadric, grasp: Grasp) -> Grasp | None:
+    """The same grasp with the fingertips, from farther away; None but for what is thin and taken from above."""
+    pinch = pinch_of(hand)
+    if grasp.approach[2] > -DOWN or grasp.width > pinch.opening - 2 * TIP:
+        return None
+    turn = matrix(grasp.quat) @ matrix((np.cos(pinch.turn / 2), 0.0, 0.0, -np.sin(pinch.turn / 2)))
+    centre = np.array([*grasp.contacts.mean(0)[:2], max(shape.pos[2], TIP)])
+    x, y, z = (float(value) for value in centre - turn @ pinch.middle)
+    w, i, j, k = (float(value) for value in quaternion(turn))
+    return dataclasses.replace(grasp, pos=(x, y, z), quat=(w, i, j, k))

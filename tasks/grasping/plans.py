@@ -10,10 +10,9 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import tyro
 from safetensors import safe_open
@@ -24,7 +23,7 @@ from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.paths import asset
 from embodied.scenes import compile_spec
 from tasks.grasping.arm import arm_scene
-from tasks.grasping.hands import HANDS, Hand, hand_named
+from tasks.grasping.hands import Hand, hand_named
 from tasks.grasping.objects.household import HELD_OUT, HOUSEHOLD, TRAIN, household
 from tasks.grasping.objects.random_objects import is_held_out, random_object
 from tasks.grasping.objects.slots import add_slots, fits, slots_of
@@ -58,6 +57,8 @@ class Plans:
     """(p,) m, between the contacts."""
     joints: np.ndarray
     """(p, 7) rad, of the arm at the pre-grasp."""
+    pinch: np.ndarray
+    """(p,) bool, whether it is taken between the fingertips."""
 
     def reachable(self) -> np.ndarray:
         """(objects,) share of each object's places for which there is a plan."""
@@ -70,7 +71,16 @@ class Plans:
         return dataclasses.replace(self, **rows)
 
 
-ROWS = ("item", "place", "shape", "palm", "width", "joints")
+SHAPES: Mapping[str, tuple[int, ...]] = {
+    "place": (7,),
+    "shape": (12,),
+    "palm": (7,),
+    "width": (),
+    "joints": (7,),
+    "pinch": (),
+}
+"""Shape of one row of each array but `item`."""
+ROWS = ("item", *SHAPES)
 
 
 def thing_named(name: str) -> Thing:
@@ -159,11 +169,9 @@ def make_plans(hand: Hand, things: Sequence[Thing], places: int, seed: int = SEE
             getattr(model, field)[:] = values[number]
         found = [_at(planner, item, np.random.default_rng([seed, number, place])) for place in range(places)]
         rows = [_row(*pair) for pair in found if pair[1] is not None]
-        stacked = {name: np.array([row[name] for row in rows], np.float32).reshape(len(rows), -1) for name in ROWS[1:]}
-        yield Plans(
-            objects=(item.name,), tried=np.array([places]), item=np.zeros(len(rows), int),
-            **{**stacked, "width": stacked["width"][:, 0] if rows else np.zeros(0, np.float32)},
-        )  # fmt: skip
+        stacked = {name: np.array([row[name] for row in rows]).reshape(len(rows), *SHAPES[name]) for name in SHAPES}
+        stacked["pinch"] = stacked["pinch"].astype(bool)
+        yield Plans(objects=(item.name,), tried=np.array([places]), item=np.zeros(len(rows), int), **stacked)
 
 
 def joined(parts: Sequence[Plans]) -> Plans:
@@ -191,11 +199,12 @@ def _row(place: np.ndarray, plan: Plan) -> dict[str, np.ndarray]:
     """One plan as numbers."""
     shape = plan.shape
     return {
-        "place": place,
-        "shape": np.concatenate([shape.pos, shape.quat, shape.axes, shape.exponents]),
-        "palm": np.concatenate([plan.grasp.pos, plan.grasp.quat]),
-        "width": np.array([plan.grasp.width]),
+        "place": place.astype(np.float32),
+        "shape": np.concatenate([shape.pos, shape.quat, shape.axes, shape.exponents]).astype(np.float32),
+        "palm": np.concatenate([plan.grasp.pos, plan.grasp.quat]).astype(np.float32),
+        "width": np.array(plan.grasp.width, np.float32),
         "joints": plan.joints,
+        "pinch": np.array(plan.pinch),
     }
 
 

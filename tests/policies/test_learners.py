@@ -51,8 +51,8 @@ def test_a_task_s_own_settings_come_before_the_learner_s():
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_has_flags_of_its_own(name):
     entry = join_content().find("swarm/hover")
-    parsed = train.parse(entry, ["swarm/hover", "--learner", name, f"--{name}.gamma", "0.5"])
-    assert parsed.options.gamma == 0.5
+    parsed = train.parse(entry, ["swarm/hover", "--learner", name, f"--{name}.unroll", "5"])
+    assert parsed.options.unroll == 5
     assert type(parsed.options) is LEARNERS[name].config
     assert (parsed.ppo is None) == (name != "ppo")
     with pytest.raises(SystemExit):
@@ -121,3 +121,18 @@ def test_demonstrations_are_recorded_and_learned_from(tmp_path):
     assert torch.equal(found["trainer/off_policy/replay/demonstrations/reward"][:, 0], recorded)
     file.unlink()
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+
+
+def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
+    file, out = tmp_path / "zero.safetensors", tmp_path / "run"
+    words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
+    assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
+    bc = [*SMALL, "--learner", "bc", "--bc.unroll", "4", "--bc.actor.hidden", "16", "--bc.batch-size", "16"]
+    assert run_main(*bc, "--bc.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
+    file.unlink()
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+    run = Run.open(out)
+    last = run.metrics()[-1]
+    assert last["updates"] == 120  # 10 for each of 12 control steps
+    assert {"imitation_loss", "samples", "finished"} <= last.keys()
+    assert stored_policy(run.load(), "the policy").kind == "squashed-mlp"
