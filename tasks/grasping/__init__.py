@@ -11,6 +11,9 @@ TASKS = {
     "reorient": ("Reorient", "REORIENT", "turns a cube to one target orientation after the other."),
     "rotate-z": ("RotateZ", "ROTATE_Z", "turns a cube about the vertical, as fast as it can."),
     "lift": ("Lift", "LIFT", "on an arm takes an object from a table."),
+    "hand-over": ("HandOver", "HAND_OVER", "passes a baton to another one, which carries it to a mark."),
+    "catch": ("Catch", "CATCH", "tosses a ball to another one, which catches and holds it."),
+    "pour": ("Pour", "POUR", "tilts a bottle to one commanded angle after the other, and keeps it there."),
 }
 
 

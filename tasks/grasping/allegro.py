@@ -16,4 +16,4 @@ HAND = Hand(
     width=0.10,
     mass=1.08,
 )
-Reorient, RotateZ, Lift = tasks_of(HAND)
+Reorient, RotateZ, Lift, HandOver, Catch, Pour = tasks_of(HAND)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from embodied.task import Task
+from tasks.grasping.catch import Catch
+from tasks.grasping.hand_over import HandOver
 from tasks.grasping.hands import Hand
 from tasks.grasping.lifting import Lift
+from tasks.grasping.pour import Pour
 from tasks.grasping.reorient import Reorient
 from tasks.grasping.rotate_z import RotateZ
 
-BASES: tuple[type[Task[Any]], ...] = (Reorient, RotateZ, Lift)
+BASES: tuple[type[Task[Any]], ...] = (Reorient, RotateZ, Lift, HandOver, Catch, Pour)
 """In the order in which a hand's module names them."""
 
 

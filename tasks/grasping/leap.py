@@ -19,4 +19,4 @@ HAND = Hand(
     width=0.10,
     mass=0.746,
 )
-Reorient, RotateZ, Lift = tasks_of(HAND)
+Reorient, RotateZ, Lift, HandOver, Catch, Pour = tasks_of(HAND)

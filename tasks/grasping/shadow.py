@@ -25,4 +25,4 @@ HAND = Hand(
     mass=3.794,
     on_arm="stub",
 )
-Reorient, RotateZ, Lift = tasks_of(HAND)
+Reorient, RotateZ, Lift, HandOver, Catch, Pour = tasks_of(HAND)

@@ -77,6 +77,11 @@ class ObstructionGraph:
         if not ((self.ratios >= 0) & (self.ratios <= 1)).all() or self.ratios.diagonal().any():
             raise EmbodiedError("obstruction ratios must lie in [0, 1], and no object obstructs itself")
 
+    @classmethod
+    def of(cls, names: Sequence[str], ratios: np.ndarray, least: float = LEAST) -> ObstructionGraph:
+        """The graph of hidden shares (n, n), those below `least` left out."""
+        return cls(tuple(names), np.where(ratios < least, 0.0, ratios) * (1 - np.eye(len(names))))
+
     def index(self, name: str) -> int:
         """Place of an object.
 
@@ -159,6 +164,11 @@ def graph_from_depths(names: Sequence[str], depths: np.ndarray, least: float = L
     Raises:
         EmbodiedError: an object is not in the picture at all, or the images do not fit the names.
     """
+    return ObstructionGraph.of(names, ratios_of(names, depths), least)
+
+
+def ratios_of(names: Sequence[str], depths: np.ndarray) -> np.ndarray:
+    """(n, n): [i, j] is the share of i's silhouette that j hides, however small; arguments as `graph_from_depths`."""
     depths = np.asarray(depths, float)
     if depths.ndim != 3 or len(depths) != len(names):
         raise EmbodiedError(f"depth images of shape {depths.shape} for {len(names)} objects")
@@ -168,10 +178,7 @@ def graph_from_depths(names: Sequence[str], depths: np.ndarray, least: float = L
     if (sizes == 0).any():
         missing = [name for name, size in zip(names, sizes, strict=True) if not size]
         raise EmbodiedError(f"the camera does not see {', '.join(missing)}, even alone")
-    ratios = np.stack([((flat < flat[i]) & seen[i]).sum(1) / sizes[i] for i in range(len(names))])
-    ratios[ratios < least] = 0.0
-    np.fill_diagonal(ratios, 0.0)
-    return ObstructionGraph(tuple(names), ratios)
+    return np.stack([(flat[:, seen[i]] < flat[i, seen[i]]).sum(1) / sizes[i] for i in range(len(names))])
 
 
 def removal_order(graph: ObstructionGraph, target: str) -> tuple[str, ...]:

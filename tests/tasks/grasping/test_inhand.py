@@ -21,7 +21,7 @@ from tasks.grasping.hands import HANDS, hand_named
 from tasks.grasping.reorient import REACHED, ReorientConfig, _turn
 from tasks.grasping.rotate_z import TURN
 
-REORIENT, ROTATE = tasks_of(hand_named("leap"))
+REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
 
 
 def env_of(task: Any, num_envs: int) -> Env:

@@ -1,0 +1,262 @@
+"""`python -m tasks.grasping.clutter.score ANSWERS.jsonl BENCHMARK`: scores of answers to the clutter benchmark.
+
+A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer as the question's `format` says: as JSON, or as text
+that holds it. Objects are numbers of marks. A question without an answer that can be read counts as answered wrongly.
+
+`reason`: SR-P, SR-R, SR-F1 of `remove_now`, OP, OR, OF1 of the paths' edges, MP-NED (a distance: 0 is best), means over
+questions; `balanced` is the mean over the difficulties. `obstructors`: F1. `order`, `severity`: share that is right.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from embodied import cli
+from embodied.errors import EmbodiedError, guard, reason
+from tasks.grasping.clutter.graph import Difficulty, Severity
+from tasks.grasping.clutter.metrics import balanced, path_distance, score
+from tasks.grasping.clutter.questions import Kind
+from tasks.grasping.clutter.write import FORMAT
+
+Scores = dict[str, float]
+LONGEST = 64  # objects in a path that is read; scenes have a dozen
+MOST = 1000  # paths of an answer that are read: what more there are could not be matched
+WORST: Mapping[Kind, Scores] = {
+    Kind.REASON: dict.fromkeys(("sr_precision", "sr_recall", "sr_f1", "op", "or", "of1"), 0.0) | {"mp_ned": 1.0},
+    Kind.OBSTRUCTORS: {"f1": 0.0},
+    Kind.ORDER: {"right": 0.0},
+    Kind.SEVERITY: {"right": 0.0},
+}
+"""What a question counts that is not answered; names of the scores of each kind."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is scored."""
+
+    answers: Annotated[Path, tyro.conf.Positional]
+    """JSON lines {"id": ..., "answer": ...}."""
+    benchmark: Annotated[Path, tyro.conf.Positional]
+    """Folder that `python -m tasks.grasping.clutter.write` made."""
+    json: Path | None = None
+    """File for the scores."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Scores, and what could not be read."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    """Kind -> name -> value: means over questions; `count`, `answered`; of each score also `NAME_DIFFICULTY` and
+    `NAME_balanced`."""
+    problems: tuple[str, ...]
+    """One line each, with the line's number in the file of answers."""
+
+
+@guard
+def main() -> None:
+    """Score and print."""
+    settings = tyro.cli(Settings, prog="python -m tasks.grasping.clutter.score")
+    report = score_file(settings.answers, settings.benchmark)
+    output = cli.console()
+    for problem in report.problems:
+        output.print(problem)
+    for kind, values in report.scores.items():
+        output.print(cli.table(kind, _rows(values)))
+    cli.write_result(
+        settings.json,
+        cli.command_line("tasks.grasping.clutter.score"),
+        {"scores": report.scores, "problems": len(report.problems)},
+    )
+
+
+def _rows(values: Mapping[str, float]) -> dict[str, str]:
+    """What is printed: each score over all questions, balanced, and in each difficulty."""
+    rows = {"questions": f"{values['count']:.0f}, answered {values['answered']:.0f}"}
+    levels = ("balanced", *Difficulty)
+    for name in values:
+        if f"{name}_balanced" in values:
+            parts = [f"{level} {values[f'{name}_{level}']:.3f}" for level in levels if f"{name}_{level}" in values]
+            rows[name] = f"{values[name]:.3f}  ({', '.join(parts)})"
+    return rows
+
+
+def score_file(answers: Path, benchmark: Path) -> Report:
+    """Score a file of answers.
+
+    Raises:
+        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
+    """
+    truth = _truth(benchmark)
+    given, problems = _given(_read(answers), truth)
+    rows: dict[Kind, list[tuple[str, Scores]]] = collections.defaultdict(list)
+    answered: collections.Counter[Kind] = collections.Counter()
+    for name, row in truth.items():
+        kind = Kind(row["kind"])
+        found = WORST[kind]
+        if name in given:
+            line, answer = given[name]
+            try:
+                found = SCORERS[kind](answer, row)
+                answered[kind] += 1
+            except ValueError as error:
+                problems.append(f"line {line}: {name}: {error}")
+        rows[kind].append((row["difficulty"], found))
+    scores = {kind.value: _means(rows[kind], answered[kind]) for kind in Kind if rows[kind]}
+    return Report(scores, tuple(problems))
+
+
+def _means(rows: Sequence[tuple[str, Scores]], answered: int) -> dict[str, float]:
+    result = {"count": float(len(rows)), "answered": float(answered)}
+    for name in rows[0][1]:
+        levels: dict[str, list[float]] = collections.defaultdict(list)
+        for level, scores in rows:
+            levels[level].append(scores[name])
+        result[name] = float(np.mean([scores[name] for _, scores in rows]))
+        result[f"{name}_balanced"] = balanced(levels)
+        result |= {f"{name}_{level}": float(np.mean(values)) for level, values in levels.items()}
+    return result
+
+
+def _truth(benchmark: Path) -> dict[str, dict[str, Any]]:
+    """Question id -> its row of the benchmark's answers."""
+    try:
+        manifest = json.loads(_read(benchmark / "manifest.json"))
+        expected = manifest["sha256"]["answers.jsonl"]
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError):
+        raise EmbodiedError(f"'{benchmark / 'manifest.json'}' is not the manifest of a clutter benchmark") from None
+    if version != FORMAT:
+        raise EmbodiedError(f"'{benchmark}' has format {version}; this version scores format {FORMAT}")
+    data = _read(benchmark / "answers.jsonl")
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise EmbodiedError(f"'{benchmark / 'answers.jsonl'}' is not what the manifest says; write the benchmark again")
+    return {row["id"]: row for row in map(json.loads, data.decode().splitlines())}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
+
+
+def _given(data: bytes, truth: Mapping[str, Any]) -> tuple[dict[str, tuple[int, Any]], list[str]]:
+    """Question id -> line number and answer; and what is wrong with other lines."""
+    found: dict[str, tuple[int, Any]] = {}
+    problems = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            name, answer = row["id"], row["answer"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            problems.append(f'line {number}: not {{"id": ..., "answer": ...}} in JSON')
+            continue
+        if not isinstance(name, str) or name not in truth:
+            problems.append(f"line {number}: no question has the id {str(name)[:60]!r}")
+        elif name in found:
+            problems.append(f"line {number}: {name} is answered before, in line {found[name][0]}; the first counts")
+        else:
+            found[name] = (number, answer)
+    return found, problems
+
+
+def _parsed(answer: Any, begins: str, ends: str) -> Any:
+    """An answer as it is, or the JSON that a text holds between the first `begins` and the last `ends`."""
+    if not isinstance(answer, str):
+        return answer
+    start, end = answer.find(begins), answer.rfind(ends)
+    if start < 0 or end < start:
+        raise ValueError(f"no {begins} ... {ends} in the answer")
+    try:
+        return json.loads(answer[start : end + 1])
+    except (ValueError, RecursionError):
+        raise ValueError(f"what is between {begins} and {ends} is not JSON") from None
+
+
+def _numbers(value: Any, what: str) -> list[int]:
+    """A list of marks' numbers; digits in text count, too."""
+    if not isinstance(value, list) or len(value) > LONGEST:
+        raise ValueError(f"{what} is not a list of up to {LONGEST} numbers")
+    found = []
+    for entry in value:
+        whole = isinstance(entry, int) and not isinstance(entry, bool)
+        whole |= isinstance(entry, float) and entry.is_integer()
+        if not whole and not (isinstance(entry, str) and entry.strip().isdecimal() and len(entry) < LONGEST):
+            raise ValueError(f"{what} holds {str(entry)[:40]!r}; expected numbers of marks")
+        found.append(int(entry))
+    return found
+
+
+def _score_reason(answer: Any, row: Mapping[str, Any]) -> Scores:
+    found = _parsed(answer, "{", "}")
+    if not isinstance(found, dict) or not isinstance(found.get("paths"), list):
+        raise ValueError('no "paths"; expected {"paths": [...], "remove_now": [...]}')
+    paths = [_numbers(path, "a path") for path in found["paths"][:MOST]]
+    now = _numbers(found.get("remove_now"), "remove_now")
+    truth = row["answer"]
+    removal, edges = score(now, truth["remove_now"]), score(_edges(paths), _edges(truth["paths"]))
+    return {
+        "sr_precision": removal.precision,
+        "sr_recall": removal.recall,
+        "sr_f1": removal.f1,
+        "op": edges.precision,
+        "or": edges.recall,
+        "of1": edges.f1,
+        "mp_ned": path_distance(paths, truth["paths"]),
+    }
+
+
+def _edges(paths: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
+    return {pair for path in paths for pair in itertools.pairwise(path)}
+
+
+def _score_obstructors(answer: Any, row: Mapping[str, Any]) -> Scores:
+    return {"f1": score(_numbers(_parsed(answer, "[", "]"), "the answer"), row["answer"]).f1}
+
+
+def _score_order(answer: Any, row: Mapping[str, Any]) -> Scores:
+    """Whatever frees the target with as few removals counts, if each object is free when it goes."""
+    order = _numbers(_parsed(answer, "[", "]"), "the answer")
+    edges = {(behind, before) for behind, before in row["edges"]}
+    if sorted(order) != sorted(row["answer"]):
+        return {"right": 0.0}
+    gone: set[int] = set()
+    for number in order:
+        if any(behind == number and before not in gone for behind, before in edges):
+            return {"right": 0.0}
+        gone.add(number)
+    return {"right": 1.0}
+
+
+def _score_severity(answer: Any, row: Mapping[str, Any]) -> Scores:
+    if not isinstance(answer, str):
+        raise ValueError(f"{str(answer)[:40]!r} is no severity; expected one of {', '.join(Severity)}")
+    said = {level.value for level in Severity if level.value in answer.lower()}
+    if len(said) != 1:
+        raise ValueError(f"{answer[:40]!r} names {len(said)} severities; expected one of {', '.join(Severity)}")
+    return {"right": float(said == {row["answer"]})}
+
+
+SCORERS: Mapping[Kind, Callable[[Any, Mapping[str, Any]], Scores]] = {
+    Kind.REASON: _score_reason,
+    Kind.OBSTRUCTORS: _score_obstructors,
+    Kind.ORDER: _score_order,
+    Kind.SEVERITY: _score_severity,
+}
+
+
+if __name__ == "__main__":
+    main()

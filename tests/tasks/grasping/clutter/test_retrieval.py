@@ -1,0 +1,101 @@
+"""The loop takes away what stands before the target, then the target; where it cannot, it says why, and always ends."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from tasks.grasping.clutter.cell import CENTRE, Cell, varied
+from tasks.grasping.clutter.graph import Difficulty
+from tasks.grasping.clutter.retrieval import End, Strategy, observe, retrieve
+from tasks.grasping.clutter.scenes import VIEW, ClutterScene, look
+from tasks.grasping.grasps import Grip, grasps
+from tasks.grasping.hands import hand_named
+from tasks.grasping.objects.household import household
+from tasks.grasping.planning import Plan
+from tasks.grasping.pointclouds import Placed
+from tasks.grasping.superquadrics import Superquadric
+
+HAND = hand_named("allegro")
+
+
+def scene(target: str, *objects: tuple[str, float, float]) -> ClutterScene:
+    """Objects that stand at x and y, m."""
+    placed = tuple(
+        Placed(household(name), (x, y, -float(household(name).bounds[0][2]) + 0.0005)) for name, x, y in objects
+    )
+    return ClutterScene(0, placed, tuple(entry.item.name for entry in placed), target, VIEW, look(placed, VIEW))
+
+
+def test_what_stands_before_the_target_goes_first() -> None:
+    found = scene("tomato_soup_can", ("tomato_soup_can", 0.0, 0.10), ("sugar_box", 0.02, -0.05))
+    assert found.difficulty is Difficulty.EASY
+    cell = Cell(HAND, found)
+    result = retrieve(cell)
+    assert result.end is End.RETRIEVED
+    assert result.removed == ("sugar_box",)
+    assert str(result) == "retrieved after removing sugar_box"
+    assert set(cell.objects()) == {"tomato_soup_can"}
+    assert cell.objects()["tomato_soup_can"].pos[2] > 0.15
+
+
+def test_a_target_that_nothing_obstructs_is_lifted_at_once() -> None:
+    result = retrieve(Cell(HAND, scene("tomato_soup_can", ("tomato_soup_can", 0.0, 0.0))))
+    assert result.retrieved
+    assert str(result) == "retrieved at once"
+
+
+def test_a_target_that_no_hand_takes_is_no_grasp() -> None:
+    result = retrieve(Cell(HAND, scene("pitcher_base", ("pitcher_base", 0.0, 0.0))))
+    assert result.end is End.NO_GRASP
+    assert "pitcher_base: " in str(result)
+    assert result.attempts == 0
+
+
+def test_a_target_out_of_view_is_lost() -> None:
+    cell = Cell(HAND, scene("apple", ("apple", 0.0, 0.0), ("sugar_box", 0.0, 0.15)))
+    cell._pose("apple")[:2] = 1.5, 0.0
+    result = retrieve(cell)
+    assert result.end is End.LOST
+    assert str(result) == "lost: apple is out of view"
+
+
+def test_it_ends_after_the_attempts_that_it_is_given() -> None:
+    cell = Cell(HAND, scene("tomato_soup_can", ("tomato_soup_can", 0.0, 0.10), ("sugar_box", 0.02, -0.05)))
+    cell.grasp = lambda name, plan: False
+    result = retrieve(cell, attempts=2)
+    assert result.end is End.GAVE_UP
+    assert str(result) == "gave up: after 2 grasps"
+    with pytest.raises(EmbodiedError, match="attempts=0; expected at least 1"):
+        retrieve(cell, attempts=0)
+
+
+def test_the_baseline_goes_for_the_target() -> None:
+    cell = Cell(HAND, scene("tomato_soup_can", ("tomato_soup_can", 0.0, 0.10), ("sugar_box", 0.02, -0.05)))
+    tried = []
+    cell.grasp = lambda name, plan: bool(tried.append(name))
+    retrieve(cell, Strategy.TARGET_FIRST, attempts=2)
+    assert tried == ["tomato_soup_can"] * 2
+
+
+def test_clouds_lie_on_what_is_seen() -> None:
+    cell = Cell(HAND, scene("sugar_box", ("sugar_box", 0.0, 0.0), ("mug", 0.15, 0.0)))
+    seen = observe(cell, np.random.default_rng(0))
+    for name, entry in cell.objects().items():
+        off = entry.distance(seen.clouds[name])
+        assert len(off) > 500
+        # Noise of the depth camera, and no more.
+        assert np.abs(off).max() < 0.012
+        assert abs(float(np.mean(seen.clouds[name][:, 1])) - CENTRE[1]) < 0.08
+
+
+def test_grasps_of_different_kinds_take_turns() -> None:
+    shape = Superquadric((0.03, 0.03, 0.06), (0.2, 1.0), (0.0, 0.0, 0.06), (1.0, 0.0, 0.0, 0.0))
+    ranked = grasps(shape, Grip(width=0.1), table=0.0).grasps
+    down = [Plan(shape, grasp, np.zeros(7), False) for grasp in ranked if grasp.approach[2] < -0.9][:3]
+    side = [Plan(shape, grasp, np.zeros(7), False) for grasp in ranked if abs(grasp.approach[2]) < 0.1][:1]
+    pinch = [dataclasses.replace(down[0], pinch=True)]
+    assert varied([*down, *side, *pinch]) == (down[0], side[0], pinch[0], down[1], down[2])
