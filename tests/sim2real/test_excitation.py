@@ -147,7 +147,8 @@ def test_the_command_line_writes_trajectory_and_picture(suffix, tmp_path, capsys
 
 def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):
     with pytest.raises(
-        EmbodiedError, match=r"'crazyflie' has no joints .* to excite; these robots have: allegro, g1, go1, go2, leap, p"
+        EmbodiedError,
+        match=r"'crazyflie' has no joints .* to excite; these robots have: allegro, g1, go1, go2, leap, p",
     ):
         made(tmp_path, "crazyflie")
     with pytest.raises(UnknownNameError, match="unknown robot 'go3'; known: allegro, ant, crazyflie, g1, go1, go2"):

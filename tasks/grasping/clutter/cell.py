@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import jax
@@ -45,6 +46,7 @@ OFF = 0.25  # m to the left or right, beyond which an object is out of the clutt
 ASIDE = 2.0  # m to the right: where what was removed is kept
 STEEP = -0.7  # vertical part of an approach from above
 GRAZE = 0.005  # m, that fingers may be inside of something before a grasp: their servos yield
+WIDER = 1.6  # times the scene's picture, with as many pixels more
 PLANS = 24  # different grasps among which the one with most room is looked for
 
 
@@ -85,10 +87,12 @@ class Cell:
 
     @property
     def camera(self) -> Camera:
-        """The scene's, in the arm's world."""
+        """The scene's, in the arm's world, with a wider lens: what was pushed or rolled away stays in its view."""
         view = self.scene.camera
         x, y, z = (float(value) for value in np.array(view.pos) + CENTRE)
-        return dataclasses.replace(view, pos=(x, y, z))
+        fovy = math.degrees(2 * math.atan(WIDER * math.tan(math.radians(view.fovy) / 2)))
+        size = {"width": round(WIDER * view.width), "height": round(WIDER * view.height)}
+        return dataclasses.replace(view, pos=(x, y, z), fovy=fovy, **size)
 
     def objects(self) -> dict[str, Placed]:
         """What is on the table, in the arm's world."""
@@ -157,16 +161,23 @@ class Cell:
         start = self._pose(name)[2]
         aim = _aim(self.hand)
         steps = lift_script.APPROACHING + lift_script.SETTLING + lift_script.CLOSING + round(LIFT / lift_script.RISE)
-        held, pos = 0, before
+        held, pos, firm = 0, before, False
         for step in range(steps + round((HELD + 1.0) * CONTROL_HZ)):
             wanted, targets = (np.asarray(value) for value in aim(palm, plan.pinch, step))
             pos = pos + np.clip(wanted - pos, -STEP, STEP)
-            self._fingers += np.clip(targets - self._fingers, -BEND, BEND)
+            if not (plan.pinch and firm):
+                self._fingers += np.clip(targets - self._fingers, -BEND, BEND)
             self._follow(pos, plan)
+            firm = firm or self._firm()
             held = held + 1 if self._pose(name)[2] - start > RAISED else 0
             if held >= HELD * CONTROL_HZ:
                 return True
         return False
+
+    def _firm(self) -> bool:
+        """Whether something is held between the thumb and a finger."""
+        tips = [self.data.sensor(f"{MOUNTED}{finger}_touch").data[0] for finger in self.hand.fingers]
+        return tips[-1] > lift_script.FIRM and max(tips[:-1]) > lift_script.FIRM
 
     def put_aside(self, name: str) -> bool:
         """Swing what is held over the place aside and let go; False where it is lost on the way."""
