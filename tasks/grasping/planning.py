@@ -11,6 +11,7 @@ Source of the steps: Rosasco et al. 2023, arXiv:2306.03484.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 
 import mujoco
@@ -79,6 +80,7 @@ class Planner:
         eye: Sequence[float],
         qpos: np.ndarray,
         limit: int = 1,
+        graze: float = 0.0,
     ) -> Planned:
         """Grasps of one object on the table.
 
@@ -86,7 +88,8 @@ class Planner:
             points: (n, 3) m, what the camera sees of the object, world frame.
             eye: (3,) m, where the camera is.
             qpos: (nq,) of the model: where everything stands; the robot's part does not matter.
-            limit: Most plans to return.
+            limit: Most plans to return, each of another grasp.
+            graze: m, that the robot may be inside of something at the pre-grasp: its servos yield.
 
         Returns:
             The plans. None where the cloud is empty, planar or hidden in part so that nothing fits it; where the object
@@ -101,24 +104,28 @@ class Planner:
         ranking = grasps(fit.shape, Grip(width=self.hand.width), table=0.0)
         if not ranking.grasps:
             return Planned((), ranking.reason, fit.shape)
-        found: list[Plan] = []
+        ranked = preferred(self.hand, fit.shape, ranking.grasps)
         reasons: list[str] = []
-        for pinch, grasp, joints in self._pregrasps(preferred(self.hand, fit.shape, ranking.grasps), reasons):
-            if self.clashes(joints, qpos, pinch):
-                reasons.append("something is in the hand's way")
-            elif not self._passable(grasp, joints):
-                reasons.append("the arm cannot go on from the pre-grasp")
-            else:
-                found.append(Plan(fit.shape, grasp, joints, pinch))
-                if len(found) == limit:
-                    break
-        if found:
-            return Planned(tuple(found), "", fit.shape)
+        ways = (
+            self._first(fit.shape, grasp, pinch, starts, qpos, graze, reasons)
+            for (pinch, grasp), starts in zip(ranked, self._pregrasps(ranked), strict=True)
+        )
+        plans = tuple(itertools.islice((way for way in ways if way is not None), limit))
+        if plans:
+            return Planned(plans, "", fit.shape)
         common = max(set(reasons), key=reasons.count)
-        return Planned((), f"out of reach: {common}, for most of {len(ranking.grasps)} grasps", fit.shape)
+        return Planned((), f"out of reach: {common}, for most of {len(ranked)} grasps", fit.shape)
 
-    def clashes(self, joints: np.ndarray, qpos: np.ndarray, pinch: bool = False) -> bool:
-        """Whether the robot with these joints (7,) rad, its hand opened, is inside itself or anything else."""
+    def clashes(self, joints: np.ndarray, qpos: np.ndarray, pinch: bool = False, graze: float = 0.0) -> bool:
+        """Whether the robot with these joints (7,) rad is more than `graze` m inside of anything or itself."""
+        return bool((self.touches(joints, qpos, pinch)[1] < -graze).any())
+
+    def touches(self, joints: np.ndarray, qpos: np.ndarray, pinch: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """What the robot touches with these joints (7,) rad, its hand opened or in the shape before a pinch.
+
+        Returns:
+            The two bodies of each contact, (n, 2) ids, and its distance, (n,) m, negative inside.
+        """
         data, shapes = self._data, poses(self.hand)
         data.qpos[:] = qpos
         data.qpos[self._arm] = joints
@@ -126,22 +133,40 @@ class Planner:
         mujoco.mj_kinematics(self.model, data)
         mujoco.mj_comPos(self.model, data)
         mujoco.mj_collision(self.model, data)
-        bodies = self.model.geom_bodyid[data.contact.geom]
-        return bool((self._robot[bodies].any(axis=1) & (data.contact.dist < 0)).any())
+        bodies = self.model.geom_bodyid[data.contact.geom].reshape(-1, 2)
+        ours = self._robot[bodies].any(axis=1)
+        return bodies[ours], np.asarray(data.contact.dist)[ours]
 
-    def _pregrasps(
-        self, ranked: Sequence[tuple[bool, Grasp]], reasons: list[str]
-    ) -> Iterator[tuple[bool, Grasp, np.ndarray]]:
-        """Each grasp with the joints of its pre-grasp, one for each start of the inverse kinematics that got there."""
+    def _pregrasps(self, ranked: Sequence[tuple[bool, Grasp]]) -> Iterator[np.ndarray]:
+        """Joints (k, 7) rad at each pre-grasp: one row for each start of the inverse kinematics that got there."""
         backed = [grasp.back(BACK) for _, grasp in ranked]
         # All at once, and always as many, so that the solver is compiled once.
         full = backed + [backed[-1]] * (MOST - len(backed))
         solved = inverse_kinematics(self.hand, np.array([pos for pos, _ in full]), np.array([quat for _, quat in full]))
-        for number, (pinch, grasp) in enumerate(ranked):
-            if not solved.reached[number].any():
-                reasons.append("the arm is too short")
-            for start in np.flatnonzero(solved.reached[number]):
-                yield pinch, grasp, solved.joints[number, start]
+        for number in range(len(ranked)):
+            yield solved.joints[number, solved.reached[number]]
+
+    def _first(
+        self,
+        shape: Superquadric,
+        grasp: Grasp,
+        pinch: bool,
+        starts: np.ndarray,
+        qpos: np.ndarray,
+        graze: float,
+        reasons: list[str],
+    ) -> Plan | None:
+        """The first of several ways to one grasp that the arm can go; else None, and `reasons` says why."""
+        if not len(starts):
+            reasons.append("the arm is too short")
+        for joints in starts:
+            if self.clashes(joints, qpos, pinch, graze):
+                reasons.append("something is in the hand's way")
+            elif not self._passable(grasp, joints):
+                reasons.append("the arm cannot go on from the pre-grasp")
+            else:
+                return Plan(shape, grasp, joints, pinch)
+        return None
 
     def _passable(self, grasp: Grasp, joints: np.ndarray) -> bool:
         """Whether the arm gets from a pre-grasp to the grasp, and above it, without a detour."""

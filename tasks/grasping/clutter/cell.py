@@ -20,14 +20,11 @@ from embodied.scenes import compile_spec
 from tasks.grasping import lift_script
 from tasks.grasping.arm import arm_scene, follow, inverse_kinematics
 from tasks.grasping.clutter.scenes import ClutterScene
-from tasks.grasping.grasps import Grasp, Grip, grasps
 from tasks.grasping.hands import MOUNTED, Hand, poses
 from tasks.grasping.lift_config import HELD, RAISED
 from tasks.grasping.objects.model import add_thing
-from tasks.grasping.planning import LIFT, UP, Plan, Planned, Planner, preferred
+from tasks.grasping.planning import LIFT, Plan, Planned, Planner
 from tasks.grasping.pointclouds import Camera, Placed
-from tasks.grasping.superquadric_fit import fit_superquadric
-from tasks.grasping.superquadrics import Superquadric
 from tasks.manipulation import panda
 
 CENTRE = np.array([0.0, 0.55, 0.0])  # m, the middle of the clutter in the arm's world: within reach on all sides
@@ -65,8 +62,7 @@ class Cell:
         self._motors = np.array([self.model.actuator(name).id for name in panda.ARM_JOINTS])
         self._address = {name: int(self.model.joint(name).qposadr[0]) for name in scene.names}
         self._aside: list[str] = []
-        # The world and the objects: what does not move by itself.
-        self._passive = [0, *(int(self.model.body(name).id) for name in scene.names)]
+        self._objects = {int(self.model.body(name).id) for name in scene.names}
         self._joints = np.array(panda.HOME)
         self._joints[0] = SWING
         self._fingers = poses(hand).opened.targets.copy()
@@ -104,39 +100,11 @@ class Cell:
         return found
 
     def plan(self, points: np.ndarray, name: str, limit: int = PLANS) -> Planned:
-        """Different grasps of an object from points (n, 3) m on it, those first that touch fewest other objects.
-
-        As `Planner.plan`, but for each grasp only the first way in which the arm gets there.
-        """
-        fit = fit_superquadric(points, up=UP, table=0.0, eye=self.camera.pos)
-        if fit.shape is None:
-            return Planned((), f"no shape: {fit.reason}")
-        ranking = grasps(fit.shape, Grip(width=self.hand.width), table=0.0)
-        if not ranking.grasps:
-            return Planned((), ranking.reason, fit.shape)
-        ranked = preferred(self.hand, fit.shape, ranking.grasps)
-        reasons: list[str] = []
-        ways = itertools.groupby(self.planner._pregrasps(ranked, reasons), key=lambda way: id(way[1]))
-        found = (self._first(fit.shape, list(way), reasons) for _, way in ways)
-        plans = list(itertools.islice((plan for plan in found if plan is not None), limit))
-        if not plans:
-            common = max(set(reasons), key=reasons.count)
-            return Planned((), f"out of reach: {common}, for most of {len(ranked)} grasps", fit.shape)
+        """Different grasps of an object from points (n, 3) m on it, those first that touch fewest other objects."""
+        planned = self.planner.plan(points, self.camera.pos, self.data.qpos, limit, GRAZE)
         # The sort is stable: of equals the better grasp stays first.
-        return Planned(varied(sorted(plans, key=lambda plan: self._crowd(plan, name))), "", fit.shape)
-
-    def _first(
-        self, shape: Superquadric, ways: Sequence[tuple[bool, Grasp, np.ndarray]], reasons: list[str]
-    ) -> Plan | None:
-        """The first of several ways to one grasp that the arm can go."""
-        for pinch, grasp, joints in ways:
-            if self._clashes(joints, pinch):
-                reasons.append("something is in the hand's way")
-            elif not self.planner._passable(grasp, joints):
-                reasons.append("the arm cannot go on from the pre-grasp")
-            else:
-                return Plan(shape, grasp, joints, pinch)
-        return None
+        ordered = sorted(planned.plans, key=lambda plan: self._crowd(plan, name))
+        return dataclasses.replace(planned, plans=varied(ordered))
 
     def park(self) -> None:
         """Open the hand, raise it, swing it aside, and wait until objects rest."""
@@ -223,23 +191,10 @@ class Cell:
             found |= self._inside(joints, plan.pinch)
         return len(found - {self.model.body(name).id})
 
-    def _clashes(self, joints: np.ndarray, pinch: bool) -> bool:
-        """Whether the robot with these joints (7,) rad would be inside of anything, itself or the table included."""
-        if not self.planner.clashes(joints, self.data.qpos, pinch):
-            return False
-        data = self.planner._data
-        bodies = self.model.geom_bodyid[data.contact.geom]
-        ours = ~np.isin(bodies, self._passive).all(axis=1)
-        return bool((ours & (data.contact.dist < -GRAZE)).any())
-
     def _inside(self, joints: np.ndarray, pinch: bool) -> set[int]:
         """Bodies of objects that the robot with these joints (7,) rad would be inside of."""
-        self.planner.clashes(joints, self.data.qpos, pinch)
-        data = self.planner._data
-        deep = data.contact.geom[data.contact.dist < -DEEP]
-        bodies = self.model.geom_bodyid[deep].reshape(-1, 2)
-        ours = ~np.isin(bodies, self._passive).all(axis=1)
-        return set(bodies[ours].ravel().tolist()) & set(self._passive[1:])
+        bodies, distance = self.planner.touches(joints, self.data.qpos, pinch)
+        return set(bodies[distance < -DEEP].ravel().tolist()) & self._objects
 
     def _swung(self) -> np.ndarray:
         """(7,) rad, the arm turned on its base until the hand is aside: to the left or right, whichever is nearer."""

@@ -47,13 +47,15 @@ def test_inverse_kinematics_takes_the_palm_to_where_the_model_then_has_it(on_arm
     assert solved.reached.any()
     joints = solved.joints[0, np.argmax(solved.reached[0])]
     assert sensed(model, joints)[0] == pytest.approx(pos, abs=4e-3)
-    assert (joints >= panda.JOINT_LIMITS[:, 0]).all() and (joints <= panda.JOINT_LIMITS[:, 1]).all()
+    assert (joints >= panda.JOINT_LIMITS[:, 0]).all()
+    assert (joints <= panda.JOINT_LIMITS[:, 1]).all()
 
 
 def test_what_is_out_of_reach_is_not_reached_from_anywhere():
     solved = inverse_kinematics(LEAP, np.array([[0.0, 1.6, 0.1], [0.0, 0.6, 0.15]]), np.array([PALM_DOWN] * 2))
     assert solved.reached.shape == (2, len(STARTS))
-    assert not solved.reached[0].any() and solved.reached[1].any()
+    assert not solved.reached[0].any()
+    assert solved.reached[1].any()
 
 
 def test_no_joint_is_led_faster_than_it_may_go():

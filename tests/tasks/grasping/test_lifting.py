@@ -102,7 +102,8 @@ def test_success_is_ten_centimetres_for_a_second_on_end(env, began):
 
     enough, short, broken = after([up] * steps), after([up] * (steps - 1)), after([up] * (steps - 1) + [low, up])
     assert bool(env.task.outcome(up, enough).success)
-    assert not bool(env.task.outcome(up, short).success) and not bool(env.task.outcome(up, broken).success)
+    assert not bool(env.task.outcome(up, short).success)
+    assert not bool(env.task.outcome(up, broken).success)
 
 
 def test_what_is_pushed_away_is_lost(env, began):

@@ -25,6 +25,7 @@ from tasks.grasping.superquadrics import Superquadric
 
 LEAP = hand_named("leap")
 SUGAR = household("sugar_box")
+RANDOM, ABOVE = np.random.default_rng(0), np.array([0.0, 0.55, 0.16])
 
 
 def planner_for(item: Thing, pos: tuple[float, float, float]) -> tuple[Planner, np.ndarray, np.ndarray]:
@@ -68,8 +69,8 @@ def test_something_in_the_way_is_seen(sugar):
     ("points", "reason"),
     [
         (np.zeros((0, 3)), "no shape"),
-        (np.random.default_rng(0).uniform(-0.05, 0.05, (200, 3)) * [1, 1, 0] + [0, 0.55, 0.05], "no shape: .*plan"),
-        (np.random.default_rng(0).uniform(-0.15, 0.15, (400, 3)) + [0, 0.55, 0.16], "too wide"),
+        (RANDOM.uniform(-0.05, 0.05, (200, 3)) * np.array([1, 1, 0]) + ABOVE, "no shape: .*plan"),
+        (RANDOM.uniform(-0.15, 0.15, (400, 3)) + ABOVE, "too wide"),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_words(sugar, points, reason):
@@ -84,7 +85,8 @@ def test_what_is_too_far_away_is_out_of_reach():
     planner, points, qpos = planner_for(SUGAR, pos)
     shifted = points + np.array([0.0, 0.5, 0.0])
     planned = planner.plan(shifted, (VIEW.pos[0], VIEW.pos[1] + 0.5, VIEW.pos[2]), qpos)
-    assert planned.plans == () and planned.reason.startswith("out of reach: the arm is too short")
+    assert planned.plans == ()
+    assert planned.reason.startswith("out of reach: the arm is too short")
 
 
 def test_clouds_of_the_wrong_shape_are_refused(sugar):
@@ -144,8 +146,11 @@ def test_planning_again_gives_the_same_and_files_keep_it(tmp_path):
 def test_no_object_is_both_trained_with_and_held_out():
     known = plans_for(LEAP).objects
     train, rest = names_of("train", known), names_of("held-out", known)
-    assert set(train) | set(rest) == set(known) and not set(train) & set(rest)
-    assert all(held_out(name) for name in rest) and "mustard_bottle" in train and "random_4" not in train
+    assert set(train) | set(rest) == set(known)
+    assert not set(train) & set(rest)
+    assert all(held_out(name) for name in rest)
+    assert "mustard_bottle" in train
+    assert "random_4" not in train
     assert names_of("apple", known) == ("apple",)
     with pytest.raises(UnknownNameError, match="unknown object 'aple'; did you mean 'apple'"):
         names_of("aple", known)
