@@ -43,7 +43,7 @@ OFF = 0.25  # m to the left or right, beyond which an object is out of the clutt
 ASIDE = 2.0  # m to the right: where what was removed is kept
 STEEP = -0.7  # vertical part of an approach from above
 GRAZE = 0.005  # m, that fingers may be inside of something before a grasp: their servos yield
-WIDER = 1.6  # times the scene's picture, with as many pixels more
+WIDER = 2.0  # times the scene's picture, with as many pixels more
 PLANS = 24  # different grasps among which the one with most room is looked for
 
 
@@ -103,7 +103,7 @@ class Cell:
         """Different grasps of an object from points (n, 3) m on it, those first that touch fewest other objects."""
         planned = self.planner.plan(points, self.camera.pos, self.data.qpos, limit, GRAZE)
         # The sort is stable: of equals the better grasp stays first.
-        ordered = sorted(planned.plans, key=lambda plan: self._crowd(plan, name))
+        ordered = sorted(planned.plans, key=lambda plan: self.crowd(plan, name))
         return dataclasses.replace(planned, plans=varied(ordered))
 
     def park(self) -> None:
@@ -182,7 +182,7 @@ class Cell:
         first = int(np.argmax(solved.reached[:, 0]))
         return solved.joints[first, 0] if solved.reached[first, 0] else plan.joints
 
-    def _crowd(self, plan: Plan, name: str) -> int:
+    def crowd(self, plan: Plan, name: str) -> int:
         """Other objects that the opened hand would be inside of, at the grasp and on the way."""
         places = np.array([plan.grasp.pos - back * plan.grasp.approach for back in (0.0, 0.04)])
         solved = inverse_kinematics(self.hand, places, np.array([plan.grasp.quat] * 2), plan.joints[None])

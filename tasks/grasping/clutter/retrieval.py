@@ -32,7 +32,8 @@ class Strategy(StrEnum):
     """Which object is tried next."""
 
     GRAPH = "graph"
-    """Of those that the graph says can be removed now the one that is easiest to grasp; the target once it is free."""
+    """Of those that the graph says can be removed now the one around which there is most room; the target once it is
+    free."""
     RANDOM = "random"
     """Any object, the target among them."""
     TARGET_FIRST = "target-first"
@@ -112,6 +113,10 @@ def retrieve(cell: Cell, strategy: Strategy = Strategy.GRAPH, attempts: int = MO
         if cell.target not in seen.graph.names:
             return Result(End.LOST, tuple(removed), done, f"{cell.target} is out of view", cell.time)
         chosen = _choose(cell, seen, strategy, failures, why, random)
+        if chosen is None and failures:
+            # Everything moved a little by being tried: all of it gets another turn.
+            failures.clear()
+            chosen = _choose(cell, seen, strategy, failures, why, random)
         if chosen is None:
             return Result(End.NO_GRASP, tuple(removed), done, _reasons(why), cell.time)
         name, plan = chosen
@@ -166,8 +171,13 @@ def _choose(
                 why[name] = planned.reason or f"{failures[name]} grasps failed"
         if plans:
             # What failed before waits until the others had their turn.
-            return min(plans.items(), key=lambda entry: (failures[entry[0]], -entry[1].grasp.score))
+            return min(plans.items(), key=lambda entry: (failures[entry[0]], *_hardness(cell, *entry)))
     return None
+
+
+def _hardness(cell: Cell, name: str, plan: Plan) -> tuple[int, float]:
+    """Less is better: objects in the hand's way first, then how bad the grasp looks."""
+    return cell.crowd(plan, name), -plan.grasp.score
 
 
 def _groups(
