@@ -31,8 +31,8 @@ from tasks.grasping.objects.thing import Thing
 from tasks.grasping.planning import VIEW, Plan, Planner
 from tasks.grasping.pointclouds import DepthNoise, Placed, visible_cloud
 
-PLACES = 24  # per object
-RANDOM = 40  # seeds of random objects, every fifth of them held out
+PLACES = 8  # per object
+RANDOM = 200  # seeds of random objects, every fifth of them held out
 WITHIN = ((-0.15, 0.15), (0.45, 0.65))  # m, x and y where objects stand
 SEED = 20260000  # of the places
 
