@@ -225,10 +225,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Plan as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "tasks.grasping.plans")
     hand, things = hand_named(settings.hand), candidates()
-    parts = []
-    for part in make_plans(hand, things, settings.places):
-        parts.append(part)
-        cli.console().print(f"{part.objects[0]:20} {len(part.item):3} of {settings.places} places")
+    parts: list[Plans] = []
+    with cli.Line("objects", len(things)) as line:
+        for part in make_plans(hand, things, settings.places):
+            parts.append(part)
+            line.update(len(parts), f"{part.objects[0]}: {len(part.item)} of {settings.places} places")
     plans = joined(parts)
     out = settings.out or asset("grasps") / f"{hand.name}.safetensors"
     save(out, plans)
