@@ -238,7 +238,7 @@ def add_cube(spec: mujoco.MjSpec, pos: tuple[float, float, float]) -> None:
     cube.simple = False
     # Its friction decides over the fingers' (priority), so that randomising it has the effect it says.
     cube.add_geom(
-        name="cube", type=mujoco.mjtGeom.mjGEOM_BOX, size=[EDGE / 2] * 3, friction=[0.7, 0.005, 1e-4], priority=1,
+        name="cube", type=mujoco.mjtGeom.mjGEOM_BOX, size=[EDGE / 2] * 3, friction=[0.7, 0.005, 1e-4], priority=2,
         rgba=[0.2, 0.2, 0.22, 1.0],
     )  # fmt: skip
     for face, colour in enumerate(FACES):

@@ -36,7 +36,7 @@ class Variation:
     yaw: float = 0.05
     """rad, half-width: how far it is turned about the vertical from how it was seen."""
     friction: tuple[float, float] = (0.8, 1.2)
-    """Factor on the object's friction."""
+    """Factor on the object's friction; on fingertips theirs counts, which is 1."""
     mass: tuple[float, float] = (0.8, 1.2)
     """Factor on its mass and inertia."""
     joint_friction: tuple[float, float] = (0.5, 2.0)

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from embodied import randomize
+from embodied.errors import EmbodiedError
 from embodied.rewards import squared_norm
 from embodied.rotations import (
     matrix_from_quat,
@@ -34,6 +35,7 @@ from tasks.grasping import lift_script
 from tasks.grasping.arm import add_palm_sensors, arm_scene, follow
 from tasks.grasping.hands import MOUNTED, PHYSICS_DT, Hand, poses
 from tasks.grasping.lift_config import HELD, OTHER_VARIATIONS, RAISED, SPARE, LiftConfig
+from tasks.grasping.lift_memory import Memory
 from tasks.grasping.objects.slots import add_slots, slots_of
 from tasks.grasping.plans import names_of, plans_for, thing_named
 from tasks.manipulation import panda
@@ -45,51 +47,6 @@ BEND = 0.1  # rad, by which it moves a finger servo's target (G-PAYN: .2)
 LEAD = 0.05  # m, that the palm's target may be ahead of the palm: the arm lags by 50 ms
 AWAY = 0.3  # m on the table, or below it, beyond which an object is lost
 FELT = 0.05  # N, from which a pad counts as touching
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """What an episode carries along."""
-
-    item: Array
-    """() int32, which of the task's objects."""
-    palm: Array
-    """(7,) where the palm shall be by the plan, in the world: m, wxyz."""
-    pinch: Array
-    """() bool, whether the plan is to take it between the fingertips."""
-    shape: Array
-    """(12,) the superquadric that the object was taken for: position m, quaternion wxyz, half axes m, exponents."""
-    start: Array
-    """(3,) m, where the object stood."""
-    rest: Array
-    """(7,) rad, the arm at the pre-grasp."""
-    pos: Array
-    """(3,) m, the palm's target."""
-    quat: Array
-    """(4,) wxyz, of it."""
-    joints: Array
-    """(7,) rad, targets of the arm's servos."""
-    targets: Array
-    """(m,) rad, targets of the fingers' servos."""
-    action: Array
-    """(6 + m,) the last action."""
-    step: Array
-    """() control steps since the episode began."""
-    touched: Array
-    """() bool, whether a finger has touched anything yet."""
-    touching: Array
-    """() fingers that touch something."""
-    firm: Array
-    """() bool, whether something was ever held between thumb and a finger; see `lift_script.FIRM`."""
-    height: Array
-    """() m, by which the object is raised."""
-    distance: Array
-    """() m, from the palm to where the object's centre was seen."""
-    change: Array
-    """(3,) by how much touching, height and distance changed in the last step."""
-    held: Array
-    """() s, for how long the object has been raised by 10 cm."""
 
 
 class Lift(Task[Memory]):
@@ -118,12 +75,14 @@ class Lift(Task[Memory]):
 
         Raises:
             UnknownNameError: `config.objects` names none, or `config.without` no variation.
-            EmbodiedError: no grasps were planned for this hand.
+            EmbodiedError: no grasps were planned for this hand, or none of these objects.
         """
         super().__init__(config)
         plans = plans_for(self.hand)
         self.names = names_of(self.config.objects, plans.objects)
         self.plans = plans.of(self.names)
+        if not len(self.plans.item):
+            raise EmbodiedError(f"no grasp of {', '.join(self.names)} is planned for the hand {self.hand.name!r}")
         used = sorted(set(self.plans.item.tolist()))
         self.things = [thing_named(plans.objects[number]) for number in used]
         slots = slots_of(self.model, self.things)

@@ -114,3 +114,13 @@ def test_variations_can_be_left_out_by_name() -> None:
     cube = REORIENT().model.body("cube").id
     ratio = np.asarray(drawn)[:, cube] / inhand.MASS
     assert 0.8 <= ratio.min() < 0.85 < 1.15 < ratio.max() <= 1.2
+
+
+def test_the_cubes_friction_decides_on_every_part_of_the_hand() -> None:
+    """Of two shapes the one with priority says how they slide, of equals the rougher: randomising must have effect."""
+    model = REORIENT().model
+    cube = model.geom("cube").id
+    others = [
+        geom for geom in range(model.ngeom) if geom != cube and model.geom_contype[geom] | model.geom_conaffinity[geom]
+    ]
+    assert max(model.geom_priority[others]) < model.geom_priority[cube]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.errors import UnknownNameError
+from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.load_policy import load_policy
 from embodied.rotations import quat_rotate
 from tasks.grasping.cubes import tasks_of
@@ -87,6 +87,12 @@ def test_held_out_objects_are_others():
     assert not {item.name for item in train.things} & {item.name for item in rest.things}
     with pytest.raises(UnknownNameError, match="unknown object 'sugar_bix'; did you mean 'sugar_box'"):
         lift(LiftConfig(objects="sugar_bix"))
+
+
+def test_an_object_that_this_hand_cannot_take_is_said_so():
+    shadow = next(task for task in tasks_of(hand_named("shadow")) if issubclass(task, Lift))
+    with pytest.raises(EmbodiedError, match="no grasp of gelatin_box is planned for the hand 'shadow'"):
+        shadow(LiftConfig(objects="gelatin_box"))
 
 
 def test_success_is_ten_centimetres_for_a_second_on_end(env, began):
