@@ -3,6 +3,7 @@
 import dataclasses
 
 from policies.networks import NetworkConfig
+from policies.off_policy_config import SACConfig
 from policies.ppo_config import PPOConfig, Schedule
 from policies.train_config import TrainConfig
 
@@ -26,7 +27,22 @@ CATCH = TrainConfig(num_envs=512, steps=20_000_000, ppo=HANDLING)
 """`grasping/*-catch`."""
 POUR = TrainConfig(num_envs=512, steps=10_000_000, ppo=HANDLING)
 """`grasping/*-pour`."""
-LIFT = TrainConfig(num_envs=256, steps=5_000_000, ppo=IN_HAND)
+# Demonstrations (--sac.demonstrations) are half of every batch, and the policy imitates them before its first step.
+LIFT_SAC = SACConfig(
+    critic_updates=8.0,
+    policy_delay=2,
+    gamma=0.98,
+    n_step=3,
+    tau=0.01,
+    layer_norm=True,
+    rounded_products=True,
+    reward_scale=0.3,
+    initial_temperature=0.02,
+    actor_learning_rate=5e-4,
+    critic_learning_rate=5e-4,
+    save_buffer=False,
+)
+LIFT = TrainConfig(num_envs=256, steps=800_000, ppo=IN_HAND, off_policy=(LIFT_SAC,))
 """`grasping/*-lift`."""
 REORIENT = TrainConfig(num_envs=1024, steps=40_000_000, ppo=IN_HAND)
 """`grasping/*-reorient`."""
