@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
-import mujoco
 from jax import Array
 
 from embodied import randomize
 from embodied.rewards import squared_norm
 from embodied.rotations import quat_rotate
-from embodied.scenes import compile_spec
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
 from tasks.grasping.carried import Station
 from tasks.grasping.handling import Drive, Handling, HandlingConfig
-from tasks.grasping.hands import PALM_DOWN, PALM_UP, PHYSICS_DT, Hand, closing, poses, spec_of
+from tasks.grasping.hands import PALM_DOWN, PALM_UP, PHYSICS_DT, closing
 from tasks.grasping.holding import held
 from tasks.grasping.objects.build import capsule
 from tasks.grasping.objects.thing import thing
@@ -47,7 +44,6 @@ SHARPNESS = 10.0  # 1/m, alpha of the reward for being at the goal
 # The script, found by trial.
 DESCEND, CLOSE, RELEASE, LEAVE = 1.0, 2.0, 3.0, 4.0  # s from the start
 ABOVE, CONTACT = 0.1, 0.02  # m over the baton, while the taker moves there and when it takes hold
-CLEAR = 0.02  # m between the baton and the tip of an opposed thumb
 FOLLOW = 4.0  # 1/s, how fast the taker makes up for its distance
 CARRY = 0.3  # m/s at most, with the baton
 SEEN = ("joint_pos", "carriages", "touch", "object_pos", "axis", "goal")
@@ -209,26 +205,13 @@ class HandOver(Handling[Memory]):
         """Over the free end, down, close, let go, carry: by the clock, led by what is seen of the baton."""
         seen, time = self.seen(observation["policy"], SEEN), memory.time
         above = CONTACT + jnp.where(time < DESCEND, ABOVE, 0.0)
-        # The taker's palm looks down, so its x axis is the world's.
         place = seen["object_pos"][3:] + TAKE_AT * seen["axis"] + above * jnp.array([0.0, 0.0, 1.0])
-        approach = FOLLOW * (place - jnp.array([before_thumb(self.hand), 0.0, 0.0]))
         carry = FOLLOW * seen["goal"]
         carry = carry * jnp.minimum(1.0, CARRY / jnp.maximum(jnp.linalg.norm(carry), 1e-6))
-        moving = jnp.where(time < CLOSE, approach, jnp.where(time < LEAVE, 0.0, carry))
+        moving = jnp.where(time < CLOSE, FOLLOW * place, jnp.where(time < LEAVE, 0.0, carry))
         second = jnp.concatenate([moving, jnp.zeros(3)])
         shapes = (closing(self.hand, time < RELEASE), closing(self.hand, time >= CLOSE))
         return self.towards(memory.drive, jnp.stack([jnp.zeros(6), second]), jnp.stack(shapes))
-
-
-@functools.cache
-def before_thumb(hand: Hand) -> float:
-    """m along the palm's x, from its origin to where a baton comes past the thumb of the opened hand."""
-    model = compile_spec(spec_of(hand))
-    data = mujoco.MjData(model)
-    data.qpos[hand.layout(model).qpos] = poses(hand).opened.joints
-    mujoco.mj_kinematics(model, data)
-    thumb = data.site(f"{hand.fingers[-1]}_tip").xpos - data.site("palm").xpos
-    return max(0.0, float(thumb[0]) + WIDTH / 2 + CLEAR)
 
 
 def _axis(quat: Array) -> Array:
