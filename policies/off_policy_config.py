@@ -109,7 +109,7 @@ class OffPolicyConfig:
     offline_updates: int = 0
     """Updates on demonstrations alone before the first step: critics learn their values, the policy imitates them."""
     rounded_products: bool = False
-    """Learn with factors rounded to bfloat16 (8 bits) in products of matrices: 1.7 times as fast on CPUs that have
+    """Learn with factors rounded to bfloat16 (8 bits) in products of matrices: faster on CPUs that have
     instructions for it. Policies act in float32 whatever this says."""
 
     def __post_init__(self) -> None:

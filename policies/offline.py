@@ -45,7 +45,7 @@ def keep_freed_memory() -> bool:
     """Let the process keep memory that it frees, for its next use; returns whether the C library could be told.
 
     An update frees and takes again the same few megabytes. By default glibc gives them back to the kernel, which then
-    has to clear their pages anew: 4 % of the time of an update.
+    has to clear their pages anew.
     """
     if not sys.platform.startswith("linux"):
         return False

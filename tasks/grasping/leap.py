@@ -1,6 +1,6 @@
 """The LEAP hand: 16 joints, each with its servo; the makers count a finger's sideways joint first."""
 
-from tasks.grasping.cubes import tasks_of
+from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import Hand
 
 FINGERS = ("index", "middle", "ring", "thumb")

@@ -169,7 +169,10 @@ def make_plans(hand: Hand, things: Sequence[Thing], places: int, seed: int = SEE
             getattr(model, field)[:] = values[number]
         found = [_at(planner, item, np.random.default_rng([seed, number, place])) for place in range(places)]
         rows = [_row(*pair) for pair in found if pair[1] is not None]
-        stacked = {name: np.array([row[name] for row in rows]).reshape(len(rows), *SHAPES[name]) for name in SHAPES}
+        stacked = {
+            name: np.array([row[name] for row in rows], np.float32).reshape(len(rows), *shape)
+            for name, shape in SHAPES.items()
+        }
         stacked["pinch"] = stacked["pinch"].astype(bool)
         yield Plans(objects=(item.name,), tried=np.array([places]), item=np.zeros(len(rows), int), **stacked)
 

@@ -1,6 +1,6 @@
 """A hand like Shadow's: 24 joints with the wrist, 20 servos; one tendon bends the last two joints of a finger."""
 
-from tasks.grasping.cubes import tasks_of
+from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import Hand
 
 FINGERS = ("index", "middle", "ring", "little", "thumb")

@@ -16,7 +16,7 @@ from embodied.env import Env
 from embodied.errors import UnknownNameError
 from embodied.rotations import quat_angle, quat_multiply, random_quat
 from tasks.grasping import inhand
-from tasks.grasping.cubes import tasks_of
+from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import HANDS, hand_named
 from tasks.grasping.reorient import REACHED, ReorientConfig, _turn
 from tasks.grasping.rotate_z import TURN

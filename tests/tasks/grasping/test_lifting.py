@@ -14,7 +14,7 @@ import torch
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.load_policy import load_policy
 from embodied.rotations import quat_rotate
-from tasks.grasping.cubes import tasks_of
+from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import hand_named
 from tasks.grasping.lift_config import HELD, RAISED, LiftConfig
 from tasks.grasping.lift_script import APPROACHING, CLOSING, SETTLING, aim

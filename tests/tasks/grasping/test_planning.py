@@ -125,6 +125,7 @@ def test_planned_grasps_in_the_package_stand_on_this_hand_and_arm(name):
     hand, random = hand_named(name), np.random.default_rng(0)
     plans = plans_for(hand)
     assert set(plans.objects) == {item.name for item in candidates()}
+    assert {plans.place.dtype, plans.shape.dtype, plans.palm.dtype, plans.joints.dtype} == {np.dtype(np.float32)}
     for row in random.choice(len(plans.item), 5, replace=False):
         pos, quat = palm_frame(hand).palm(jnp.asarray(plans.joints[row]))
         palm = plans.palm[row]
