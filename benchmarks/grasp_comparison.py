@@ -1,8 +1,8 @@
 """From a script to a policy, side by side: cloning it, seeding a replay buffer with it (G-PAYN), RLPD, AWAC, nothing.
 
 All learners take the same number of environment steps and make as many critic updates per step, `sac` and `rlpd` after
-their warm-up; `expert` is the script that recorded the demonstrations, `bc` takes no steps at all. CPU seconds are those
-of training. Whatever the JSON already holds is not run again, so that an interrupted comparison goes on with the same
+their warm-up; `expert` is the script that recorded the demonstrations, `bc` takes no steps at all. CPU seconds are of
+training. Whatever the JSON already holds is not run again, so that an interrupted comparison goes on with the same
 command.
 
 python -m benchmarks.grasp_comparison --tasks grasping/leap-lift --seeds 0 1 2 --json FILE
