@@ -57,7 +57,7 @@ class Settings(Generic[C, P, L]):
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None
     """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by a learner of the
-    same kind. Its layers replace those of --ppo.actor."""
+    same kind, whose layers replace those of --ppo.actor; or expert, for PPO to imitate the task's script first."""
     calibration: Path | None = None
     """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
     calibration_width: float = 1.0

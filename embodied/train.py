@@ -9,7 +9,7 @@ import dataclasses
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.content import join_content
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
     from policies.joined_env import JoinedEnv
-    from policies.policy import Policy
+    from policies.policy import ActionRule, Policy
+    from policies.vec_env import VecEnv
 
 DEFAULT_TASK = "swarm/hover"
+EXPERT = "expert"
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
 
 
@@ -86,9 +88,31 @@ def with_start(
     from policies.policy import Policy
 
     policy = load_policy(settings.start_from, env)
+    if settings.start_from == EXPERT:
+        return settings, _imitated(settings, env, policy)
     if not isinstance(policy, Policy):
         raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
     return settings.with_options(dataclasses.replace(settings.options, actor=policy.config)), policy
+
+
+def _imitated(settings: Settings[Any, Any, Any], env: Env | JoinedEnv, expert: ActionRule) -> Policy:
+    """A policy of PPO's actor that repeats what the task's expert does.
+
+    Raises:
+        EmbodiedError: the learner is not ppo.
+    """
+    from policies.ppo_config import PPOConfig
+    from policies.warm_start import imitate
+
+    if not isinstance(settings.options, PPOConfig):
+        raise EmbodiedError(
+            f"--start-from {EXPERT} is for --learner ppo, not {settings.learner}, which learns from a file of "
+            "demonstrations: python -m policies.demonstrations writes one"
+        )
+    cli.console().print("watching the expert ...")
+    found = imitate(cast("VecEnv", env), expert, settings.options, settings.seed)
+    cli.console().print(f"imitated: {found.explained:.1%} of the variance of the expert's actions")
+    return found.policy
 
 
 def _resume(path: Path, words: list[str]) -> int:

@@ -78,7 +78,7 @@ class PPO:
         self.order_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
         self._old_log_std = self.actor.log_std.detach().clone()
         self._noise = torch.empty(num_envs, action_size, device=self.device)
-        self._time = 0
+        self._time, self._updates = 0, 0
         self._gradients = make_gradients(self.actor, self.critic, self.optimizer, config, len(self.rollout))
 
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
@@ -87,6 +87,7 @@ class PPO:
         critic = make_critic(sizes[self.critic_group], config.critic, weights)
         self.actor, self.critic = actor.to(self.device), critic.to(self.device)
         self.optimizer = FlatAdam([*self.actor.parameters(), *self.critic.parameters()], config)
+        self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
         distributed.broadcast_(self.optimizer.flat.data)
 
     @property
@@ -194,6 +195,7 @@ class PPO:
             "normalizers": {group: normalizer.state() for group, normalizer in self.normalizers.items()},
             "noise_generator": self.noise_generator.get_state(),
             "order_generator": self.order_generator.get_state(),
+            "updates": self._updates,
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
@@ -211,7 +213,7 @@ class PPO:
             self.noise_generator.set_state(tree["noise_generator"].cpu())
             self.order_generator.set_state(tree["order_generator"].cpu())
         self._old_log_std.copy_(self.actor.log_std.detach())
-        self._time = 0
+        self._time, self._updates = 0, int(tree["updates"])
 
     def _observe(self, group: str, obs: Tensor, out: Tensor) -> None:
         """Count and normalise one group's observations."""
@@ -253,6 +255,8 @@ class PPO:
         """Take one gradient step; returns the measures of the minibatch and the gradient's norm."""
         total = distributed.mean_(self._gradients.minibatch(self.rollout, index, self._old_log_std))
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
+        if self._updates < self.config.critic_warm_up:
+            gradient[: self._actor_numbers].zero_()
         norm = self.optimizer.step(gradient, kl=measures[MEASURES.index("kl")])
         self._keep_exploring()
         return torch.cat([measures, norm[None]])
@@ -272,6 +276,7 @@ class PPO:
         fetched = torch.cat([measures, torch.stack(extra)]).tolist()
         self._old_log_std.copy_(log_std)
         self._time = 0
+        self._updates += 1
         if self.config.normalize_observations:
             for normalizer in self.normalizers.values():
                 normalizer.commit()

@@ -71,6 +71,9 @@ class PPOConfig:
     """Network that chooses actions."""
     critic: NetworkConfig = field(default_factory=lambda: NetworkConfig(output_gain=1.0))
     """Network that predicts returns."""
+    critic_warm_up: int = 0
+    """Iterations at first in which only the critic learns: one that knows nothing would spoil a policy to start
+    from."""
     critic_group: str = "critic"
     """Observation group the critic reads; where the environment has no such group, it reads the actor's."""
     compile: bool = False
@@ -89,7 +92,7 @@ class PPOConfig:
             _require(value is None or value > 0, name, value, "positive")
         for name in ("gamma", "lam"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        for name in ("value_coef", "entropy_coef", "bound_coef", "min_std"):
+        for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
             # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the

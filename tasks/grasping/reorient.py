@@ -22,8 +22,7 @@ from embodied.rotations import (
 )
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
-from tasks.grasping.hands import PHYSICS_DT
-from tasks.grasping.inhand import CONTROL_HZ, InHand, InHandConfig
+from tasks.grasping.inhand import CONTROL_HZ, PHYSICS_DT, InHand, InHandConfig
 
 REACHED = 0.1  # rad from the target, Playground's success
 GOALS = 5  # in a row, by which an episode counts as solved

@@ -14,8 +14,8 @@ from embodied.rewards import squared_norm
 from embodied.rotations import random_quat
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
-from tasks.grasping.hands import PHYSICS_DT
-from tasks.grasping.inhand import CONTROL_HZ, InHand, InHandConfig
+from tasks.grasping.gaits import gait_of
+from tasks.grasping.inhand import CONTROL_HZ, PHYSICS_DT, InHand, InHandConfig
 
 TURN = 2 * jnp.pi  # rad: an episode that turned the cube once round is a success
 
@@ -49,6 +49,8 @@ class RotateZConfig(InHandConfig):
 class Memory:
     """What an episode carries along."""
 
+    step: Array
+    """() control steps so far."""
     action: Array
     """(m,) the last action."""
     action_change: Array
@@ -84,7 +86,8 @@ class RotateZ(InHand[Memory]):
         """The cube over the hand, turned any way."""
         place, turn, fields = jax.random.split(key, 3)
         qpos, qvel = self.state_at_start(place, random_quat(turn))
-        memory = Memory(jnp.zeros(self.action_size), jnp.zeros(self.action_size), jnp.zeros(()))
+        still, nothing = jnp.zeros(self.action_size), jnp.zeros(())
+        memory = Memory(step=nothing, action=still, action_change=still, turned=nothing)
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
@@ -94,10 +97,10 @@ class RotateZ(InHand[Memory]):
         return jnp.asarray(self.home.targets) + self.config.action_scale * action, memory
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
-        """Count turns."""
+        """Count steps and turns."""
         del action, key
         turned = memory.turned + self.timing.control_dt * world["cube_angvel"][2]
-        return dataclasses.replace(memory, turned=turned)
+        return dataclasses.replace(memory, step=memory.step + 1, turned=turned)
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
         """What the joints say; the critic also sees the cube.
@@ -129,3 +132,12 @@ class RotateZ(InHand[Memory]):
         """Mean turning rate about the vertical, rad/s."""
         del memory
         return {"spin": world["cube_angvel"][2]}
+
+    def expert(self, observation: Observation, memory: Memory) -> Array:
+        """The hand's gait, which sees nothing of the cube.
+
+        Raises:
+            EmbodiedError: none was searched for this hand.
+        """
+        del observation
+        return gait_of(self.hand)(memory.step * self.timing.control_dt)
