@@ -15,7 +15,7 @@ import embodied
 from embodied.cli import Line
 from embodied.content import join_content
 from embodied.load_policy import default_policy, load_policy
-from embodied.render import frame
+from embodied.pictures import frame
 
 TASKS = (
     "locomotion/go1-joystick-flat",

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from embodied import triage
 from embodied.errors import ActionError
+from embodied.pixels import Eyes, PixelObserver
 from embodied.registry import TaskEntry
 from embodied.steppers import FusedStepper, HostStepper, Result, Stepper
 from embodied.task import Task
@@ -32,16 +33,26 @@ class Step:
 
     _result: Result
     _device: torch.device
+    _pixels: PixelObserver | None = None
 
     @functools.cached_property
     def obs(self) -> dict[str, Tensor]:
-        """Group -> (N, size). Where an episode ended, the first observation of the next one."""
-        return self._tensors(self._result.observation)
+        """Group -> (N, size), and (N, 3, height, width) uint8 of cameras.
+
+        Where an episode ended, the first observation of the next one.
+        """
+        return self._tensors(self._result.observation) | self._seen
 
     @functools.cached_property
     def final_obs(self) -> dict[str, Tensor]:
-        """Group -> (N, size). The observation the step led to: `obs` before any restart."""
-        return self._tensors(self._result.final_observation)
+        """Group -> as in `obs`. The observation the step led to: `obs` before any restart."""
+        seen = self._pixels.see_final(self._result, self._seen) if self._pixels is not None else {}
+        return self._tensors(self._result.final_observation) | seen
+
+    @functools.cached_property
+    def _seen(self) -> dict[str, Tensor]:
+        """Group -> what cameras see now, drawn when it is first asked for."""
+        return {} if self._pixels is None else self._pixels.see(self._result.watched)
 
     @functools.cached_property
     def reward(self) -> Tensor:
@@ -104,12 +115,19 @@ class Env:
         seed: int = 0,
         device: torch.device | str | None = None,
         entry: TaskEntry | None = None,
+        eyes: Eyes | None = None,
     ) -> None:
-        """Join a task and an engine built for it; nothing compiles before the first `reset`."""
+        """Join a task and an engine built for it; nothing compiles before the first `reset`.
+
+        Raises:
+            UnknownNameError: `eyes` names a camera that the task does not have.
+        """
         self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
         fused = engine.fused
-        self.stepper: Stepper = FusedStepper(task, engine, num_envs) if fused else HostStepper(task, engine, num_envs)
         self.device = torch.device(device or _default_device(fused))
+        self.pixels = PixelObserver(task, num_envs, eyes, self.device) if eyes is not None else None
+        stepper = FusedStepper if fused else HostStepper
+        self.stepper: Stepper = stepper(task, engine, num_envs, self.pixels.watch if self.pixels else None)
         self._steps = 0
         self._started = False
         self._since = 0  # environment steps since the last health check
@@ -163,21 +181,27 @@ class Env:
 
     @functools.cached_property
     def observation_sizes(self) -> dict[str, int]:
-        """Group -> length of its flat observation (of one agent's)."""
+        """Group -> length of its flat observation (of one agent's); cameras have `pixel_shapes`."""
         return {
             group: sum(int(np.prod(shape)) for shape in terms.values())
             for group, terms in self.observation_terms.items()
         }
 
+    @property
+    def pixel_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Group `pixels/<camera>` -> (3, height, width) of its uint8 images, (agents, 3, ...) where agents carry it."""
+        return {} if self.pixels is None else self.pixels.shapes
+
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start every environment afresh. Returns group -> (N, size), or (N, agents, size).
+        """Start every environment afresh. Returns group -> as in `Step.obs`; with agents (N, agents, size).
 
         The same seed gives the same starts; without one, the seed the environment was made with.
         """
         self._steps, self._since, self._started = 0, 0, True
         self._totals = triage.Tally()
         arrays = self.stepper.reset(self.seed if seed is None else seed)
-        return {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
+        seen = {} if self.pixels is None else self.pixels.see(self.stepper.watched())
+        return {name: tensor_from_array(array, self.device) for name, array in arrays.items()} | seen
 
     def stagger(self) -> None:
         """Let the running episodes end at different times, spread evenly over the time limit.
@@ -203,7 +227,7 @@ class Env:
         self._since += self.num_envs
         if self._steps % HEALTH_INTERVAL == 0:
             self._gather()
-        return Step(result, self.device)
+        return Step(result, self.device, self.pixels)
 
     def statistics(self) -> dict[str, float]:
         """Means over the episodes that ended since the last call, which clears them.

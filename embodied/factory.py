@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from embodied.content import join_content
 from embodied.engines import ENGINES, make_engine
 from embodied.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
+from embodied.pixels import eyes_of
+from embodied.randomize import Term
 from embodied.registry import TaskEntry
 from embodied.starts import load, with_starts
 from embodied.widening import widening
@@ -32,6 +35,10 @@ def make(
     starts: Path | None = None,
     starts_share: float = 0.5,
     widen: float | None = None,
+    cameras: Sequence[str] = (),
+    resolution: int | tuple[int, int] = 64,
+    visual_terms: Sequence[Term] = (),
+    shadows: bool = False,
     **overrides: Any,
 ) -> Env:
     """Build `num_envs` environments of the task `name`.
@@ -51,11 +58,15 @@ def make(
         starts_share: With `starts`: how many, as a fraction.
         widen: Let the physics differ between episodes as much as a policy copes with that succeeds in this share of
             them (see `embodied.widening`); by default as the task draws it.
+        cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
+        resolution: With `cameras`: pixels of both sides, or width and height.
+        visual_terms: With `cameras`: how looks differ between episodes (see `embodied.visual_terms`).
+        shadows: With `cameras`: whether lights cast shadows, which takes about twice the time.
         **overrides: Fields of the task's config.
 
     Raises:
-        EmbodiedError: an unknown task, engine or field, an engine that does not run the task, no environments, or a
-            device that is not there; says what was given and what exists.
+        EmbodiedError: an unknown task, engine, field or camera, an engine that does not run the task, no environments,
+            or a device that is not there; says what was given and what exists.
     """
     entry = join_content()[name]
     if num_envs < 1:
@@ -77,7 +88,8 @@ def make(
     if widen is not None:
         task = widening(task, widen)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
-    return Env(task, built, num_envs, seed=seed, device=device, entry=entry)
+    eyes = eyes_of(cameras, resolution, visual_terms, shadows)
+    return Env(task, built, num_envs, seed=seed, device=device, entry=entry, eyes=eyes)
 
 
 def override(config: Any, overrides: dict[str, Any]) -> Any:

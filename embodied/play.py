@@ -152,7 +152,7 @@ class Player:
             settings: Seed, port and length.
         """
         from embodied.load_policy import has_expert, load_policy
-        from embodied.render import Watcher
+        from embodied.pictures import Watcher
         from embodied.viewer import ChaseCamera, Panel, Scene, start_server
 
         self.env, self.settings = env, settings
@@ -274,14 +274,14 @@ class Player:
 
     @staticmethod
     def _followed(model: Any) -> list[int]:
-        from embodied.render import floating_bodies
+        from embodied.pictures import floating_bodies
 
         return floating_bodies(model)
 
 
 def _spacing(env: Env) -> float:
     """m between environments that keeps neighbours apart at their start."""
-    from embodied.render import floating_bodies, radius_of
+    from embodied.pictures import floating_bodies, radius_of
 
     model = env.task.visual_model
     followed = floating_bodies(model)

@@ -136,10 +136,10 @@ def kept(
     return tuple(term for term in terms if term.name not in left_out), frozenset(known) - left_out
 
 
-def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array) -> dict[str, Array]:
-    """Draw every term once; returns only the fields that some term touches."""
+def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array, fields: Fields | None = None) -> dict[str, Array]:
+    """Draw every term once; returns `fields`, which differ from the model's already, and those that a term touches."""
     base = _Defaults(model)
-    changed: dict[str, Array] = {}
+    changed: dict[str, Array] = dict(fields or {})
     for index, term in enumerate(terms):
         changed.update(term.apply(jax.random.fold_in(key, index), _Overlay(base, changed)))
     return changed

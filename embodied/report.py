@@ -73,7 +73,7 @@ class Photographs:
     def _take(self, env: Env) -> None:
         import cv2
 
-        from embodied.render import Renderer
+        from embodied.pictures import Renderer
 
         cameras = [env.task.visual_model.camera(number).name for number in range(env.task.visual_model.ncam)]
         try:

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import mujoco
@@ -72,6 +73,8 @@ class Task(abc.ABC, Generic[M]):
     With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
     () or (agents,). They begin and end together: outcomes stay ().
     """
+    agent_cameras: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Name -> the cameras of the model that the agents carry under it, in their order, for what each of them sees."""
     config_type: ClassVar[type]
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()

@@ -19,7 +19,7 @@ from embodied._files import TEMPORARY
 from embodied.cli import Line
 from embodied.env import Env
 from embodied.errors import EmbodiedError, reason
-from embodied.render import MOST_SHOWN, Image, Renderer
+from embodied.pictures import MOST_SHOWN, Image, Renderer
 
 KINDS = (".mp4", ".gif", ".png")
 SHEET = 12  # pictures on a contact sheet

@@ -20,7 +20,7 @@ import viser
 from viser import uplot
 
 from embodied.errors import EmbodiedError
-from embodied.render import COLOURS, FollowCamera, Pose, marker_radius, place
+from embodied.pictures import COLOURS, FollowCamera, Pose, marker_radius, place
 
 VISIBLE_GROUPS = 3  # geom groups 0, 1 and 2 are for the eye; the others are collision shapes, hidden by convention
 ENDLESS = 40.0  # m, how wide a plane of infinite size is drawn
@@ -268,7 +268,7 @@ class Scene:
             self._markers[name].batched_positions = where
 
     def first_view(self, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
-        """Position and point of a camera that sees environment 0 as `embodied.render` films it."""
+        """Position and point of a camera that sees environment 0 as `embodied.pictures` films it."""
         place(self.model, self._data, pose, 0)
         camera = FollowCamera(self.model).update(self._data, 0.0, [p for m in pose.markers.values() for p in m[0]])
         azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)

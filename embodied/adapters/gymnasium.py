@@ -32,7 +32,7 @@ from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import default_engine, make
 
 if TYPE_CHECKING:
-    from embodied.render import Renderer
+    from embodied.pictures import Renderer
 
 NAMESPACE = "embodied"
 VERSION = 0
@@ -348,7 +348,7 @@ def metadata(env: Env) -> dict[str, Any]:
 
 def make_renderer(env: Env) -> Renderer:
     """What draws `env`. Imported only now: it looks for a graphics driver."""
-    from embodied.render import Renderer
+    from embodied.pictures import Renderer
 
     return Renderer(env, size=(640, 360))
 

@@ -25,7 +25,7 @@ from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import make
 
 if TYPE_CHECKING:
-    from embodied.render import Renderer
+    from embodied.pictures import Renderer
 
 Arrays = dict[str, NDArray[np.float32]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
@@ -14,6 +15,8 @@ from embodied.episodes import Episode, Transition
 from embodied.steppers.totals import Totals
 from embodied.world import World
 
+Watch = Callable[[World, Episode[Any]], Any]
+"""A pure function of one environment, whose result every step returns beside the observation: see `Result.watched`."""
 CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
 
 
@@ -33,6 +36,10 @@ class Result:
     diverged: Array
     ended: Episode[Any]
     """The episodes as the step left them, before any restart; `memory` is dropped."""
+    watched: Any = None
+    """What the stepper's `watch` tells of the environments now; as `observation`, after any restart."""
+    final_watched: Any = None
+    """The same of the state the step led to; as `final_observation`, before any restart."""
 
 
 @jax.tree_util.register_dataclass
@@ -56,6 +63,10 @@ class Stepper(Protocol):
 
     def step(self, action: Array) -> Result:
         """Advance every environment by one control step."""
+        ...
+
+    def watched(self) -> Any:
+        """What the stepper's `watch` tells of every environment now."""
         ...
 
     def take_totals(self) -> Totals:
@@ -95,7 +106,13 @@ class Stepper(Protocol):
         ...
 
 
-def result_of(transition: Transition, observation: dict[str, Array], episode: Episode[Any]) -> Result:
+def result_of(
+    transition: Transition,
+    observation: dict[str, Array],
+    episode: Episode[Any],
+    watched: Any = None,
+    final_watched: Any = None,
+) -> Result:
     """Assemble a `Result`."""
     return Result(
         observation=observation,
@@ -106,6 +123,8 @@ def result_of(transition: Transition, observation: dict[str, Array], episode: Ep
         success=transition.success,
         diverged=transition.diverged,
         ended=episode,
+        watched=watched,
+        final_watched=final_watched,
     )
 
 

@@ -13,7 +13,7 @@ from jax import Array
 from embodied import episodes
 from embodied.engines.base import FusedEngine
 from embodied.episodes import Episode, Transition
-from embodied.steppers.base import CHUNKS, Culprit, Result, lift, placed, put, result_of, take
+from embodied.steppers.base import CHUNKS, Culprit, Result, Watch, lift, placed, put, result_of, take
 from embodied.steppers.totals import Totals, add_totals, cleared, no_totals
 from embodied.task import Task
 from embodied.world import Start, World
@@ -33,7 +33,7 @@ class FusedState:
 class FusedStepper:
     """Task and physics in one compiled program."""
 
-    def __init__(self, task: Task[Any], engine: FusedEngine[Any], num_envs: int) -> None:
+    def __init__(self, task: Task[Any], engine: FusedEngine[Any], num_envs: int, watch: Watch | None = None) -> None:
         """Prepare the program; it compiles at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
         self.chunk = max(1, num_envs // CHUNKS)
@@ -46,6 +46,9 @@ class FusedStepper:
         self._renew = jit(self._restart, donate_argnums=(0, 1))
         self._clear = jax.jit(cleared, keep_unused=True)
         self._worlds = jax.jit(jax.vmap(engine.world))
+        self._watch = (
+            jax.jit(jax.vmap(lambda physics, episode: watch(engine.world(physics), episode))) if watch else None
+        )
 
     def reset(self, seed: int) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
@@ -55,13 +58,19 @@ class FusedStepper:
     def step(self, action: Array) -> Result:
         """Advance every environment; see `Stepper.step`."""
         state, transition, ended = self._step(self._state, placed(action))
+        # Taken before the restart, which is given the state's memory to write to.
+        final_watched = self._watch(state.physics, state.episode) if self._watch else None
         # On a GPU the question would wait for the device, which costs more than a restart of nobody.
         if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
             self._state = state
-            return result_of(transition, transition.observation, ended)
+            return result_of(transition, transition.observation, ended, final_watched, final_watched)
         physics, episode, observation = self._renew(state.physics, state.episode, transition)
         self._state = dataclasses.replace(state, physics=physics, episode=episode)
-        return result_of(transition, observation, ended)
+        return result_of(transition, observation, ended, self.watched(), final_watched)
+
+    def watched(self) -> Any:
+        """What `watch` tells now; see `Stepper.watched`."""
+        return self._watch(self.tree().physics, self.tree().episode) if self._watch else None
 
     def take_totals(self) -> Totals:
         """The totals since the last call; see `Stepper.take_totals`."""

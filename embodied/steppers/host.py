@@ -15,7 +15,7 @@ from jax import Array
 from embodied import episodes
 from embodied.engines.base import HostEngine
 from embodied.episodes import Episode, Transition
-from embodied.steppers.base import CHUNKS, Culprit, Result, lift, placed, put, result_of, take
+from embodied.steppers.base import CHUNKS, Culprit, Result, Watch, lift, placed, put, result_of, take
 from embodied.steppers.totals import Totals, add_totals, cleared, no_totals
 from embodied.task import Task
 from embodied.world import Control, Start, World
@@ -33,7 +33,7 @@ class HostState:
 class HostStepper:
     """The task's compiled functions around an engine that moves its own state."""
 
-    def __init__(self, task: Task[Any], engine: HostEngine, num_envs: int) -> None:
+    def __init__(self, task: Task[Any], engine: HostEngine, num_envs: int, watch: Watch | None = None) -> None:
         """Prepare the compiled functions; they compile at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
         self.chunk = max(1, num_envs // CHUNKS)
@@ -48,6 +48,7 @@ class HostStepper:
         self._begin_again = jax.jit(self._begin_rows_again)
         self._clear = jax.jit(cleared, keep_unused=True)
         self._first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
+        self._watch = jax.jit(jax.vmap(watch)) if watch else None
         self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows))
 
     def reset(self, seed: int) -> dict[str, Array]:
@@ -75,13 +76,19 @@ class HostStepper:
             self._culprit = self._culprit_at(int(diverged.argmax()), before, action)
         ended = episode
         observation = transition.observation
+        watched = final_watched = self._watch(world, episode) if self._watch else None
         done = np.flatnonzero(np.asarray(transition.terminated) | np.asarray(transition.truncated))
         if len(done):
             episode, observation = self._restart(episode, observation, done)
             world = self.engine.world()
+            watched = self._watch(world, episode) if self._watch else None
         self._world = world
         self._state = HostState(episode, totals)
-        return result_of(transition, observation, dataclasses.replace(ended, memory=None))
+        return result_of(transition, observation, dataclasses.replace(ended, memory=None), watched, final_watched)
+
+    def watched(self) -> Any:
+        """What `watch` tells now; see `Stepper.watched`."""
+        return self._watch(self.world(), self.episode()) if self._watch else None
 
     def take_totals(self) -> Totals:
         """The totals since the last call; see `Stepper.take_totals`."""

@@ -155,9 +155,10 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         return fleet_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
 
     @property
-    def cameras(self) -> tuple[str, ...]:
-        """Names of the drones' forward cameras, in the agents' order, for a renderer's first-person observations."""
-        return tuple(f"cf{number}_front" for number in range(self.config.agents))
+    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
+        """`front`: what each drone sees ahead of it; `track`: the drone as seen by a camera that flies along."""
+        drones = range(self.config.agents)
+        return {name: tuple(f"cf{number}_{name}" for number in drones) for name in ("front", "track")}
 
     @abc.abstractmethod
     def draw(self, key: Array) -> tuple[Drones, G]:

@@ -1,0 +1,409 @@
+"""Pictures of environments with MuJoCo's renderer, with or without a display.
+
+    renderer = Renderer(env, size=(640, 360))
+    image = renderer.frame(0)                # one environment, the camera follows its robot
+    image = renderer.frame(0, range(16))     # the other robots too, translucent
+    image = renderer.grid(range(16))         # one tile per environment
+
+What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
+markers that the task names (`Task.markers`) are drawn as translucent balls.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import ctypes
+import dataclasses
+import functools
+import glob
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import jax
+import mujoco
+import numpy as np
+
+from embodied.env import Env
+from embodied.errors import EmbodiedError, UnknownNameError, reason
+
+Image = np.ndarray
+"""(height, width, 3) uint8."""
+
+MOST_SHOWN = 16  # environments in one picture: more are too small, or too crowded, to tell apart
+GHOST_ALPHA = 0.3  # opacity of the other environments' robots
+MAX_GEOMS = 20_000  # shapes in one scene: 16 robots of a few hundred, with room to spare
+COLOURS = ((1.0, 0.35, 0.15), (0.15, 0.7, 0.3), (0.2, 0.5, 1.0), (0.9, 0.75, 0.1), (0.7, 0.3, 0.9))
+"""Of the markers, in the order in which the task names them."""
+MARKER_ALPHA = 0.4
+ADVICE = "on Debian and Ubuntu 'apt-get install libegl1 libgl1-mesa-dri' or 'apt-get install libosmesa6' provides one"
+
+
+@functools.cache
+def choose_backend() -> str:
+    """Make MuJoCo draw with what this machine has; returns the value of `MUJOCO_GL`.
+
+    A value that the user set is kept. On Linux, else: EGL where it works (a GPU, or Mesa in software), a display if
+    there is one, else OSMesa. It may be called before or after `import mujoco`, which by itself would settle on the
+    display.
+
+    Raises:
+        EmbodiedError: nothing here can draw; names the packages that can.
+    """
+    asked = os.environ.get("MUJOCO_GL", "").lower().strip()
+    if asked in ("disable", "disabled", "off", "false", "0"):
+        raise EmbodiedError(
+            f"cannot render: MUJOCO_GL={asked} switches rendering off; unset it, or set it to egl or osmesa"
+        )
+    if asked or sys.platform != "linux":
+        return asked
+    if egl_works():
+        return _use("egl")
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        return "glfw"
+    if _loads("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"):
+        return _use("osmesa")
+    raise EmbodiedError(f"cannot render: there is no display and neither EGL nor OSMesa works; {ADVICE}")
+
+
+def _use(backend: str) -> str:
+    """Settle on a windowless backend, also where MuJoCo was imported already."""
+    import importlib
+
+    from mujoco.rendering.classic import gl_context
+
+    os.environ["MUJOCO_GL"] = backend
+    os.environ["PYOPENGL_PLATFORM"] = backend
+    try:
+        gl_context.GLContext = importlib.import_module(f"mujoco.{backend}").GLContext  # pyright: ignore
+    except (ImportError, AttributeError, OSError, RuntimeError) as error:
+        raise EmbodiedError(f"cannot render with {backend}: {reason(error)}; {ADVICE}") from error
+    return backend
+
+
+def _loads(*libraries: str) -> ctypes.CDLL | None:
+    """The first of these libraries that the system has."""
+    for library in libraries:
+        try:
+            return ctypes.CDLL(library)
+        except OSError:
+            continue
+    return None
+
+
+def egl_works() -> bool:
+    """Whether EGL finds a device to draw on without a display, as MuJoCo uses it."""
+    egl = _loads("libEGL.so.1", "libEGL.so")
+    if egl is None:
+        return False
+    pointer = ctypes.c_void_p
+    egl.eglGetProcAddress.restype = pointer
+    query = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
+    display_of = egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT")
+    if not query or not display_of:
+        return False
+    devices, count = (pointer * 16)(), ctypes.c_int(0)
+    ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, pointer, pointer)(query)(16, devices, ctypes.addressof(count))
+    get_display = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(display_of)
+    platform_device, opengl = 0x313F, 0x30A2  # EGL_PLATFORM_DEVICE_EXT, EGL_OPENGL_API
+    # Initialised displays stay so: whoever terminates one takes it from everybody in the process.
+    return any(
+        (display := get_display(platform_device, devices[i], None))
+        and egl.eglInitialize(pointer(display), None, None)
+        and egl.eglBindAPI(opengl)
+        for i in range(count.value)
+    )
+
+
+def draws_on_gpu() -> bool:
+    """Whether there is a graphics device at all; elsewhere Mesa draws on the CPU."""
+    return sys.platform != "linux" or bool(glob.glob("/dev/nvidia[0-9]*") or glob.glob("/dev/dri/render*"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Pose:
+    """Where everything is in some environments, as numpy arrays with a leading axis (N,)."""
+
+    time: np.ndarray
+    """(N,) s since the episode began."""
+    qpos: np.ndarray
+    """(N, nq)."""
+    mocap_pos: np.ndarray | None
+    """(N, nmocap, 3) m, None where the engine keeps none."""
+    mocap_quat: np.ndarray | None
+    """(N, nmocap, 4) wxyz."""
+    markers: Mapping[str, np.ndarray]
+    """Name -> (N, k, 3) m."""
+    looks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Name of a geom -> (N, 14); see `Task.looks`."""
+
+
+class Watcher:
+    """Takes the poses of an environment's worlds, together with the task's markers."""
+
+    def __init__(self, env: Env, markers: bool = True) -> None:
+        """Compile nothing yet."""
+        self.env = env
+        self._props = jax.jit(jax.vmap(env.task.props))
+        self._looks = jax.jit(jax.vmap(env.task.looks))
+        self._markers: Callable[..., Any] | None = jax.jit(jax.vmap(env.task.markers)) if markers else None
+
+    def look(self) -> Pose:
+        """The poses now."""
+        env = self.env
+        world = env.world()
+        markers: dict[str, np.ndarray] = {}
+        if self._markers is not None:
+            found = self._markers(world, env.stepper.episode().memory)
+            markers = {name: np.array(point).reshape(env.num_envs, -1, 3) for name, point in found.items()}
+        mocap_pos, mocap_quat = self._mocap()
+        looks = {name: np.array(rows) for name, rows in self._looks(env.stepper.episode().memory).items()}
+        return Pose(np.array(world.time), np.array(world.qpos), mocap_pos, mocap_quat, markers, looks)
+
+    def _mocap(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Where mocap bodies are: as the task says, else as the engine keeps them."""
+        env = self.env
+        if not env.task.model.nmocap:
+            return None, None
+        placed = self._props(env.stepper.episode().memory)
+        if placed is not None:
+            return np.array(placed), np.tile([1.0, 0.0, 0.0, 0.0], (*placed.shape[:2], 1))
+        held = getattr(env.engine, "batch", None)
+        return (None, None) if held is None else (np.array(held.mocap_pos), np.array(held.mocap_quat))
+
+
+def place(model: mujoco.MjModel, data: mujoco.MjData, pose: Pose, index: int) -> None:
+    """Put one environment's pose into `data` and compute where its bodies, cameras and lights are.
+
+    Shapes that differ between episodes are changed in `model`, which must be the caller's own.
+    """
+    data.qpos[:] = np.nan_to_num(pose.qpos[index])
+    for name, rows in pose.looks.items():
+        geom = model.geom(name)
+        geom.size[:], geom.pos[:], geom.quat[:], geom.rgba[:] = np.split(rows[index], (3, 6, 10))
+    if pose.mocap_pos is not None and pose.mocap_quat is not None:
+        data.mocap_pos[:] = pose.mocap_pos[index]
+        data.mocap_quat[:] = pose.mocap_quat[index]
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    mujoco.mj_camlight(model, data)
+    mujoco.mj_tendon(model, data)
+
+
+def floating_bodies(model: mujoco.MjModel) -> list[int]:
+    """Bodies that travel and that a camera should follow: on free joints, or on endless slides from the world.
+
+    None where a robot is bolted down: then free bodies are objects. Where some travelling bodies have joints besides,
+    or bodies with joints on them, those alone: they are robots, and the others objects.
+    """
+    joints = range(model.njnt)
+    travelling = {int(model.jnt_bodyid[j]) for j in joints if _travels(model, j)}
+    jointed = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in joints if not _travels(model, j)}
+    if jointed - travelling:
+        return []
+    return sorted(travelling & jointed or travelling)
+
+
+def _travels(model: mujoco.MjModel, joint: int) -> bool:
+    """Whether a joint lets its body go anywhere: a planar robot's slides have no limits, a gantry's have."""
+    if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
+        return True
+    endless = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE and not model.jnt_limited[joint]
+    return bool(endless and model.body_parentid[model.jnt_bodyid[joint]] == 0)
+
+
+def radius_of(model: mujoco.MjModel, body: int) -> float:
+    """m, how far the shapes of a body's tree reach from its origin while the joints are at their reference."""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    ours = model.body_rootid[model.geom_bodyid] == model.body_rootid[body]
+    reach = np.linalg.norm(data.geom_xpos[ours] - data.xpos[body], axis=1) + model.geom_rbound[ours]
+    return float(reach.max(initial=0.0)) or float(model.stat.extent)
+
+
+class FollowCamera:
+    """Looks at the followed robots and the markers near them; moves smoothly, and cuts where an episode begins."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        """Find out whom to follow; `bodies` is empty where the camera stands still."""
+        self.bodies = floating_bodies(model)
+        self.radius = max((radius_of(model, body) for body in self.bodies), default=float(model.stat.extent))
+        self.camera = mujoco.MjvCamera()
+        mujoco.mjv_defaultFreeCamera(model, self.camera)
+        self._time = math.inf
+
+    def update(self, data: mujoco.MjData, time: float, markers: Iterable[np.ndarray]) -> mujoco.MjvCamera:
+        """The camera for `data`, which is an environment `time` s into its episode."""
+        if not self.bodies:
+            return self.camera
+        points = data.xipos[self.bodies]
+        centre = points.mean(axis=0)
+        # Markers beyond fifteen radii would make the robot too small to see.
+        near = [p for p in np.reshape(list(markers), (-1, 3)) if np.linalg.norm(p - centre) < 15 * self.radius]
+        everything = np.concatenate([points, np.reshape(near, (-1, 3))])
+        low, high = everything.min(axis=0), everything.max(axis=0)
+        lookat = (low + high) / 2
+        distance = 4.5 * self.radius + 1.3 * float(np.linalg.norm(high - low))
+        elapsed = time - self._time
+        aim = zoom = 1.0
+        if 0 <= elapsed < 1:
+            aim, zoom = 1 - math.exp(-elapsed / 0.12), 1 - math.exp(-elapsed / 0.5)
+        self._time = time
+        self.camera.lookat[:] += aim * (lookat - self.camera.lookat)
+        self.camera.distance += zoom * (distance - self.camera.distance)
+        return self.camera
+
+
+class Renderer:
+    """Draws the environments of one `Env`. Close it, or use it as a context, to free its graphics memory."""
+
+    def __init__(
+        self,
+        env: Env,
+        size: tuple[int, int] = (1280, 720),
+        camera: str | None = None,
+        markers: bool = True,
+    ) -> None:
+        """Prepare pictures of `size`; call `env.reset` before the first.
+
+        Args:
+            env: What to draw.
+            size: Width and height in pixels.
+            camera: A camera of the model; by default one that follows a floating base, else the scene's own view.
+            markers: Whether to draw the task's markers.
+
+        Raises:
+            EmbodiedError: no such camera, an impossible size, or a machine that cannot render.
+        """
+        if min(size) < 16 or max(size) > 8192:
+            raise EmbodiedError(f"cannot render {size[0]} x {size[1]} pixels; expected 16 to 8192 on each side")
+        self.backend = choose_backend()
+        self.env, self.size = env, size
+        self.model = copy.copy(env.task.visual_model)
+        self.model.vis.global_.offwidth = max(size[0], self.model.vis.global_.offwidth)
+        self.model.vis.global_.offheight = max(size[1], self.model.vis.global_.offheight)
+        if not draws_on_gpu():
+            # In software each picture takes a tenth to half a second: halve that where the eye hardly notices.
+            self.model.vis.quality.offsamples = min(4, self.model.vis.quality.offsamples)
+            self.model.vis.quality.shadowsize = min(2048, self.model.vis.quality.shadowsize)
+        cameras = [self.model.camera(i).name for i in range(self.model.ncam)]
+        if camera is not None and camera not in cameras:
+            raise UnknownNameError("camera", camera, filter(None, cameras))
+        self.camera = camera
+        self.watcher = Watcher(env, markers)
+        self._data, self._ghost = mujoco.MjData(self.model), mujoco.MjData(self.model)
+        self._follow: dict[int, FollowCamera] = {}
+        self._contexts: dict[tuple[int, int], mujoco.Renderer] = {}
+        self._close = functools.partial(_close_all, self._contexts)
+
+    def frame(self, index: int = 0, others: Iterable[int] = (), pose: Pose | None = None) -> Image:
+        """A picture of environment `index`, with the robots of `others` drawn translucently in the same scene.
+
+        Args:
+            index: The environment that the camera follows.
+            others: More environments; `index` among them is skipped, and so are those past the sixteenth.
+            pose: What `watcher.look()` gave; by default the world is looked at now.
+        """
+        return self._draw(pose or self.watcher.look(), index, others, self.size)
+
+    def grid(self, indices: Iterable[int], pose: Pose | None = None) -> Image:
+        """A picture of the renderer's size with one tile for each of up to sixteen environments."""
+        shown = list(indices)[:MOST_SHOWN]
+        pose = pose or self.watcher.look()
+        columns = math.ceil(math.sqrt(len(shown)))
+        rows = math.ceil(len(shown) / columns)
+        gap = 4 if len(shown) > 1 else 0
+        width = (self.size[0] - gap * (columns - 1)) // columns
+        height = (self.size[1] - gap * (rows - 1)) // rows
+        picture = np.full((self.size[1], self.size[0], 3), 24, np.uint8)
+        for place_, index in enumerate(shown):
+            top, left = (place_ // columns) * (height + gap), (place_ % columns) * (width + gap)
+            picture[top : top + height, left : left + width] = self._draw(pose, index, (), (width, height))
+        return picture
+
+    def close(self) -> None:
+        """Free the graphics memory; the next picture would allocate it again."""
+        atexit.unregister(self._close)
+        self._close()
+
+    def __enter__(self) -> Renderer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _draw(self, pose: Pose, index: int, others: Iterable[int], size: tuple[int, int]) -> Image:
+        for number in (index, *others):
+            if not 0 <= number < self.env.num_envs:
+                raise EmbodiedError(f"there is no environment {number}; expected 0 to {self.env.num_envs - 1}")
+        renderer = self._context(size)
+        place(self.model, self._data, pose, index)
+        renderer.update_scene(self._data, self._view(pose, index))
+        for other in [i for i in others if i != index][: MOST_SHOWN - 1]:
+            self._add_ghost(renderer.scene, pose, other)
+        for (_, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
+            for point in points[index]:
+                self._add_ball(renderer.scene, point, (*colour, MARKER_ALPHA))
+        return renderer.render().copy()
+
+    def _view(self, pose: Pose, index: int) -> mujoco.MjvCamera | str:
+        if self.camera is not None:
+            return self.camera
+        follow = self._follow.setdefault(index, FollowCamera(self.model))
+        return follow.update(self._data, float(pose.time[index]), [p for m in pose.markers.values() for p in m[index]])
+
+    def _add_ghost(self, scene: mujoco.MjvScene, pose: Pose, index: int) -> None:
+        """Draw what moves in another environment, translucently."""
+        place(self.model, self._ghost, pose, index)
+        first = scene.ngeom
+        option, perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
+        mujoco.mjv_addGeoms(self.model, self._ghost, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)
+        for number in range(first, scene.ngeom):
+            scene.geoms[number].rgba[3] *= GHOST_ALPHA
+            scene.geoms[number].transparent = 1
+
+    def _add_ball(self, scene: mujoco.MjvScene, point: np.ndarray, rgba: tuple[float, ...]) -> None:
+        if scene.ngeom >= scene.maxgeom:
+            return
+        size = np.full(3, marker_radius(self.model))
+        ball = mujoco.mjtGeom.mjGEOM_SPHERE.value
+        geom = scene.geoms[scene.ngeom]
+        mujoco.mjv_initGeom(geom, ball, size, point.astype(float), np.eye(3).ravel(), np.array(rgba, np.float32))
+        geom.transparent = 1
+        scene.ngeom += 1
+
+    def _context(self, size: tuple[int, int]) -> mujoco.Renderer:
+        """The MuJoCo renderer of a picture size."""
+        if size not in self._contexts:
+            try:
+                self._contexts[size] = mujoco.Renderer(self.model, size[1], size[0], max_geom=MAX_GEOMS)
+            # What fails, and how, depends on the driver: MuJoCo, PyOpenGL and the platform each raise their own.
+            except Exception as error:
+                backend = self.backend or "the default backend"
+                raise EmbodiedError(f"cannot render with {backend}: {reason(error)}; {ADVICE}") from error
+            # Registered after MuJoCo's own, so that it runs before EGL is shut down at exit.
+            atexit.unregister(self._close)
+            atexit.register(self._close)
+        return self._contexts[size]
+
+
+def frame(env: Env, index: int = 0, camera: str | None = None, size: tuple[int, int] = (640, 360)) -> Image:
+    """One picture of one environment; for many, keep a `Renderer`, which starts the graphics once."""
+    with Renderer(env, size, camera) as renderer:
+        return renderer.frame(index)
+
+
+def marker_radius(model: mujoco.MjModel) -> float:
+    """m, of the balls that mark points: in proportion to the followed robot, or to the scene."""
+    followed = [radius_of(model, body) for body in floating_bodies(model)]
+    size = 0.3 * max(followed) if followed else 0.02 * float(model.stat.extent)
+    return min(max(size, 0.01), 0.06)
+
+
+def _close_all(contexts: dict[tuple[int, int], mujoco.Renderer]) -> None:
+    for context in contexts.values():
+        context.close()
+    contexts.clear()
