@@ -1,0 +1,1 @@
+"""Recorded episodes with pictures and words, and the files that hold them."""
