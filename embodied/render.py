@@ -94,10 +94,8 @@ class BatchRenderer:
 
     def _put(self) -> None:
         """The model, the state and the buffers on the device."""
-        from embodied.engines.mjx import known_to_mjx
-
         rgb, depth, segmentation = self._asked
-        known = known_to_mjx(self.model)
+        known = _drawable(self.model)
         try:
             self._m = self._mjw.put_model(known)
         except NotImplementedError as error:
@@ -202,6 +200,15 @@ def require_cameras(model: mujoco.MjModel, names: Sequence[str], others: Sequenc
     for name in names:
         if name not in known:
             raise UnknownNameError("camera", name, known)
+
+
+def _drawable(model: mujoco.MjModel) -> mujoco.MjModel:
+    """A copy of `model` without what MuJoCo Warp refuses though it has to do with physics alone."""
+    from embodied.engines.mjx import known_to_mjx
+
+    copy = known_to_mjx(model)
+    copy.opt.disableflags = copy.opt.enableflags = 0
+    return copy
 
 
 def _import_warp() -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from embodied.suite import Rows, overall
 
 PICTURE = (320, 240)  # pixels
 QUALITY = 80  # of JPEG
-VIEW = "front"  # camera that scenes with fixtures have
+VIEW = "view"  # camera that stands before robots which are bolted down
 MOMENT = 60  # control steps into the first episode at which the picture is taken
 BINS = 60  # points of a learning curve
 COLOURS = ("#2f6fde", "#d9482b", "#1f9d61", "#b07a10", "#8a4fd0", "#0e8a9c", "#c2347f", "#5a6b2a", "#455a75", "#a4552b")

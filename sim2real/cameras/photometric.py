@@ -2,7 +2,7 @@
 
 Each effect is a row of `EFFECTS`: how its numbers are drawn for one image, and how it is applied to a batch. An image's
 numbers depend on the seed and its own place in the batch alone, so a batch is augmented as its images one by one would
-be, on any device and in numpy as in torch.
+be, on any device and in numpy as in torch. They are drawn one by one; `embodied.augment` is for training loops.
 
 Sources: random convolution, Lee, Lee, Shin and Lee, "Network randomization", ICLR 2020; overlay, Hansen, Su and Wang,
 "Stabilizing deep Q-learning with ConvNets and vision transformers under data augmentation" (SVEA), NeurIPS 2021;
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from embodied.augment import convolved, jittered, overlaid
 from embodied.errors import EmbodiedError
 from sim2real.cameras import jpeg
 
@@ -27,7 +28,6 @@ Rng = np.random.Generator
 Numbers = dict[str, np.ndarray]
 """What an effect draws for one image; batched, tensors with one more axis in front."""
 
-LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, weights of red, green and blue
 OCTAVES = 4  # of a random picture
 BLUR_RADIUS = 4  # pixels: a kernel of 9 by 9
 
@@ -165,28 +165,11 @@ def per_image(values: Tensor) -> Tensor:
     return values.reshape(len(values), -1, 1, 1)
 
 
-def grey(x: Tensor) -> Tensor:
-    """(N, 1, H, W) brightness."""
-    return (x * x.new_tensor(LUMA).reshape(1, 3, 1, 1)).sum(1, keepdim=True)
-
-
 def draw_jitter(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
     """Brightness, contrast, saturation, hue."""
     del size
     sizes = np.array([config.brightness, config.contrast, config.saturation, config.hue * math.pi])
     return {"amount": sizes * rng.uniform(-1, 1, 4)}
-
-
-def jitter(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-    """Hue by a turn about the grey axis, then saturation, contrast about the mean, brightness."""
-    brightness, contrast, saturation, hue = (per_image(column) for column in numbers["amount"].T)
-    # Rodrigues' formula about (1, 1, 1) / sqrt(3).
-    mean = x.mean(1, keepdim=True)
-    across = torch.stack([x[:, 2] - x[:, 1], x[:, 0] - x[:, 2], x[:, 1] - x[:, 0]], 1) / math.sqrt(3)
-    x = mean + (x - mean) * hue.cos() + across * hue.sin()
-    x = grey(x) + (x - grey(x)) * (1 + saturation)
-    middle = grey(x).mean((2, 3), keepdim=True)
-    return middle + (x - middle) * (1 + contrast) + brightness
 
 
 def draw_gamma(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
@@ -202,15 +185,6 @@ def draw_convolution(rng: Rng, config: Photometric, size: tuple[int, int]) -> Nu
     return {"kernel": rng.normal(0.0, math.sqrt(2 / 54), (3, 3, 3, 3))}
 
 
-def convolve(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-    """Each image with its own filter across colours, scaled back to the brightness and contrast it had."""
-    n, c, h, w = x.shape
-    padded = functional.pad(x, (1, 1, 1, 1), mode="replicate").reshape(1, n * c, h + 2, w + 2)
-    mixed = functional.conv2d(padded, numbers["kernel"].reshape(n * c, c, 3, 3), groups=n).reshape(n, c, h, w)
-    scale = x.std((1, 2, 3), keepdim=True) / mixed.std((1, 2, 3), keepdim=True).clamp_min(1e-6)
-    return (mixed - mixed.mean((1, 2, 3), keepdim=True)) * scale + x.mean((1, 2, 3), keepdim=True)
-
-
 def draw_overlay(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
     """A share, and a picture of coloured clouds: noise of several sizes, one over the other."""
     picture = np.zeros((3, *size), np.float32)
@@ -219,12 +193,6 @@ def draw_overlay(rng: Rng, config: Photometric, size: tuple[int, int]) -> Number
         fine = functional.interpolate(coarse, size, mode="bilinear", align_corners=True)[0].numpy()
         picture += 0.5 * fine / (1 + octave)
     return {"weight": rng.uniform(*config.overlay_weight, 1), "picture": np.clip(0.5 + picture, 0, 1)}
-
-
-def overlay(x: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-    """The weighted mean of both."""
-    weight = per_image(numbers["weight"])
-    return (1 - weight) * x + weight * numbers["picture"]
 
 
 def draw_blur(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
@@ -288,9 +256,9 @@ def draw_jpeg(rng: Rng, config: Photometric, size: tuple[int, int]) -> Numbers:
 
 
 EFFECTS: dict[str, Effect] = {
-    "convolution": Effect(draw_convolution, convolve),
-    "overlay": Effect(draw_overlay, overlay),
-    "jitter": Effect(draw_jitter, jitter),
+    "convolution": Effect(draw_convolution, lambda x, numbers: convolved(x, numbers["kernel"])),
+    "overlay": Effect(draw_overlay, lambda x, numbers: overlaid(x, numbers["weight"], numbers["picture"])),
+    "jitter": Effect(draw_jitter, lambda x, numbers: jittered(x, numbers["amount"])),
     "gamma": Effect(draw_gamma, lambda x, numbers: x.clamp_min(1e-6) ** per_image(numbers["exponent"])),
     "cutout": Effect(draw_cutout, cutout),
     "motion": Effect(draw_motion, blur),

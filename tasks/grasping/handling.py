@@ -19,7 +19,7 @@ from embodied.scenes import load_spec
 from embodied.task import Task
 from embodied.world import Control, World
 from tasks.grasping.carried import AXES, LIMITS, Carriage, Station, add_carried, drive
-from tasks.grasping.hands import Hand, poses, set_physics
+from tasks.grasping.hands import Hand, add_wrist_camera, poses, set_physics
 from tasks.grasping.holding import FRICTION, Held, add_object
 from tasks.grasping.objects.thing import Thing
 
@@ -152,6 +152,8 @@ class Handling(Task[M], Generic[M]):
         set_physics(spec)
         for station in self.stations:
             add_carried(spec, self.hand, station)
+            # `wrist` is the hand that ends with the object; what the other one sees bears its name.
+            add_wrist_camera(spec, station.prefix, "" if station is self.stations[-1] else station.prefix)
         add_object(spec, self.item)
         eye, aim = self.view
         target = spec.worldbody.add_body(name="view", pos=aim)

@@ -45,6 +45,10 @@ PALM_UP = (1.0, 0.0, 0.0, 0.0)
 PALM_DOWN = (0.0, 1.0, 0.0, 0.0)
 """wxyz, world from palm."""
 
+WRIST_EYE, WRIST_AIM = np.array([-0.09, 0.0, 0.12]), np.array([0.07, 0.0, 0.03])
+"""m, palm's frame: where a hand's camera is, and what it looks at."""
+WRIST_FOVY = 75.0  # degrees, as the camera on the Panda's gripper has
+
 
 @dataclasses.dataclass(frozen=True)
 class Hand:
@@ -249,7 +253,20 @@ def spec_of(
     spec = load_spec(hand.asset) if scene is None else compose(scene, hand.asset)
     root = spec.worldbody.first_body()
     root.pos, root.quat = np.asarray(pos) - _turned(palm_in_root(hand), quat), quat
+    add_wrist_camera(spec)
     return spec
+
+
+def add_wrist_camera(spec: mujoco.MjSpec, hand: str = "", camera: str = "") -> None:
+    """Give a hand a camera `wrist` above its wrist that looks along the palm; names begin with `hand` and `camera`."""
+    palm = spec.site(hand + "palm")
+    ahead = np.subtract(WRIST_AIM, WRIST_EYE) / np.linalg.norm(np.subtract(WRIST_AIM, WRIST_EYE))
+    right = np.cross(ahead, (0.0, 0.0, 1.0))
+    quat, turned = np.zeros(4), np.zeros(4)
+    mujoco.mju_mat2Quat(quat, np.column_stack([right, np.cross(right, ahead), -ahead]).ravel())
+    mujoco.mju_mulQuat(turned, palm.quat, quat)
+    eye = palm.pos + _turned(WRIST_EYE, palm.quat)
+    palm.parent.add_camera(name=f"{camera}wrist", pos=eye, quat=turned, fovy=WRIST_FOVY)
 
 
 def mounted(hand: Hand, scene: str | None = None) -> mujoco.MjSpec:
@@ -278,6 +295,7 @@ def mounted(hand: Hand, scene: str | None = None) -> mujoco.MjSpec:
     base.pos, base.quat = -face.pos, PALM_UP
     flange = spec.body("link7").add_frame(pos=[0, 0, panda.FLANGE], quat=_product(_about_z(panda.HAND_TURN), ON_FLANGE))
     flange.attach_body(base, MOUNTED, "")
+    add_wrist_camera(spec, MOUNTED)
     spec.modelname = f"panda + {hand.name}"
     return spec
 

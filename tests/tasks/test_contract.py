@@ -265,6 +265,17 @@ def test_the_model_has_a_camera_and_both_models_agree(name: str, env_of: Callabl
     np.testing.assert_allclose(task.model.body_inertia, task.visual_model.body_inertia, rtol=1e-9, atol=1e-15)
 
 
+CAMERAS = {"manipulation": {"view", "wrist"}, "grasping": {"view", "wrist"}, "swarm": {"front", "track"}}
+"""Family -> names that the cameras of all its tasks have, so that a policy's observations mean the same everywhere."""
+
+
+@each_task
+def test_cameras_bear_the_names_of_their_family(name: str, env_of: Callable[[str], Env]) -> None:
+    task = env_of(name).task
+    cameras = {task.visual_model.camera(i).name for i in range(task.visual_model.ncam)} | set(task.agent_cameras)
+    assert cameras >= CAMERAS.get(name.split("/")[0], {"track"})
+
+
 @pytest.mark.parametrize(("name", "engine"), [param(*pair) for pair in PAIRS])
 def test_every_listed_engine_builds(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
     assert engine in ENGINES
