@@ -41,7 +41,7 @@ class Settings:
     """Of the targets."""
     scenes: int = 50
     """Number of scenes."""
-    hand: str = "allegro"
+    hand: str = "leap"
     """On the arm."""
     strategies: tuple[Strategy, ...] = tuple(Strategy)
     """Ways to choose the next object."""

@@ -31,13 +31,19 @@ def approach_of(palm: Array) -> Array:
     return quat_rotate(palm[3:], jnp.array([0.0, 0.0, 1.0]))
 
 
-def aim(hand: Hand, palm: Array, pinch: Array, step: Array) -> Aim:
-    """Where the script is after so many control steps; `palm` (7,) m and wxyz, the palm's pose in the grasp;
-    `pinch` () bool, whether it is one of the fingertips."""
+def course(palm: Array, step: Array) -> tuple[Array, Array]:
+    """Where the palm is after so many control steps, (3,) m, and how far the fingers are closed, 0 before and 1 after;
+    `palm` (7,) m and wxyz, its pose in the grasp."""
     left = jnp.clip(1.0 - (step + 1.0) / APPROACHING, 0.0, 1.0)
     closure = (step + 1.0 - APPROACHING - SETTLING) / CLOSING
     risen = jnp.clip(RISE * (step + 1.0 - APPROACHING - SETTLING - CLOSING), 0.0, LIFT)
-    pos = palm[:3] - left * BACK * approach_of(palm) + jnp.array([0.0, 0.0, 1.0]) * risen
+    return palm[:3] - left * BACK * approach_of(palm) + jnp.array([0.0, 0.0, 1.0]) * risen, closure
+
+
+def aim(hand: Hand, palm: Array, pinch: Array, step: Array) -> Aim:
+    """Where the script is after so many control steps; `palm` as for `course`; `pinch` () bool, whether it is one of
+    index, middle finger and thumb."""
+    pos, closure = course(palm, step)
     return Aim(pos, jnp.where(pinch, pinching(hand, closure), closing(hand, closure)))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from embodied.scenes import compile_spec
 from tasks.grasping import lift_script
 from tasks.grasping.arm import arm_scene, follow, inverse_kinematics
+from tasks.grasping.closings import Kind
 from tasks.grasping.clutter.scenes import ClutterScene
 from tasks.grasping.hands import MOUNTED, Hand, poses
 from tasks.grasping.lift_config import HELD, RAISED
@@ -55,7 +56,7 @@ class Cell:
         self.hand, self.scene = hand, scene
         self.model = compile_spec(self._spec())
         self.data = mujoco.MjData(self.model)
-        self.planner = Planner(hand, self.model)
+        self.planner = Planner(hand, self.model, fingertips=True)
         self.substeps = round(1 / CONTROL_HZ / self.model.opt.timestep)
         self._layout = hand.layout(self.model, MOUNTED)
         self._arm = np.array([self.model.joint(name).qposadr[0] for name in panda.ARM_JOINTS])
@@ -116,9 +117,8 @@ class Cell:
 
     def grasp(self, name: str, plan: Plan) -> bool:
         """Carry out a plan; whether the object is then held up, as the lifting task defines it: 10 cm for 1 s."""
-        preshape = poses(self.hand).pinch if plan.pinch else poses(self.hand).opened
         over = self._over(plan)
-        self._move_fingers(preshape.targets)
+        self._move_fingers(plan.closing.before.targets)
         swung = over.copy()
         swung[0] = self._joints[0]
         self._move_joints(swung)
@@ -127,11 +127,12 @@ class Cell:
         before, _ = plan.grasp.back(lift_script.BACK)
         self._move_palm(before, plan)
         start = self._pose(name)[2]
-        aim = _aim(self.hand)
+        aim = _aim()
         steps = lift_script.APPROACHING + lift_script.SETTLING + lift_script.CLOSING + round(LIFT / lift_script.RISE)
         held, pos, firm = 0, before, False
         for step in range(steps + round((HELD + 1.0) * CONTROL_HZ)):
-            wanted, targets = (np.asarray(value) for value in aim(palm, plan.pinch, step))
+            wanted, closure = (np.asarray(value) for value in aim(palm, step))
+            targets = plan.closing.targets(float(closure))
             pos = pos + np.clip(wanted - pos, -STEP, STEP)
             if not (plan.pinch and firm):
                 self._fingers += np.clip(targets - self._fingers, -BEND, BEND)
@@ -188,12 +189,14 @@ class Cell:
         solved = inverse_kinematics(self.hand, places, np.array([plan.grasp.quat] * 2), plan.joints[None])
         found: set[int] = set()
         for joints in solved.joints[:, 0]:
-            found |= self._inside(joints, plan.pinch)
-        return len(found - {self.model.body(name).id})
+            found |= self._inside(joints, plan.closing.before.joints)
+        # Tips that would stand on the object itself do not fit beside it.
+        spared = set() if plan.closing.kind is Kind.FINGERTIPS else {self.model.body(name).id}
+        return len(found - spared)
 
-    def _inside(self, joints: np.ndarray, pinch: bool) -> set[int]:
-        """Bodies of objects that the robot with these joints (7,) rad would be inside of."""
-        bodies, distance = self.planner.touches(joints, self.data.qpos, pinch)
+    def _inside(self, joints: np.ndarray, fingers: np.ndarray) -> set[int]:
+        """Bodies of objects that the robot with these joints (7,) and fingers (n,) rad would be inside of."""
+        bodies, distance = self.planner.touches(joints, self.data.qpos, fingers)
         return set(bodies[distance < -DEEP].ravel().tolist()) & self._objects
 
     def _swung(self) -> np.ndarray:
@@ -265,9 +268,9 @@ def varied(plans: Sequence[Plan]) -> tuple[Plan, ...]:
 
     Kinds: between the fingertips; all around, from above; all around, from the side.
     """
-    kinds: dict[tuple[bool, bool], list[Plan]] = {}
+    kinds: dict[tuple[Kind, bool], list[Plan]] = {}
     for plan in plans:
-        kinds.setdefault((plan.pinch, plan.grasp.approach[2] < STEEP), []).append(plan)
+        kinds.setdefault((plan.closing.kind, plan.grasp.approach[2] < STEEP), []).append(plan)
     rounds = itertools.zip_longest(*kinds.values())
     return tuple(plan for turn in rounds for plan in turn if plan is not None)
 
@@ -278,9 +281,5 @@ def _follow(hand: Hand) -> Callable[..., jax.Array]:
 
 
 @functools.cache
-def _aim(hand: Hand) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    def aim(palm: jax.Array, pinch: jax.Array, step: jax.Array) -> tuple[jax.Array, jax.Array]:
-        found = lift_script.aim(hand, palm, pinch, step)
-        return found.pos, found.targets
-
-    return jax.jit(aim)
+def _aim() -> Callable[..., tuple[jax.Array, jax.Array]]:
+    return jax.jit(lift_script.course)

@@ -1,6 +1,6 @@
 """The whole loop: look, reason, grasp what must go first, put it aside, look again, until the target is held up.
 
-    cell = Cell(hand_named("allegro"), scene)
+    cell = Cell(hand_named("leap"), scene)
     outcome = retrieve(cell, Strategy.GRAPH)
 
 The Panda with a hand at its table, one scene on `mujoco.MjData`, moved by servos all the way. The camera is the

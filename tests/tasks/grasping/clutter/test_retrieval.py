@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
+from tasks.grasping.closings import fingertips, wrap
 from tasks.grasping.clutter.cell import CENTRE, Cell, varied
 from tasks.grasping.clutter.graph import Difficulty
 from tasks.grasping.clutter.retrieval import End, Strategy, observe, retrieve
@@ -15,11 +16,13 @@ from tasks.grasping.clutter.scenes import VIEW, ClutterScene, look
 from tasks.grasping.grasps import Grip, grasps
 from tasks.grasping.hands import hand_named
 from tasks.grasping.objects.household import household
+from tasks.grasping.objects.shapes import Part, Shape
+from tasks.grasping.objects.thing import Thing
 from tasks.grasping.planning import Plan
 from tasks.grasping.pointclouds import Placed
 from tasks.grasping.superquadrics import Superquadric
 
-HAND = hand_named("allegro")
+HAND = hand_named("leap")
 
 
 def scene(target: str, *objects: tuple[str, float, float]) -> ClutterScene:
@@ -49,9 +52,11 @@ def test_a_target_that_nothing_obstructs_is_lifted_at_once() -> None:
 
 
 def test_a_target_that_no_hand_takes_is_no_grasp() -> None:
-    result = retrieve(Cell(HAND, scene("pitcher_base", ("pitcher_base", 0.0, 0.0))))
+    wide = Thing("crate", 2.0, (Part(Shape.BOX, (0.13, 0.12, 0.1)),), (0.6, 0.5, 0.4, 1.0))
+    placed = (Placed(wide, (0.0, 0.0, 0.1005)),)
+    result = retrieve(Cell(HAND, ClutterScene(0, placed, ("crate",), "crate", VIEW, look(placed, VIEW))))
     assert result.end is End.NO_GRASP
-    assert "pitcher_base: " in str(result)
+    assert "crate: too wide" in str(result)
     assert result.attempts == 0
 
 
@@ -81,6 +86,14 @@ def test_the_baseline_goes_for_the_target() -> None:
     assert tried == ["tomato_soup_can"] * 2
 
 
+def test_what_lies_flat_and_is_nearly_as_wide_as_the_hand_is_retrieved() -> None:
+    # On its broad side: 95 by 190 mm, 58 mm high.
+    item = household("mustard_bottle")
+    lying = Placed(item, (0.0, 0.0, 0.0295), (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0))
+    found = ClutterScene(0, (lying,), (item.name,), item.name, VIEW, look((lying,), VIEW))
+    assert retrieve(Cell(HAND, found)).retrieved
+
+
 def test_clouds_lie_on_what_is_seen() -> None:
     cell = Cell(HAND, scene("sugar_box", ("sugar_box", 0.0, 0.0), ("mug", 0.15, 0.0)))
     seen = observe(cell, np.random.default_rng(0))
@@ -95,7 +108,8 @@ def test_clouds_lie_on_what_is_seen() -> None:
 def test_grasps_of_different_kinds_take_turns() -> None:
     shape = Superquadric((0.03, 0.03, 0.06), (0.2, 1.0), (0.0, 0.0, 0.06), (1.0, 0.0, 0.0, 0.0))
     ranked = grasps(shape, Grip(width=0.1), table=0.0).grasps
-    down = [Plan(shape, grasp, np.zeros(7), False) for grasp in ranked if grasp.approach[2] < -0.9][:3]
-    side = [Plan(shape, grasp, np.zeros(7), False) for grasp in ranked if abs(grasp.approach[2]) < 0.1][:1]
-    pinch = [dataclasses.replace(down[0], pinch=True)]
-    assert varied([*down, *side, *pinch]) == (down[0], side[0], pinch[0], down[1], down[2])
+    around, tips = wrap(HAND), fingertips(HAND, 0.06)
+    down = [Plan(shape, grasp, np.zeros(7), around) for grasp in ranked if grasp.approach[2] < -0.9][:3]
+    side = [Plan(shape, grasp, np.zeros(7), around) for grasp in ranked if abs(grasp.approach[2]) < 0.1][:1]
+    precise = [dataclasses.replace(down[0], closing=tips)]
+    assert varied([*down, *side, *precise]) == (down[0], side[0], precise[0], down[1], down[2])
