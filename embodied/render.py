@@ -207,7 +207,9 @@ def _drawable(model: mujoco.MjModel) -> mujoco.MjModel:
     from embodied.engines.mjx import known_to_mjx
 
     copy = known_to_mjx(model)
-    copy.opt.disableflags = copy.opt.enableflags = 0
+    copy.opt.enableflags = 0
+    # Making a context runs C MuJoCo's forward dynamics once, which would stumble over what stands in for user sensors.
+    copy.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_SENSOR) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     return copy
 
 

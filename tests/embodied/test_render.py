@@ -207,6 +207,17 @@ def test_what_diverged_leaves_its_neighbours_alone(model: mujoco.MjModel, render
     assert torch.equal(renderer.render(appearance)["beside"].rgb[1], sound)
 
 
+def test_physics_that_warp_does_not_know_is_no_obstacle() -> None:
+    xml = """<mujoco>
+      <option><flag midphase="disable"/></option>
+      <worldbody><camera name="eye" pos="0 0 1"/><geom name="ball" size=".2"/></worldbody>
+      <sensor><user name="cacc" dim="6"/></sensor>
+    </mujoco>"""
+    renderer = BatchRenderer(mujoco.MjModel.from_xml_string(xml), 1, ("eye",), (8, 8), rgb=False, depth=True)
+    depth = renderer.render(Appearance(np.zeros((1, 0), np.float32)))["eye"].depth
+    assert depth[depth > 0].min() == pytest.approx(0.8, abs=0.02)
+
+
 def test_what_cannot_be_drawn_is_refused_in_words(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
     with pytest.raises(UnknownNameError, match="unknown camera 'abvoe'; did you mean 'above'"):
         BatchRenderer(model, 1, ("abvoe",), SIZE)
