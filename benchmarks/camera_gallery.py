@@ -1,0 +1,95 @@
+"""One picture of what cameras see: colours, depth, geoms, and the same place in other light, a row for each task.
+
+python -m benchmarks.camera_gallery --out docs/cameras.jpg
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import cv2
+import jax
+import numpy as np
+import tyro
+
+import embodied
+from embodied.appearance import look
+from embodied.load_policy import load_policy
+from embodied.render import BatchRenderer
+from embodied.visual_terms import move_camera, recolour, vary_lights
+
+INK = (40, 40, 40)  # RGB of the captions
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is drawn."""
+
+    tasks: tuple[str, ...] = ("manipulation/pick-place", "manipulation/drawer-open")
+    """Tasks with the cameras `view` and `wrist` and a scripted expert."""
+    out: Path = Path("cameras.jpg")
+    """File to write: .jpg or .png."""
+    side: int = 192
+    """pixels of a tile."""
+    seconds: float = 1.0
+    """Time at which each task is caught."""
+
+
+def main(settings: Settings) -> None:
+    """Draw and write."""
+    rows = [row(task, settings) for task in settings.tasks]
+    cv2.imwrite(str(settings.out), np.vstack(rows)[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 85])
+    print(f"{settings.out}: {len(rows)} tasks")
+
+
+def row(task: str, settings: Settings) -> np.ndarray:
+    """(side, 6 side, 3) uint8: view, wrist, depth, segmentation, and two episodes that look different."""
+    env = embodied.make(task, 2)
+    obs, act = env.reset(), load_policy("expert", env)
+    for _ in range(round(settings.seconds / env.control_dt)):
+        obs = env.step(act(obs)).obs
+    model, size = env.task.visual_model, (settings.side, settings.side)
+    renderer = BatchRenderer(model, 2, ("view", "wrist"), size, depth=True, segmentation=True, shadows=True)
+    terms = (move_camera(model, "view", 0.08, 0.1), vary_lights(model), recolour(model))
+    plain, varied = (
+        renderer.render(jax.jit(jax.vmap(look(env.task, drawn)))(env.world(), env.stepper.episode()))
+        for drawn in ((), terms)
+    )
+    view, wrist = plain["view"], plain["wrist"]
+    tiles = {
+        task.split("/")[1] + ": view": view.rgb[0].numpy(),
+        "wrist": wrist.rgb[0].numpy(),
+        "depth": shade(view.depth[0].numpy()),
+        "segmentation": paint(view.segmentation[0].numpy()),
+        "visual_terms": varied["view"].rgb[0].numpy(),
+        "": varied["view"].rgb[1].numpy(),
+    }
+    return np.hstack([captioned(tile, text) for text, tile in tiles.items()])
+
+
+def shade(depth: np.ndarray, far: float = 3.0) -> np.ndarray:
+    """(height, width, 3) uint8: near is bright; nothing, or beyond `far` m, is black."""
+    bright = np.where(depth > 0, np.clip(1 - depth / far, 0, 1), 0)
+    return np.repeat((255 * bright).astype(np.uint8)[..., None], 3, -1)
+
+
+def paint(ids: np.ndarray) -> np.ndarray:
+    """(height, width, 3) uint8: a colour for each id, white for nothing."""
+    colours = np.random.default_rng(1).integers(40, 230, (int(ids.max()) + 2, 3), dtype=np.uint8)
+    colours[-1] = 255
+    return colours[ids]
+
+
+def captioned(tile: np.ndarray, text: str) -> np.ndarray:
+    """The tile with its name on a light strip."""
+    tile = np.ascontiguousarray(tile)
+    if text:
+        (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.42, 1)
+        cv2.rectangle(tile, (0, 0), (width + 10, height + 9), (255, 255, 255), -1)
+        cv2.putText(tile, text, (5, height + 4), cv2.FONT_HERSHEY_SIMPLEX, 0.42, INK, 1, cv2.LINE_AA)
+    return tile
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))
