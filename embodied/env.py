@@ -41,7 +41,12 @@ class Step:
 
         Where an episode ended, the first observation of the next one.
         """
-        return self._tensors(self._result.observation) | self._seen
+        return self.sensed | self._seen
+
+    @functools.cached_property
+    def sensed(self) -> dict[str, Tensor]:
+        """Group -> (N, size): `obs` without cameras, for which nothing is drawn."""
+        return self._tensors(self._result.observation)
 
     @functools.cached_property
     def final_obs(self) -> dict[str, Tensor]:

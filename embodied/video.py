@@ -7,7 +7,7 @@ import math
 import os
 import uuid
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -24,7 +24,7 @@ from embodied.pictures import MOST_SHOWN, Image, Renderer
 KINDS = (".mp4", ".gif", ".png")
 SHEET = 12  # pictures on a contact sheet
 FASTEST = {".mp4": 60.0, ".gif": 25.0, ".png": 6.0}  # frames per second worth storing
-QUALITY = "20"  # x264's constant rate factor: visually clean
+X264 = ("-crf", "20", "-preset", "veryfast")  # of films for people: visually clean
 
 
 class Layout(StrEnum):
@@ -66,13 +66,18 @@ class VideoWriter:
     over the film (a single frame stays itself).
     """
 
-    def __init__(self, path: Path | str, fps: float) -> None:
+    def __init__(self, path: Path | str, fps: float, x264: Sequence[str] = X264) -> None:
         """Begin a film.
+
+        Args:
+            path: The file.
+            fps: Frames per second.
+            x264: ffmpeg's options for the encoder of an `.mp4`.
 
         Raises:
             EmbodiedError: a kind of file that is not written, or a frame rate that is not positive.
         """
-        self.path, self.fps = Path(path), fps
+        self.path, self.fps, self._x264 = Path(path), fps, tuple(x264)
         self.frames = 0
         self._kind = check_kind(self.path)
         if not fps > 0:
@@ -82,6 +87,11 @@ class VideoWriter:
         self._kept: list[Image] = []
         self._stride = 1
         self._shape: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> int:
+        """Bytes on the disk so far; the newest frames may still be in the encoder."""
+        return self._temporary.stat().st_size if self._temporary.exists() else 0
 
     def add(self, frame: Image) -> None:
         """Append a frame (height, width, 3) uint8."""
@@ -145,7 +155,7 @@ class VideoWriter:
                 pix_fmt_out="yuv420p",
                 macro_block_size=2,
                 ffmpeg_log_level="error",
-                output_params=["-crf", QUALITY, "-movflags", "+faststart", "-preset", "veryfast"],
+                output_params=[*self._x264, "-movflags", "+faststart"],
             )
             with warnings.catch_warnings():
                 # JAX warns of every fork; ffmpeg's is followed by exec at once, so no lock is ever waited for.

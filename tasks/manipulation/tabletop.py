@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import jax
@@ -227,16 +227,15 @@ class Tabletop(Task[Memory], abc.ABC):
 
     def seen(self, world: World) -> Array:
         """(18) what one step shows, see `observe`."""
-        fingers = jnp.stack([world.qpos[self._fingers[0]], world.qpos[self._fingers[1]]])
+        fingers = jnp.stack([world.qpos[place] for place in self._places(panda.FINGER_JOINTS)])
         opening = jnp.clip(jnp.mean(fingers, keepdims=True) / panda.FINGER_LIMITS[1], 0.0, 1.0)
         known = "object2_pos" in world.layout.names
         second = (world["object2_pos"], world["object2_quat"]) if known else (jnp.zeros(7),)
         return jnp.concatenate([world["hand_pos"], opening, world["object1_pos"], world["object1_quat"], *second])
 
-    @property
-    def _fingers(self) -> list[int]:
-        """Where in qpos the fingers are."""
-        return [int(self.model.joint(name).qposadr[0]) for name in panda.FINGER_JOINTS]
+    def _places(self, joints: Sequence[str]) -> list[int]:
+        """Where in qpos some joints are."""
+        return [int(self.model.joint(name).qposadr[0]) for name in joints]
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
         """Meta-World's 39 numbers, m, world frame, quaternions wxyz.
@@ -244,7 +243,8 @@ class Tabletop(Task[Memory], abc.ABC):
         `policy`: hand (3), 45 mm above the tcp; opening (1) of the gripper, 1 open, 0 closed (Meta-World's hand shows
         .29 closed); objects (14), position and quaternion of the first and of the second, zeros where there is none;
         previous (18), the same of the step before, of this one at the start; goal (3), zeros where hidden. `critic`:
-        those, with the goal, and joint_pos (n) m or rad, joint_vel (n) of robot, objects and fixtures.
+        those, with the goal, and joint_pos (n) m or rad, joint_vel (n) of robot, objects and fixtures. `proprio`, what
+        the robot knows of itself: hand, opening and joint_pos (7) rad of the arm.
         """
         del key
         seen = self.seen(world)
@@ -256,7 +256,12 @@ class Tabletop(Task[Memory], abc.ABC):
         }
         hidden = {"joint_pos": world.qpos, "joint_vel": world.qvel}
         goal = jnp.zeros(3) if self.config.hide_goal else memory.goal
-        return {"policy": {**shown, "goal": goal}, "critic": {**shown, "goal": memory.goal, **hidden}}
+        arm = jnp.stack([world.qpos[place] for place in self._places(panda.ARM_JOINTS)])
+        return {
+            "policy": {**shown, "goal": goal},
+            "critic": {**shown, "goal": memory.goal, **hidden},
+            "proprio": {"hand": seen[:3], "opening": seen[3:4], "joint_pos": arm},
+        }
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

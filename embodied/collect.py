@@ -1,0 +1,216 @@
+"""`python -m embodied.collect`: demonstrations with pictures and words, as a dataset in LeRobot's format v3.0."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import tyro
+
+from embodied import cli
+from embodied.content import join_content
+from embodied.dataset.collecting import CollectConfig
+from embodied.errors import EmbodiedError, guard
+from embodied.registry import Suite, TaskEntry
+
+if TYPE_CHECKING:
+    from embodied.dataset.layout import DatasetInfo
+    from embodied.env import Env
+
+C = TypeVar("C")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(CollectConfig, Generic[C]):
+    """Record what a script or a policy does, as its cameras see it, with the task in words.
+
+    Noise disturbs what is executed; recorded is what was meant. Examples:
+
+        python -m embodied.collect mt10 --out demos
+        python -m embodied.collect manipulation/push --episodes 10 --cameras front --resolution 128 --out push
+        python -m embodied.collect manipulation/pick-place --policy shipped --failures --noise 0 --out tries
+    """
+
+    task: tyro.conf.Positional[str] = ""
+    """Task or suite to record; python -m embodied.list names them all."""
+    out: Path | None = None
+    """Folder to write; it must not exist."""
+    policy: str = "expert"
+    """expert, shipped, random, zero, or a run folder or checkpoint that needs no cameras."""
+    cameras: tuple[str, ...] = ("front", "wrist")
+    """Cameras of the task's model, separated by spaces or commas."""
+    resolution: int = 64
+    """Pixels of both sides."""
+    num_envs: int = 50
+    """Environments that step together."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs the task on this machine."""
+    json: Path | None = None
+    """Also write the figures, with hardware and command, to this file."""
+    config: C = None  # type: ignore[assignment]
+    """The task's own options."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers; take cameras apart that commas join."""
+        super().__post_init__()
+        names = [name for word in self.cameras for name in word.split(",") if name]
+        object.__setattr__(self, "cameras", tuple(dict.fromkeys(names)))
+        if self.num_envs < 1:
+            raise EmbodiedError(f"--num-envs {self.num_envs}: expected at least 1")
+
+
+@dataclasses.dataclass
+class Clock:
+    """Seconds spent so far, by kind of work."""
+
+    recording: float = 0.0
+    """Physics, the policy, and drawing."""
+    writing: float = 0.0
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Record as the command line says; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    registry = join_content()
+    name = cli.named_task(words, registry)
+    if name is None:
+        if {"-h", "--help"} & set(words):
+            name = next(iter(registry))
+        else:
+            raise EmbodiedError(f"which task? python -m embodied.collect TASK; tasks: {', '.join(registry)}")
+    entry = registry.find(name)
+    settings = parse(entry, words)
+    if settings.out is None:
+        raise EmbodiedError("where to? python -m embodied.collect TASK --out FOLDER")
+    run(entry, settings, settings.out)
+    return 0
+
+
+def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
+    """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
+    from embodied.suite import shared_config
+
+    suite = isinstance(entry, Suite)
+    config = shared_config(entry, training=False) if suite else entry.load().config_type()
+    kind = Settings[type(config)]  # type: ignore[misc]
+    return cli.parse(kind, words, "collect", Settings(task=entry.name, config=config))
+
+
+def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
+    """Record task by task, print a line for each, write JSON."""
+    from embodied.dataset.writer import DatasetWriter
+
+    tasks = entry.tasks if isinstance(entry, Suite) else (entry.name,)
+    envs = environments(tasks, settings)
+    info = described(envs, settings)
+    start, clock, rows = time.perf_counter(), Clock(), []
+    total = settings.episodes * len(tasks)
+    with DatasetWriter(out, info) as writer, cli.Line(f"{entry.name} by {settings.policy}", total) as line:
+        while envs:
+            # Let go of each when it is done: its programs and its renderer are not needed again.
+            rows.append(record(envs.pop(0), writer, settings, line, len(rows), clock))
+    seconds = time.perf_counter() - start
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    frames = sum(row["frames"] for row in rows)
+    tried, succeeded = (sum(row[name] for row in rows) for name in ("tried", "succeeded"))
+    summary = {
+        "episodes": total, "frames": frames, "images": frames * len(settings.cameras), "tried": tried,
+        "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
+        "writing_seconds": clock.writing, "bytes": size,
+    }  # fmt: skip
+    cli.console().print(cli.table(f"{entry.name} by {settings.policy} -> {out}", printed(summary)))
+    told = {
+        "task": entry.name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
+        "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,
+    }  # fmt: skip
+    cli.write_result(settings.json, cli.command_line("embodied.collect"), told | summary | {"results": rows})
+
+
+def environments(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
+    """An environment of each task, all before the first is recorded: what does not fit is said at once.
+
+    Raises:
+        EmbodiedError: A task has no such camera, cannot be recorded, or differs from the others in rate or sizes.
+    """
+    from embodied.dataset.collecting import check
+    from embodied.factory import make
+
+    count = min(settings.num_envs, settings.episodes)
+    options = {"config": settings.config, "cameras": settings.cameras, "resolution": settings.resolution}
+    if not settings.cameras:
+        raise EmbodiedError("no --cameras; expected at least one")
+    envs = [make(task, count, settings.engine, settings.seed, **options) for task in tasks]
+    for env in envs:
+        check(env, settings.state)
+        first, own = ((e.control_dt, e.observation_sizes[settings.state], e.action_size) for e in (envs[0], env))
+        if first != own:
+            raise EmbodiedError(
+                f"'{envs[0].name}' and '{env.name}' do not fit into one dataset: control step in s, length of state "
+                f"and of action are {first} and {own}"
+            )
+    return envs
+
+
+def described(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
+    """What the tasks' frames have in common.
+
+    Raises:
+        EmbodiedError: The control rate is no whole number of Hz, as LeRobot wants it.
+    """
+    from embodied.dataset.layout import DatasetInfo
+
+    env = envs[0]
+    fps = round(1 / env.control_dt)
+    if abs(fps * env.control_dt - 1) > 1e-6:
+        raise EmbodiedError(f"'{env.name}' acts at {1 / env.control_dt:.3f} Hz; a dataset needs a whole number")
+    terms = env.observation_terms[settings.state]
+    sizes = {term: max(1, int(shape[0]) if shape else 1) for term, shape in terms.items()}
+    names = [term if size == 1 else f"{term}_{i}" for term, size in sizes.items() for i in range(size)]
+    actions = tuple(f"action_{i}" for i in range(env.action_size))
+    return DatasetInfo(fps, settings.cameras, (settings.resolution, settings.resolution), tuple(names), actions)
+
+
+def record(env: Env, writer: Any, settings: Settings[Any], line: cli.Line, number: int, clock: Clock) -> dict[str, Any]:
+    """One task's episodes; returns its figures."""
+    from embodied.dataset.collecting import collect
+    from embodied.load_policy import load_policy
+
+    before = number * settings.episodes
+    what = env.name.rpartition("/")[2]
+    frames = count = succeeded = tried = 0
+    begun = time.perf_counter()
+    rule = load_policy(settings.policy, env, settings.seed)
+
+    def show(kept: int, step: int) -> None:
+        line.update(before + kept, f"{what}, step {step}")
+
+    for demonstration in collect(env, rule, settings, show):
+        episode, start = demonstration.episode, time.perf_counter()
+        writer.add(episode, demonstration.noise)
+        clock.writing += time.perf_counter() - start
+        count, tried = count + 1, demonstration.tried
+        frames, succeeded = frames + len(episode), succeeded + episode.success
+        line.update(before + count, f"{what}, {frames:,} frames")
+    seconds = time.perf_counter() - begun
+    return {"task": env.name, "episodes": count, "tried": tried, "succeeded": succeeded, "success": succeeded / tried,
+            "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
+
+
+def printed(summary: dict[str, Any]) -> dict[str, str]:
+    """The rows that say what was recorded."""
+    return {
+        "episodes": f"{summary['episodes']} of {summary['tried']} tried, {100 * summary['success']:.1f} % solved",
+        "frames": f"{summary['frames']:,}, {summary['images']:,} images",
+        "size": f"{summary['bytes'] / 1e6:.1f} MB",
+        "speed": f"{summary['frames_per_second']:.0f} frames/s, {summary['seconds']:.0f} s, of which writing "
+        f"{summary['writing_seconds']:.0f} s",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
