@@ -44,6 +44,8 @@ PUCK_HEIGHT = 0.04  # m; Meta-World
 PUCK_SIDE = 0.019  # m, half an edge of the box that stands for it in contacts
 PUCK_MASS = 0.1  # kg, hard plastic's density of 2 g/cm^3; Meta-World's .75 kg would be denser than lead
 BLOCK_SIDE = 0.02  # m, half an edge; Meta-World
+GOAL = "goal"  # the body that marks it
+GOAL_RADIUS = 0.02  # m; Meta-World
 
 
 def watch(spec: mujoco.MjSpec, slot: int, kind: mujoco.mjtObj, name: str) -> None:
@@ -91,6 +93,11 @@ def loose(body: mujoco.MjsBody, **shape: Any) -> mujoco.MjsGeom:
 def looks(body: mujoco.MjsBody, **shape: Any) -> mujoco.MjsGeom:
     """A shape that is only looked at."""
     return body.add_geom(**{"contype": 0, "conaffinity": 0, "mass": 0, "group": 2, **shape})
+
+
+def goal(spec: mujoco.MjSpec) -> None:
+    """A red ball at the goal, for eyes alone; `Placement.fixtures` says where. Meta-World marks its goals so, too."""
+    looks(fixture(spec, GOAL), type=SPHERE, size=[GOAL_RADIUS, 0, 0], rgba=RED)
 
 
 def disc(

@@ -39,14 +39,15 @@ class PuckTask(Tabletop):
     """Whether there is a wall between puck and goal."""
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A puck, and perhaps a wall."""
+        """A puck, the goal's mark, and perhaps a wall."""
         objects.puck(spec)
+        objects.goal(spec)
         if self.walled:
             objects.wall(spec, WALL_POS, WALL_HALF)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The puck where it was drawn."""
-        return Placement(goal, {"object": start})
+        """Puck and goal where they were drawn."""
+        return Placement(goal, {"object": start}, {objects.GOAL: goal})
 
     def solved(self, world: World, memory: Memory) -> Array:
         """What is left is within `reached`."""
@@ -171,8 +172,9 @@ class PushBack(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A block."""
+        """A block, and the goal's mark."""
         objects.block(spec)
+        objects.goal(spec)
 
 
 class PickPlace(PuckTask):

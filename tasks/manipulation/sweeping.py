@@ -34,8 +34,9 @@ class Sweep(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A block."""
+        """A block, and the goal's mark."""
         objects.block(spec)
+        objects.goal(spec)
 
     def place(self, start: Array, goal: Array) -> Placement:
         """The block where it was drawn, the goal to its right."""
@@ -57,14 +58,14 @@ class SweepInto(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A board with a hole, and a block on it."""
+        """A board with a hole, and a block on it; the hole marks the goal."""
         objects.slab(spec, BOARD, *HOLE)
         objects.block(spec)
 
     def place(self, start: Array, goal: Array) -> Placement:
         """The block where it was drawn, the goal in the hole."""
         del goal
-        return super().place(start, jnp.asarray(HOLE_GOAL))
+        return Placement(jnp.asarray(HOLE_GOAL), {"object": start})
 
     def error(self, world: World, memory: Memory) -> Array:
         """From the block to the goal, seen from above."""
