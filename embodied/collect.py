@@ -31,7 +31,7 @@ class Settings(CollectConfig, Generic[C]):
     Noise disturbs what is executed; recorded is what was meant. Examples:
 
         python -m embodied.collect mt10 --out demos
-        python -m embodied.collect manipulation/push --episodes 10 --cameras front --resolution 128 --out push
+        python -m embodied.collect manipulation/push --episodes 10 --cameras view --resolution 128 --out push
         python -m embodied.collect manipulation/pick-place --policy shipped --failures --noise 0 --out tries
     """
 
@@ -41,7 +41,7 @@ class Settings(CollectConfig, Generic[C]):
     """Folder to write; it must not exist."""
     policy: str = "expert"
     """expert, shipped, random, zero, or a run folder or checkpoint that needs no cameras."""
-    cameras: tuple[str, ...] = ("front", "wrist")
+    cameras: tuple[str, ...] = ("view", "wrist")
     """Cameras of the task's model, separated by spaces or commas."""
     resolution: int = 64
     """Pixels of both sides."""

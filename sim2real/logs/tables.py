@@ -80,7 +80,7 @@ def read_parquet(path: str | Path) -> Log:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise LogError('Parquet files need the package pyarrow; pip install "embodied[sim2real]"') from None
+        raise LogError("Parquet files need the package pyarrow; pip install pyarrow") from None
     try:
         file = pyarrow.parquet.ParquetFile(path)
         header = file.schema_arrow.names

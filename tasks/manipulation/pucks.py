@@ -41,13 +41,18 @@ class PuckTask(Tabletop):
     def furnish(self, spec: mujoco.MjSpec) -> None:
         """A puck, the goal's mark, and perhaps a wall."""
         objects.puck(spec)
-        objects.goal(spec)
+        self.mark_goal(spec)
         if self.walled:
             objects.wall(spec, WALL_POS, WALL_HALF)
 
     def place(self, start: Array, goal: Array) -> Placement:
         """Puck and goal where they were drawn."""
-        return Placement(goal, {"object": start}, {objects.GOAL: goal})
+        return Placement(goal, {"object": start}, {} if self.config.hide_goal else {objects.GOAL: goal})
+
+    def mark_goal(self, spec: mujoco.MjSpec) -> None:
+        """A mark for cameras, which nothing else shows the goal; none where it is to be hidden."""
+        if not self.config.hide_goal:
+            objects.goal(spec)
 
     def solved(self, world: World, memory: Memory) -> Array:
         """What is left is within `reached`."""
@@ -174,7 +179,7 @@ class PushBack(Push):
     def furnish(self, spec: mujoco.MjSpec) -> None:
         """A block, and the goal's mark."""
         objects.block(spec)
-        objects.goal(spec)
+        self.mark_goal(spec)
 
 
 class PickPlace(PuckTask):

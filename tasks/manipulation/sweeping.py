@@ -36,7 +36,7 @@ class Sweep(Push):
     def furnish(self, spec: mujoco.MjSpec) -> None:
         """A block, and the goal's mark."""
         objects.block(spec)
-        objects.goal(spec)
+        self.mark_goal(spec)
 
     def place(self, start: Array, goal: Array) -> Placement:
         """The block where it was drawn, the goal to its right."""

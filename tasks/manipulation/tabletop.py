@@ -47,7 +47,8 @@ class TabletopConfig:
     """Options of every manipulation task."""
 
     hide_goal: bool = False
-    """Observe zeros in place of the goal, as the meta-learning benchmarks (ML1, ML10, ML45) do; the critic sees it."""
+    """Observe zeros in place of the goal, as the meta-learning benchmarks (ML1, ML10, ML45) do; the critic sees it.
+    Cameras see no mark at the goal then."""
     goals: int | None = None
     """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
     goal_seed: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -17,7 +18,7 @@ from embodied.engines.mjx import admitted_pairs
 from embodied.env import Env
 from embodied.factory import make
 from embodied.load_policy import load_policy
-from tasks.manipulation import TASKS, panda
+from tasks.manipulation import TASKS, objects, panda
 from tasks.manipulation.draws import CANDIDATES, Box, Ranges
 from tasks.manipulation.rewards import FULL, both, near
 from tasks.manipulation.skills import STEP
@@ -169,6 +170,36 @@ def test_the_previous_step_is_copied_and_at_the_start_the_present() -> None:
     assert torch.equal(first[:, 18:36], first[:, :18])
     for obs, _, step in rows:
         assert torch.equal(step.obs["policy"][:, 18:36], obs["policy"][:, :18])
+
+
+def test_proprioception_is_the_robots_own() -> None:
+    """Hand, opening and the arm's joints; neither objects nor the goal."""
+    task = task_of("manipulation/push")
+    start, key = task.reset(jax.random.PRNGKey(0)), jax.random.PRNGKey(0)
+    pose = start.qpos[np.array([task.model.joint(name).qposadr[0] for name in panda.ARM_JOINTS])]
+    seen = [
+        task.observe(posed(task, start, **joints), dataclasses.replace(start.memory, goal=goal), key)["proprio"]
+        for joints, goal in (({}, start.memory.goal), ({"object": np.array([0.2, 0.8, 0.1])}, jnp.zeros(3)))
+    ]
+    assert [np.shape(term) for term in seen[0].values()] == [(3,), (1,), (7,)]
+    np.testing.assert_array_equal(seen[0]["joint_pos"], pose)
+    jax.tree.map(np.testing.assert_array_equal, *seen)
+    moved = task.observe(posed(task, start, joint4=np.array([-2.0])), start.memory, key)["proprio"]
+    assert np.abs(moved["hand"] - seen[0]["hand"]).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["reach", "push", "push-back", "pick-place", "sweep"])
+def test_cameras_see_a_mark_at_goals_that_nothing_else_shows(name: str) -> None:
+    """It is for the eye alone, and absent where the goal is hidden."""
+    task = task_of(f"manipulation/{name}")
+    start = task.reset(jax.random.PRNGKey(3))
+    place = task.visual_model.body(objects.GOAL).mocapid[0]
+    np.testing.assert_array_equal(task.props(start.memory)[place], start.memory.goal)
+    assert task.visual_model.body(objects.GOAL).geomnum == 1
+    assert task.model.body(objects.GOAL).geomnum == 0
+    hidden = type(task)(TabletopConfig(hide_goal=True))
+    assert hidden.visual_model.nmocap == task.visual_model.nmocap - 1
+    assert hidden.reset(jax.random.PRNGKey(3)).mocap_pos is None
 
 
 def test_a_hidden_goal_is_zero_for_the_policy_alone() -> None:
