@@ -22,6 +22,7 @@ CLOSE = 2.0  # of 255: how much two decoders of the same film may differ on aver
 def ours(dataset: Path, folder: Path) -> None:
     """What our reader reads: numbers of all episodes, and a few frames of each with their steps."""
     from embodied.dataset.reader import open_dataset
+    from embodied.hardware import describe
 
     opened = open_dataset(dataset)
     folder.mkdir(parents=True)
@@ -33,7 +34,8 @@ def ours(dataset: Path, folder: Path) -> None:
         frames = {f"camera {name}": np.concatenate([part[name] for part in parts]) for name in opened.info.cameras}
         np.savez(folder / f"{index}.npz", states=states, actions=actions, steps=steps, **frames)
         told.append({"instruction": opened.rows[index].instruction, "first": opened.rows[index].first})
-    (folder / "episodes.json").write_text(json.dumps({"fps": opened.info.fps, "episodes": told}))
+    document = {"fps": opened.info.fps, "episodes": told, "hardware": describe()}
+    (folder / "episodes.json").write_text(json.dumps(document))
 
 
 def theirs(dataset: Path, folder: Path) -> dict[str, object]:
@@ -63,7 +65,8 @@ def theirs(dataset: Path, folder: Path) -> dict[str, object]:
         "largest_difference_of_numbers": numbers, "wrong_instructions": int(words),
         "mean_difference_of_pixels": float(np.mean(images)), "largest_mean_difference_of_a_frame": max(images),
         "statistics": sorted(opened.meta.stats), "seconds": time.perf_counter() - start,
-        "lerobot": importlib.metadata.version("lerobot"), "video_backend": opened.video_backend,
+        "command": "LEROBOT_PYTHON benchmarks/lerobot_reader.py theirs DATASET FOLDER --json FILE",
+        "hardware": told["hardware"], "lerobot": importlib.metadata.version("lerobot"), "video_backend": opened.video_backend,
     }  # fmt: skip
 
 
