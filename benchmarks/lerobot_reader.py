@@ -66,7 +66,8 @@ def theirs(dataset: Path, folder: Path) -> dict[str, object]:
         "mean_difference_of_pixels": float(np.mean(images)), "largest_mean_difference_of_a_frame": max(images),
         "statistics": sorted(opened.meta.stats), "seconds": time.perf_counter() - start,
         "command": "LEROBOT_PYTHON benchmarks/lerobot_reader.py theirs DATASET FOLDER --json FILE",
-        "hardware": told["hardware"], "lerobot": importlib.metadata.version("lerobot"), "video_backend": opened.video_backend,
+        "hardware": told["hardware"], "lerobot": importlib.metadata.version("lerobot"),
+        "video_backend": opened.video_backend,
     }  # fmt: skip
 
 
