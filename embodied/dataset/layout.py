@@ -183,5 +183,6 @@ def _names(feature: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """Names of a vector's numbers, which others may leave out or nest."""
     (size,) = feature["shape"]
     names = feature.get("names")
-    known = isinstance(names, list) and len(names) == size
-    return tuple(map(str, names)) if known else tuple(f"{key}_{i}" for i in range(size))
+    if isinstance(names, list) and len(names) == size:
+        return tuple(map(str, names))
+    return tuple(f"{key}_{i}" for i in range(size))

@@ -124,8 +124,10 @@ def read_instructions(path: Path) -> list[str]:
     names = [name for name in table.column_names if name != "task_index"]
     if not names:
         raise EmbodiedError(f"'{path}' names no instructions; its columns are {listing(table.column_names)}")
-    numbered = sorted(zip(table["task_index"].to_pylist(), table[names[0]].to_pylist(), strict=True))
-    return [text for _, text in numbered]
+    numbers, texts = table["task_index"].to_pylist(), table[names[0]].to_pylist()
+    if sorted(map(str, numbers)) != sorted(map(str, range(len(texts)))) or not all(isinstance(t, str) for t in texts):
+        raise EmbodiedError(f"'{path}' does not number texts from 0: {listing(numbers)}, {listing(texts)}")
+    return [text for _, text in sorted(zip(numbers, texts, strict=True))]
 
 
 def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[EpisodeRow]:
@@ -141,6 +143,8 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     rows: list[dict[str, Any]] = []
     for path in paths:
         table = read_table(path, needed)
+        if empty := [name for name in needed if table[name].null_count]:
+            raise EmbodiedError(f"'{path}' leaves cells of {listing(empty)} empty")
         rows += table.select([*needed, *(name for name in own if name in table.column_names)]).to_pylist()
 
     def file(row: Mapping[str, Any], key: str) -> int:
@@ -156,9 +160,9 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
             video_files={camera: file(row, f"videos/{IMAGES}{camera}") for camera in info.cameras},
             video_starts={camera: row[f"videos/{IMAGES}{camera}/from_timestamp"] for camera in info.cameras},
             # Others' demonstrations are meant to be followed, or they would not have been kept.
-            success=row.get(f"{OWN}success", True),
+            success=bool(row.get(f"{OWN}success", True)),
             seed=row.get(f"{OWN}seed"),
-            noise=row.get(f"{OWN}noise", 0.0),
+            noise=row.get(f"{OWN}noise") or 0.0,
         )
         for row in sorted(rows, key=lambda row: row["episode_index"])
     ]
@@ -171,7 +175,7 @@ def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
         EmbodiedError: It is missing, damaged, or lacks some; lists those that it has.
     """
     try:
-        table = pq.read_table(path, partitioning=None)
+        table = pq.ParquetFile(path).read()
     except FileNotFoundError:
         raise EmbodiedError(f"the table '{path}' is missing") from None
     except (OSError, pa.ArrowException) as error:

@@ -71,7 +71,8 @@ class DatasetWriter:
         """Append an episode, whose actions noise of that standard deviation disturbed.
 
         Raises:
-            EmbodiedError: It has other cameras, sizes or lengths than the dataset; or the disk refuses.
+            EmbodiedError: It has other cameras or sizes than the dataset, or holds numbers that are not finite.
+            OSError: The disk refuses.
         """
         self._check(episode)
         if self._file < 0 or self._is_full(len(episode)):
@@ -107,7 +108,8 @@ class DatasetWriter:
         """Complete the dataset and give it its name.
 
         Raises:
-            EmbodiedError: There are no episodes; or the disk refuses.
+            EmbodiedError: There are no episodes.
+            OSError: The disk refuses.
         """
         if not self._rows:
             self.discard()

@@ -7,8 +7,10 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -182,7 +184,7 @@ def test_a_dataset_without_episodes_is_none(tmp_path: Path) -> None:
     ids=["cameras", "action", "nan"],
 )
 def test_an_episode_that_does_not_fit_is_refused(
-    change: Callable[[Episode], dict[str, object]], message: str, tmp_path: Path
+    change: Callable[[Episode], dict[str, Any]], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(EmbodiedError, match=message), DatasetWriter(tmp_path / "pushes", INFO) as writer:
         writer.add(dataclasses.replace(EPISODES[0], **change(EPISODES[0])))
@@ -206,7 +208,7 @@ def test_odd_sizes_and_unsafe_names_are_refused(tmp_path: Path) -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_other_expectations_are_refused(expected: dict[str, object], message: str, written: Path) -> None:
+def test_other_expectations_are_refused(expected: dict[str, Any], message: str, written: Path) -> None:
     with pytest.raises(EmbodiedError, match=message):
         open_dataset(written, **expected)
 
@@ -221,6 +223,11 @@ def shortened(path: Path, share: float = 0.7) -> None:
     path.write_bytes(data[: int(share * len(data))])
 
 
+def replaced(path: Path, column: str, values: list[int | None]) -> None:
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+
+
 FILM_PATH = "videos/observation.images.wrist/chunk-000/file-001.mp4"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "version": (lambda at: edited(at, codebase_version="v2.1"), "is of version 'v2.1'; this reads LeRobot's v3.0"),
@@ -233,6 +240,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "frames": (lambda at: shortened(layout.data_path(at, 2)), "the table .*file-002.parquet' is truncated"),
     "no frames": (lambda at: layout.data_path(at, 0).unlink(), "the table .*file-000.parquet' is missing"),
     "no tasks": (lambda at: (at / layout.TASKS).unlink(), "the table .*tasks.parquet' is missing"),
+    "texts": (lambda at: replaced(at / layout.TASKS, "task_index", [0, 0, 2]), "does not number texts from 0: 0, 0, 2"),
+    "holes": (
+        lambda at: replaced(at / layout.EPISODES_PATH.format(**layout.placed(0)), "length", [12, None, 7, 25]),
+        "leaves cells of length empty",
+    ),
     "no episodes": (lambda at: shutil.rmtree(at / layout.EPISODES), "has no tables in meta/episodes"),
     "nothing": (shutil.rmtree, "does not exist"),
 }
