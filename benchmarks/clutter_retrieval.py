@@ -1,7 +1,7 @@
 """How often the arm retrieves the target from clutter: reasoning by the obstruction graph, and two ways without it.
 
-Scenes come from seeds that no other part of this project uses. Objects that no hand takes are left out of them
-(`TOO_WIDE`), random ones are in. All strategies meet the same scenes with the same planner, script and number of
+Scenes come from seeds that no other part of this project uses. Objects that are too wide to wrap are left out of
+them (`TOO_WIDE`), random ones are in. All strategies meet the same scenes with the same planner, script and number of
 grasps.
 
 python -m benchmarks.clutter_retrieval --difficulty medium --scenes 50 --json FILE
@@ -29,7 +29,7 @@ from tasks.grasping.clutter.scenes import ClutterConfig, ClutterScene, clutter_s
 from tasks.grasping.hands import hand_named
 from tasks.grasping.objects.household import HOUSEHOLD
 
-TOO_WIDE = ("pitcher_base", "bowl", "master_chef_can")  # 108, 159 and 102 mm across; hands open by 100 mm at most
+TOO_WIDE = ("pitcher_base", "bowl", "master_chef_can")  # 108, 159 and 102 mm across; hands wrap 100 mm at most
 FIRST = 600_000  # seed of the first scene
 
 
