@@ -128,11 +128,33 @@ class Camera:
     @property
     def rays(self) -> np.ndarray:
         """(height * width, 3) unit directions through the pixels' middles, in the world, row by row from the top."""
-        scale = 2 * math.tan(math.radians(self.fovy) / 2) / self.height
+        scale = self._scale
         right = (np.arange(self.width) + 0.5 - self.width / 2) * scale
         up = (self.height / 2 - np.arange(self.height) - 0.5) * scale
         grid = np.stack([*np.meshgrid(right, up), -np.ones((self.height, self.width))], -1).reshape(-1, 3)
         return grid / np.linalg.norm(grid, axis=-1, keepdims=True) @ matrix(self.quat).T
+
+    def pixels(self, points: Points) -> np.ndarray:
+        """(n, 2) where points (n, 3) m of the world, before the camera, are in the picture: from its left and its top.
+
+        The middle of the first pixel is (0.5, 0.5).
+        """
+        local = (np.asarray(points, float) - np.array(self.pos)) @ matrix(self.quat)
+        flat = local[:, :2] / (-local[:, 2:] * self._scale)
+        return flat * [1.0, -1.0] + [self.width / 2, self.height / 2]
+
+    def onto_level(self, pixels: np.ndarray, height: float) -> np.ndarray:
+        """(n, 3) m: the points at z = `height` that are seen at pixels (n, 2); nan where a ray does not get there."""
+        flat = (np.asarray(pixels, float) - [self.width / 2, self.height / 2]) * [self._scale, -self._scale]
+        rays = np.column_stack([flat, -np.ones(len(flat))]) @ matrix(self.quat).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            along = (height - self.pos[2]) / rays[:, 2]
+            return np.where(along[:, None] > 0, np.array(self.pos) + along[:, None] * rays, np.nan)
+
+    @property
+    def _scale(self) -> float:
+        """Side of a pixel at distance 1."""
+        return 2 * math.tan(math.radians(self.fovy) / 2) / self.height
 
 
 def surface_cloud(item: Thing, count: int, seed: int = 0) -> Cloud:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import hashlib
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,11 +20,12 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from embodied.errors import EmbodiedError, guard, reason
+from embodied.errors import guard
 from tasks.grasping.clutter.graph import Difficulty, Severity
 from tasks.grasping.clutter.metrics import balanced, path_distance, score
 from tasks.grasping.clutter.questions import Kind
 from tasks.grasping.clutter.write import FORMAT
+from tasks.questions.answers import given, parsed, read, truth
 
 Scores = dict[str, float]
 LONGEST = 64  # objects in a path that is read; scenes have a dozen
@@ -97,15 +96,15 @@ def score_file(answers: Path, benchmark: Path) -> Report:
     Raises:
         EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
     """
-    truth = _truth(benchmark)
-    given, problems = _given(_read(answers), truth)
+    rows_of = truth(benchmark, FORMAT, "clutter")
+    said, problems = given(read(answers), rows_of)
     rows: dict[Kind, list[tuple[str, Scores]]] = collections.defaultdict(list)
     answered: collections.Counter[Kind] = collections.Counter()
-    for name, row in truth.items():
+    for name, row in rows_of.items():
         kind = Kind(row["kind"])
         found = WORST[kind]
-        if name in given:
-            line, answer = given[name]
+        if name in said:
+            line, answer = said[name]
             try:
                 found = SCORERS[kind](answer, row)
                 answered[kind] += 1
@@ -128,64 +127,6 @@ def _means(rows: Sequence[tuple[str, Scores]], answered: int) -> dict[str, float
     return result
 
 
-def _truth(benchmark: Path) -> dict[str, dict[str, Any]]:
-    """Question id -> its row of the benchmark's answers."""
-    try:
-        manifest = json.loads(_read(benchmark / "manifest.json"))
-        expected = manifest["sha256"]["answers.jsonl"]
-        version = manifest["format"]
-    except (ValueError, KeyError, TypeError):
-        raise EmbodiedError(f"'{benchmark / 'manifest.json'}' is not the manifest of a clutter benchmark") from None
-    if version != FORMAT:
-        raise EmbodiedError(f"'{benchmark}' has format {version}; this version scores format {FORMAT}")
-    data = _read(benchmark / "answers.jsonl")
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise EmbodiedError(f"'{benchmark / 'answers.jsonl'}' is not what the manifest says; write the benchmark again")
-    return {row["id"]: row for row in map(json.loads, data.decode().splitlines())}
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
-
-
-def _given(data: bytes, truth: Mapping[str, Any]) -> tuple[dict[str, tuple[int, Any]], list[str]]:
-    """Question id -> line number and answer; and what is wrong with other lines."""
-    found: dict[str, tuple[int, Any]] = {}
-    problems = []
-    for number, line in enumerate(data.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            name, answer = row["id"], row["answer"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            problems.append(f'line {number}: not {{"id": ..., "answer": ...}} in JSON')
-            continue
-        if not isinstance(name, str) or name not in truth:
-            problems.append(f"line {number}: no question has the id {str(name)[:60]!r}")
-        elif name in found:
-            problems.append(f"line {number}: {name} is answered before, in line {found[name][0]}; the first counts")
-        else:
-            found[name] = (number, answer)
-    return found, problems
-
-
-def _parsed(answer: Any, begins: str, ends: str) -> Any:
-    """An answer as it is, or the JSON that a text holds between the first `begins` and the last `ends`."""
-    if not isinstance(answer, str):
-        return answer
-    start, end = answer.find(begins), answer.rfind(ends)
-    if start < 0 or end < start:
-        raise ValueError(f"no {begins} ... {ends} in the answer")
-    try:
-        return json.loads(answer[start : end + 1])
-    except (ValueError, RecursionError):
-        raise ValueError(f"what is between {begins} and {ends} is not JSON") from None
-
-
 def _numbers(value: Any, what: str) -> list[int]:
     """A list of marks' numbers; digits in text count, too."""
     if not isinstance(value, list) or len(value) > LONGEST:
@@ -201,13 +142,13 @@ def _numbers(value: Any, what: str) -> list[int]:
 
 
 def _score_reason(answer: Any, row: Mapping[str, Any]) -> Scores:
-    found = _parsed(answer, "{", "}")
+    found = parsed(answer, "{", "}")
     if not isinstance(found, dict) or not isinstance(found.get("paths"), list):
         raise ValueError('no "paths"; expected {"paths": [...], "remove_now": [...]}')
     paths = [_numbers(path, "a path") for path in found["paths"][:MOST]]
     now = _numbers(found.get("remove_now"), "remove_now")
-    truth = row["answer"]
-    removal, edges = score(now, truth["remove_now"]), score(_edges(paths), _edges(truth["paths"]))
+    expected = row["answer"]
+    removal, edges = score(now, expected["remove_now"]), score(_edges(paths), _edges(expected["paths"]))
     return {
         "sr_precision": removal.precision,
         "sr_recall": removal.recall,
@@ -215,7 +156,7 @@ def _score_reason(answer: Any, row: Mapping[str, Any]) -> Scores:
         "op": edges.precision,
         "or": edges.recall,
         "of1": edges.f1,
-        "mp_ned": path_distance(paths, truth["paths"]),
+        "mp_ned": path_distance(paths, expected["paths"]),
     }
 
 
@@ -224,12 +165,12 @@ def _edges(paths: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
 
 
 def _score_obstructors(answer: Any, row: Mapping[str, Any]) -> Scores:
-    return {"f1": score(_numbers(_parsed(answer, "[", "]"), "the answer"), row["answer"]).f1}
+    return {"f1": score(_numbers(parsed(answer, "[", "]"), "the answer"), row["answer"]).f1}
 
 
 def _score_order(answer: Any, row: Mapping[str, Any]) -> Scores:
     """Whatever frees the target with as few removals counts, if each object is free when it goes."""
-    order = _numbers(_parsed(answer, "[", "]"), "the answer")
+    order = _numbers(parsed(answer, "[", "]"), "the answer")
     edges = {(behind, before) for behind, before in row["edges"]}
     if sorted(order) != sorted(row["answer"]):
         return {"right": 0.0}

@@ -11,8 +11,6 @@ The same arguments give the same bytes with the same versions of numpy, OpenCV a
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +18,13 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from embodied.errors import EmbodiedError, guard, reason
+from embodied.errors import EmbodiedError, guard
 from tasks.grasping.clutter.graph import LEAST, MEDIUM_REMOVALS, SEVERITIES, Difficulty, removal_order, severity
 from tasks.grasping.clutter.pictures import SCALE, Picture, png, take, with_marks
 from tasks.grasping.clutter.questions import FORMATS, Question, questions
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
 from tasks.grasping.clutter.words import described
+from tasks.questions.files import Files, document, lines
 
 FORMAT = 1  # of the files; counted up when they change
 WIDTH, HEIGHT = 640, 480  # pixels
@@ -93,40 +92,10 @@ def write(settings: Settings) -> int:
             _write_scene(files, scene, name)
             asked.extend(questions(scene, name, np.random.default_rng([settings.seed, number])))
             line.update(number + 1, f"{level.value}, {len(scene.names)} objects")
-    files.write("questions.jsonl", _lines([_asked(question) for question in asked]))
-    files.write("answers.jsonl", _lines([_answered(question) for question in asked]))
-    files.write("manifest.json", _json(_manifest(settings, files.digests)), listed=False)
+    files.write("questions.jsonl", lines([_asked(question) for question in asked]))
+    files.write("answers.jsonl", lines([_answered(question) for question in asked]))
+    files.write("manifest.json", document(_manifest(settings, files.digests)), listed=False)
     return len(asked)
-
-
-class Files:
-    """Writes into one folder, and keeps the files' digests."""
-
-    def __init__(self, folder: Path) -> None:
-        """Make it.
-
-        Raises:
-            EmbodiedError: it holds something already, or cannot be made.
-        """
-        self.folder, self.digests = folder, dict[str, str]()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            taken = sorted(entry.name for entry in folder.iterdir())
-        except OSError as error:
-            raise EmbodiedError(f"cannot write into '{folder}': {reason(error)}") from error
-        if taken:
-            raise EmbodiedError(f"'{folder}' is not empty (it holds {taken[0]!r}); expected a new folder")
-
-    def write(self, name: str, data: bytes, listed: bool = True) -> None:
-        """Write one file; `name` is its path in the folder."""
-        path = self.folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        except OSError as error:
-            raise EmbodiedError(f"cannot write '{path}': {reason(error)}") from error
-        if listed:
-            self.digests[name] = hashlib.sha256(data).hexdigest()
 
 
 def _write_scene(files: Files, scene: ClutterScene, name: str) -> None:
@@ -136,7 +105,7 @@ def _write_scene(files: Files, scene: ClutterScene, name: str) -> None:
     files.write(f"{folder}/marked.png", png(with_marks(picture)))
     files.write(f"{folder}/segmentation.png", png(picture.labels))
     files.write(f"{folder}/depth.png", png(picture.depth))
-    files.write(f"{folder}/scene.json", _json(_described(scene)))
+    files.write(f"{folder}/scene.json", document(_described(scene)))
 
 
 def _described(scene: ClutterScene) -> dict[str, Any]:
@@ -213,14 +182,6 @@ def _manifest(settings: Settings, digests: dict[str, str]) -> dict[str, Any]:
         "licence": LICENCE,
         "sha256": digests,
     }
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1) + "\n").encode()
-
-
-def _lines(rows: list[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 if __name__ == "__main__":

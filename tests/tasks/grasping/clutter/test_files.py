@@ -21,6 +21,7 @@ from tasks.grasping.clutter.words import colour_word, described
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.random_objects import random_object
 from tasks.grasping.pointclouds import Placed
+from tasks.questions.files import Files, document, lines
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +143,9 @@ def test_any_possible_order_counts_and_no_impossible_one(tmp_path: Path) -> None
     scene = ClutterScene(0, objects, names, "mug", VIEW, ObstructionGraph(names, ratios))
     asked = list(questions(scene, "0000", np.random.default_rng(0)))
     folder = tmp_path / "benchmark"
-    files = writing.Files(folder)
-    files.write("answers.jsonl", writing._lines([writing._answered(question) for question in asked]))
-    files.write("manifest.json", writing._json({"format": writing.FORMAT, "sha256": files.digests}), listed=False)
+    files = Files(folder)
+    files.write("answers.jsonl", lines([writing._answered(question) for question in asked]))
+    files.write("manifest.json", document({"format": writing.FORMAT, "sha256": files.digests}), listed=False)
     rights = []
     for order in ([3, 4, 2], [4, 3, 2], [3, 2, 4], [3, 2], [2], []):
         given = answered(tmp_path / "a.jsonl", [{"id": "0000-order", "answer": order}])
