@@ -5,7 +5,8 @@ which other work on the same cores does not change; on a GPU it means nothing.
 
 Agreement: the share of pixels in which the ray caster and `mujoco.Renderer` see the same geom, over random states of
 each task and over its cameras. OpenGL draws without anti-aliasing, which would mix the numbers of geoms, and without
-sites and tendons, which only it draws.
+sites and tendons, which only it draws. Tasks with the same robot share its silhouette, where most of what differs lies:
+their rows are not independent.
 
     python -m benchmarks.rendering --json FILE
 """
