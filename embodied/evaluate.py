@@ -33,12 +33,17 @@ class Settings(Generic[C]):
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
         python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
         python -m embodied.evaluate swarm/formation --adversaries 2 --adversary random
+        python -m embodied.evaluate mt10 --policy runs/vla/mt10 --wrong-instruction
     """
 
     task: tyro.conf.Positional[str]
     """Task or suite to evaluate on; python -m embodied.list names them all."""
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
+    instruction: str | None = None
+    """What a vision-language-action policy is told; by default the task's own first instruction."""
+    wrong_instruction: bool = False
+    """Tell it, in each environment, what another of the tasks it learned would say: a policy that listens fails."""
     adversaries: int = 0
     """Of a task of many agents: how many of them, the last ones, follow --adversary instead of --policy."""
     adversary: str = "random"
@@ -110,7 +115,7 @@ def run(settings: Settings[Any]) -> int:
     """Evaluate, print, write JSON."""
     from embodied.evaluation import evaluate
     from embodied.factory import make
-    from embodied.load_policy import load_policy
+    from embodied.load_policy import eyes_for, load_policy
 
     num_envs = min(settings.num_envs, settings.episodes)
     env = make(
@@ -123,8 +128,10 @@ def run(settings: Settings[Any]) -> int:
         calibration=settings.calibration,
         calibration_width=settings.calibration_width,
         engine_options={option: value for option in ENGINE_OPTIONS if (value := getattr(settings, option))},
+        **eyes_for(settings.policy, settings.task),
     )
-    policy, scored = load_policy(settings.policy, env), None
+    told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
+    policy, scored = load_policy(settings.policy, env, **told), None
     if settings.adversaries:
         from policies.adversary import Infiltrated, check_minority
 
@@ -139,6 +146,7 @@ def run(settings: Settings[Any]) -> int:
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
     cli.console().print(cli.table(title, cli.evaluation_rows(summary)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
+    result |= {name: value for name, value in told.items() if value}
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
     cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
@@ -153,20 +161,22 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     """
     from embodied.env import stamp
     from embodied.report import Photographs, learning_curves, page
-    from embodied.suite import evaluate_suite, overall, rules
+    from embodied.suite import eyes_for_suite, evaluate_suite, overall, rules
 
-    for flag in ("adversaries", "calibration", *ENGINE_OPTIONS):
+    for flag in ("adversaries", "calibration", "instruction", *ENGINE_OPTIONS):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(
         suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
     )
-    photographs = Photographs(rules(suite, settings.policy))
+    photographs = Photographs(rules(suite, settings.policy, wrong_instruction=settings.wrong_instruction))
     with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
-                              device=settings.device, config=settings.config, on_task=line.update)  # fmt: skip
+                              device=settings.device, config=settings.config, on_task=line.update,
+                              options=eyes_for_suite(suite, settings.policy))  # fmt: skip
     cli.console().print(cli.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
+    result |= {"wrong_instruction": True} if settings.wrong_instruction else {}
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
     place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / stamp()
     command = cli.command_line("embodied.evaluate")

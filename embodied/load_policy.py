@@ -35,11 +35,14 @@ ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
 """Observation groups (N, size) to actions (N, A) in [-1, 1], or those of many agents."""
 
 PREFIX = "policy/"
-NAMES = ("expert", "random", "shipped", "zero")
+SCRIPTS = ("expert", "random", "zero")
+NAMES = (*SCRIPTS, "shipped")
 RUNS = Path("runs")
 
 
-def load_policy(name: str | Path, env: Env, seed: int = 0) -> ActionRule:
+def load_policy(
+    name: str | Path, env: Env, seed: int = 0, *, instruction: str | None = None, wrong_instruction: bool = False
+) -> ActionRule:
     """The policy `name` for `env`.
 
     Args:
@@ -47,6 +50,8 @@ def load_policy(name: str | Path, env: Env, seed: int = 0) -> ActionRule:
             package; or a path: a run, one of its checkpoints, or a checkpoint folder by itself.
         env: The environment it will act in.
         seed: Of the random policy.
+        instruction: What a policy that is told what to do is told; by default the task's own first instruction.
+        wrong_instruction: Tell it, in each environment, what another task would say: it should fail.
 
     Returns:
         A function from observation groups (N, size) to actions (N, A).
@@ -55,6 +60,9 @@ def load_policy(name: str | Path, env: Env, seed: int = 0) -> ActionRule:
         EmbodiedError: no such policy, or one that does not fit; says what exists, or both sizes.
     """
     text = str(name)
+    told = {"instruction": instruction, "wrong_instruction": wrong_instruction}
+    if text in SCRIPTS and any(told.values()):
+        raise _deaf(f"the policy '{text}'")
     if text == "zero":
         return _policies().zero_policy(env.action_size)
     if text == "random":
@@ -62,11 +70,11 @@ def load_policy(name: str | Path, env: Env, seed: int = 0) -> ActionRule:
     if text == "expert":
         return _expert(env)
     if text == "shipped":
-        return policy_of(checkpoints.load(shipped_path(env.name)), env, "the shipped policy")
+        return policy_of(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
     if not Path(name).exists():
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, env.name)[:8])]
         raise UnknownNameError("policy", text, known)
-    return policy_of(open_checkpoint(Path(name)), env, f"policy '{name}'")
+    return policy_of(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
 
 
 def default_policy(env: Env) -> str:
@@ -92,13 +100,34 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Run.open(path).load()
 
 
-def policy_of(checkpoint: Checkpoint, env: Env, what: str) -> ActionRule:
-    """The policy that a checkpoint holds, on the environment's device.
+def eyes_for(name: str | Path, task: str) -> dict[str, Any]:
+    """The options of `make` with which the policy `name` sees: `cameras` and `resolution`; none where it needs no eyes.
+
+    Raises:
+        EmbodiedError: its checkpoint is damaged.
+    """
+    path = shipped().get(task) if str(name) == "shipped" else Path(name)
+    if str(name) in SCRIPTS or path is None or not path.exists():
+        return {}
+    described = open_checkpoint(path).meta.get("policy")
+    if not isinstance(described, Mapping) or not described.get("cameras"):
+        return {}
+    return {"cameras": tuple(described["cameras"]), "resolution": tuple(described["resolution"])}
+
+
+def policy_of(
+    checkpoint: Checkpoint, env: Env, what: str, *, instruction: str | None = None, wrong_instruction: bool = False
+) -> ActionRule:
+    """The policy that a checkpoint holds, on the environment's device; one that is told what to do, as `load_policy`.
 
     Raises:
         EmbodiedError: it holds none, or one whose observation or action has another size.
     """
     policy = stored_policy(checkpoint, what, env.device)
+    if hasattr(policy, "in_env"):
+        return policy.in_env(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
+    if instruction is not None or wrong_instruction:
+        raise _deaf(what)
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
@@ -106,7 +135,8 @@ def policy_of(checkpoint: Checkpoint, env: Env, what: str) -> ActionRule:
 
 
 def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
-    """The `policies.policy.Policy` that a checkpoint holds, whatever environment it may fit.
+    """The policy that a checkpoint holds, whatever environment it may fit: a `policies.policy.Policy`, or one of
+    another kind, whose `in_env` makes the rule for an environment.
 
     Raises:
         EmbodiedError: it holds none, or one that cannot be rebuilt; begins with `what`.
@@ -123,7 +153,7 @@ def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str 
         if name.startswith(PREFIX)
     }
     try:
-        return _policies().Policy.from_tensors(meta, tensors)
+        return _policies("stored").rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
@@ -205,10 +235,14 @@ def _expert(env: Env) -> ActionRule:
     return act
 
 
+def _deaf(what: str) -> EmbodiedError:
+    return EmbodiedError(f"{what} is not told what to do; an instruction is for vision-language-action policies")
+
+
 @functools.cache
-def _policies() -> Any:
-    """The module of policies, joined late: `embodied` itself knows no algorithm."""
+def _policies(module: str = "policy") -> Any:
+    """A module of policies, joined late: `embodied` itself knows no algorithm."""
     import importlib
 
     check_sibling("policies")
-    return importlib.import_module("policies.policy")
+    return importlib.import_module(f"policies.{module}")

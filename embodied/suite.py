@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,7 @@ from embodied.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation import Z95, evaluate
 from embodied.factory import make, override
-from embodied.load_policy import ActionRule, load_policy, shipped
+from embodied.load_policy import ActionRule, eyes_for, load_policy, shipped
 from embodied.registry import Suite
 from embodied.starts import bank_path
 
@@ -95,15 +96,22 @@ def make_suite(
     return JoinedEnv(envs, identified=suite.identified, name=name)  # type: ignore[arg-type]
 
 
-def rules(suite: Suite, policy: str) -> Callable[[Env], ActionRule]:
+def rules(suite: Suite, policy: str, *, wrong_instruction: bool = False) -> Callable[[Env], ActionRule]:
     """From an environment of one of the suite's tasks to the policy that acts in it.
 
     Args:
         suite: Which tasks.
         policy: As for `load_policy`; `shipped` is the suite's own, where one is shipped, else each task's.
+        wrong_instruction: As for `load_policy`.
     """
     own = shipped().get(suite.name) if policy == "shipped" else None
-    return lambda env: load_policy(own or policy, env)
+    return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
+
+
+def eyes_for_suite(suite: Suite, policy: str) -> dict[str, Any]:
+    """The options of `make` with which a policy sees on all tasks of a suite, see `load_policy.eyes_for`."""
+    own = shipped().get(suite.name) if policy == "shipped" else None
+    return eyes_for(own or policy, suite.name)
 
 
 def evaluate_suite(
@@ -115,6 +123,7 @@ def evaluate_suite(
     device: torch.device | str | None = None,
     config: Any = None,
     on_task: Callable[[int, str], None] | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rows:
     """How well a policy does on every task of a suite, those held out included.
 
@@ -128,6 +137,7 @@ def evaluate_suite(
         device: Where torch tensors live; by default with the engine.
         config: Options of every task; by default the suite's.
         on_task: Called before each task with how many are done, and its name.
+        options: Of `make`, for every task.
     """
     rows: Rows = []
     count, config = episodes or suite.episodes, config or shared_config(suite, training=False)
@@ -136,7 +146,7 @@ def evaluate_suite(
     for task, seed, held_out in named:
         if on_task is not None:
             on_task(len(rows), task)
-        env = make(task, count, engine, seed, device=device, config=config)
+        env = make(task, count, engine, seed, device=device, config=config, **options)
         outcome = evaluate(env, rule_of(env), count)
         rows.append({"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()})
     return rows

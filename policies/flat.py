@@ -57,6 +57,15 @@ class Stepper:
         }
         self._adam.state[flat] = self._moments
 
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size; a schedule sets it before each step."""
+        return self._adam.param_groups[0]["lr"]
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._adam.param_groups[0]["lr"] = value
+
     def descend(self, loss: Tensor) -> Tensor:
         """Take one step down the gradient of a loss, averaged over ranks.
 

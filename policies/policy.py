@@ -169,7 +169,7 @@ class Policy:
             actor = make_actor(size, actions, config)
         mean, scale = actor.statistics(torch.zeros(size), torch.ones(size))
         network = NormalizedActor(actor, mean, scale, meta["clip"])
-        _require_same_shapes(network.state_dict(), tensors)
+        require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
 
@@ -196,7 +196,7 @@ def random_policy(action_size: int, seed: int = 0) -> ActionRule:
     return act
 
 
-def _require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
     wrong = [f"{name} is missing" for name in expected if name not in found]
     wrong += [f"{name} is unknown" for name in found if name not in expected]
     wrong += [

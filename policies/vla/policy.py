@@ -1,0 +1,221 @@
+"""A vision-language-action policy as robots run and files keep it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from embodied.configs import from_json, to_json
+from embodied.errors import EmbodiedError, listing
+from embodied.pixels import PREFIX
+from policies.policy import require_same_shapes
+from policies.vla.chunks import ChunkedRule
+from policies.vla.config import VLAConfig
+from policies.vla.data import Senses, difference
+from policies.vla.network import VLANetwork
+from policies.vla.statistics import Statistics
+
+if TYPE_CHECKING:
+    from embodied.env import Env
+
+KIND = "vla"
+"""What such a policy is called where it is stored."""
+STATE = "proprio"
+"""The observation group that tells what a robot knows of itself."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """One task that was demonstrated."""
+
+    task: str
+    """Its registered name."""
+    instructions: tuple[str, ...]
+    """In what words."""
+
+
+class VLAPolicy:
+    """Network, statistics, and what it has to know of robot and tasks: all that is needed to act."""
+
+    def __init__(
+        self, network: VLANetwork, statistics: Statistics, senses: Senses, lessons: Sequence[Lesson], execute: int = 0
+    ) -> None:
+        """Wrap a network, which is shared, not copied.
+
+        Args:
+            network: On the statistics' device.
+            statistics: Of what it learned from.
+            senses: What it was trained with.
+            lessons: What it was trained on.
+            execute: Actions of a chunk that are carried out before the next look; 0: all.
+
+        Raises:
+            EmbodiedError: `execute` exceeds the chunk.
+        """
+        self.network, self.statistics, self.senses, self.lessons = network, statistics, senses, tuple(lessons)
+        chunk = network.config.chunk
+        if not 0 <= execute <= chunk:
+            raise EmbodiedError(f"execute={execute}; expected 1 to {chunk}, the chunk's length, or 0 for all of it")
+        self.execute = execute or chunk
+
+    @classmethod
+    def untrained(
+        cls, config: VLAConfig, statistics: Statistics, senses: Senses, lessons: Sequence[Lesson], execute: int = 0
+    ) -> VLAPolicy:
+        """One with a fresh network."""
+        return cls(_build(config, senses), statistics, senses, lessons, execute)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.statistics.action_low.device
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The observation groups it reads."""
+        return (*(PREFIX + camera for camera in self.senses.cameras), STATE)
+
+    def features(self, obs: Mapping[str, Tensor], words: Tensor) -> Tensor:
+        """(N, chunk, width) for `network.head`, from raw observation groups and (N, width) of `network.read`."""
+        pixels = torch.stack([obs[PREFIX + camera].permute(0, 2, 3, 1) for camera in self.senses.cameras], 1)
+        return self.network(pixels, self.statistics.unit_state(obs[STATE]), words)
+
+    def plan(
+        self,
+        obs: Mapping[str, Tensor],
+        words: Tensor,
+        temperature: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Decide the next actions of every environment.
+
+        Args:
+            obs: Observation groups: `pixels/<camera>` (N, 3, height, width) uint8 and `proprio` (N, S).
+            words: (N, width), what `network.read` makes of each one's instruction.
+            temperature: Of sampling; 0: the most likely tokens. By default the head's own.
+            generator: Of sampling.
+
+        Returns:
+            (N, chunk, A) in [-1, 1].
+        """
+        head = self.network.head
+        unit = head.act(self.features(obs, words), head.temperature if temperature is None else temperature, generator)
+        return self.statistics.action(unit).clamp(-1.0, 1.0)
+
+    def in_env(
+        self,
+        env: Env,
+        what: str = "the policy",
+        *,
+        instruction: str | None = None,
+        wrong_instruction: bool = False,
+        temperature: float | None = None,
+        seed: int = 0,
+    ) -> ChunkedRule:
+        """What chooses actions in `env`, which is told what to do.
+
+        Args:
+            env: Made with this policy's cameras.
+            what: What errors call the policy.
+            instruction: What every environment is told; by default the task's own first instruction.
+            wrong_instruction: Tell each environment, in turn, another task's instruction: whoever still succeeds does
+                not listen.
+            temperature: As of `plan`.
+            seed: Of sampling.
+
+        Raises:
+            EmbodiedError: environment and policy do not fit, or there is nothing to say.
+        """
+        self._check_fit(env, what)
+        told = self._others(env, what) if wrong_instruction else (instruction or self._instruction(env, what),)
+        instructions = [told[number % len(told)] for number in range(env.num_envs)]
+
+        def restarted() -> Tensor:
+            return torch.as_tensor(env.stepper.episode().steps.__array__() == 0).to(self.device)
+
+        return ChunkedRule(self, instructions, restarted, temperature=temperature, seed=seed)
+
+    def _own(self, env: Env) -> list[str]:
+        """The task's instructions, then those that it was demonstrated with."""
+        taught = [text for lesson in self.lessons if lesson.task == env.name for text in lesson.instructions]
+        return [*env.task.instruction, *taught]
+
+    def _instruction(self, env: Env, what: str) -> str:
+        """What an environment is told unless someone says otherwise."""
+        if not (known := self._own(env)):
+            raise EmbodiedError(f"'{env.name}' has no instruction, which {what} needs; say one")
+        return known[0]
+
+    def _others(self, env: Env, what: str) -> tuple[str, ...]:
+        """An instruction of each other task it learned."""
+        others = [lesson.instructions[0] for lesson in self.lessons if lesson.task != env.name]
+        if not (wrong := tuple(text for text in others if text not in self._own(env))):
+            tasks = listing(lesson.task for lesson in self.lessons)
+            raise EmbodiedError(f"{what} knows no task but {tasks}, so there is no wrong instruction for '{env.name}'")
+        return wrong
+
+    def _check_fit(self, env: Env, what: str) -> None:
+        """Compare what an environment shows with what this policy takes."""
+        missing = [camera for camera in self.senses.cameras if PREFIX + camera not in env.pixel_shapes]
+        if missing:
+            raise EmbodiedError(
+                f"{what} sees through {listing(self.senses.cameras)}; '{env.name}' was made without "
+                f"{listing(missing)}: embodied.make({env.name!r}, cameras={self.senses.cameras}, "
+                f"resolution={self.senses.resolution})"
+            )
+        if STATE not in env.observation_sizes:
+            raise EmbodiedError(
+                f"{what} reads the observation group '{STATE}', but '{env.name}' has {listing(env.observation_sizes)}"
+            )
+        shown = env.pixel_shapes[PREFIX + self.senses.cameras[0]]
+        found = Senses(
+            self.senses.cameras, (shown[-1], shown[-2]), env.observation_sizes[STATE], env.action_size,
+            round(env.control_dt, 6),
+        )  # fmt: skip
+        if found != self.senses:
+            raise EmbodiedError(f"{what} does not fit '{env.name}', which {difference(found, self.senses)}")
+
+    def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Names and numbers that rebuild it: JSON values, and copies of its tensors."""
+        meta = {
+            "kind": KIND,
+            "config": to_json(self.network.config),
+            "lessons": to_json(self.lessons),
+            "execute": self.execute,
+            **to_json(self.senses),
+        }
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors |= {f"statistics.{name}": getattr(self.statistics, name) for name in Statistics.names()}
+        return meta, {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+    @classmethod
+    def from_tensors(cls, meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> VLAPolicy:
+        """Rebuild what `to_tensors` described, on the tensors' device.
+
+        Raises:
+            ValueError: Another kind of policy, or tensors that do not belong to it.
+        """
+        if meta.get("kind") != KIND:
+            raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected '{KIND}'")
+        senses = from_json(Senses, {field.name: meta[field.name] for field in dataclasses.fields(Senses)})
+        lessons = tuple(from_json(Lesson, lesson) for lesson in meta["lessons"])
+        network = _build(from_json(VLAConfig, meta["config"]), senses)
+        own = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
+        require_same_shapes(network.state_dict(), own)
+        network.load_state_dict(own)
+        statistics = Statistics(*(tensors[f"statistics.{name}"] for name in Statistics.names()))
+        return cls(network.to(statistics.action_low.device), statistics, senses, lessons, int(meta["execute"]))
+
+
+def _build(config: VLAConfig, senses: Senses) -> VLANetwork:
+    return VLANetwork(
+        config,
+        cameras=len(senses.cameras),
+        resolution=senses.resolution,
+        state_size=senses.state_size,
+        action_size=senses.action_size,
+    )
