@@ -72,7 +72,7 @@ def main(settings: Settings) -> None:
 def tile(task: str, settings: Settings) -> np.ndarray:
     """(height, width, 3) RGB, the task after a while, with its name."""
     env = embodied.make(task, 1, seed=settings.seed)
-    name = default_policy(env)
+    name = default_policy(env.name)
     obs = env.reset()
     if name in ("shipped", "expert"):
         act = load_policy(name, env)

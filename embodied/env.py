@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,14 @@ class Step:
     _pixels: PixelObserver | None = None
 
     @functools.cached_property
-    def obs(self) -> dict[str, Tensor]:
-        """Group -> (N, size), and (N, 3, height, width) uint8 of cameras.
+    def obs(self) -> Mapping[str, Tensor]:
+        """Group -> (N, size), and (N, 3, height, width) uint8 of cameras, which are drawn when one is asked for.
 
         Where an episode ended, the first observation of the next one.
         """
-        return self.sensed | self._seen
+        if self._pixels is None:
+            return self.sensed
+        return Observation(self.sensed, tuple(self._pixels.shapes), lambda: self._seen)
 
     @functools.cached_property
     def sensed(self) -> dict[str, Tensor]:
@@ -106,6 +108,29 @@ class Step:
 
     def _tensor(self, array: Array) -> Tensor:
         return tensor_from_array(array, self._device)
+
+
+class Observation(Mapping[str, Tensor]):
+    """Observation groups, of which pixels are drawn when one is first asked for.
+
+    A policy that carries out several actions between two looks pays only for the pictures that it looks at.
+    """
+
+    def __init__(self, flat: Mapping[str, Tensor], pixels: tuple[str, ...], draw: Callable[[], Mapping[str, Tensor]]):
+        """Groups that are known, names of those in pixels, and what draws these."""
+        self._flat, self._pixels, self._draw = flat, pixels, draw
+
+    def __getitem__(self, group: str) -> Tensor:
+        """The values of a group."""
+        return self._draw()[group] if group in self._pixels else self._flat[group]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of all groups."""
+        yield from (*self._flat, *self._pixels)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self._flat) + len(self._pixels)
 
 
 class Env:

@@ -161,7 +161,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     """
     from embodied.env import stamp
     from embodied.report import Photographs, learning_curves, page
-    from embodied.suite import eyes_for_suite, evaluate_suite, overall, rules
+    from embodied.suite import evaluate_suite, eyes_for_suite, overall, rules
 
     for flag in ("adversaries", "calibration", "instruction", *ENGINE_OPTIONS):
         if getattr(settings, flag):

@@ -44,6 +44,8 @@ class Settings:
     policy: str | None = None
     """shipped, expert, random, zero, or the path of a run or checkpoint. By default the run's own; for a task, the
     best there is: shipped, else its newest run below runs/, else expert, else random."""
+    instruction: str | None = None
+    """What a vision-language-action policy is told; by default the task's own first instruction."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     num_envs: int = 1
@@ -87,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     env, policy = build(settings)
     from embodied.load_policy import load_policy
 
-    rule = load_policy(policy, env, settings.seed)
+    rule = load_policy(policy, env, settings.seed, instruction=settings.instruction)
     _say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
     if settings.video is not None:
         return film(settings, layout, env, rule)
@@ -102,7 +104,7 @@ def build(settings: Settings) -> tuple[Env, str]:
     """
     from embodied.content import join_content
     from embodied.factory import make
-    from embodied.load_policy import default_policy
+    from embodied.load_policy import default_policy, eyes_for
 
     name, policy, config = settings.task_or_run, settings.policy, None
     registry = join_content()
@@ -115,8 +117,11 @@ def build(settings: Settings) -> tuple[Env, str]:
         name = run.task
         if name in registry and "config" in run.config:
             config = from_json(registry[name].load().config_type, run.config["config"])
-    env = make(name, settings.num_envs, settings.engine, settings.seed, device="cpu", config=config)
-    return env, policy or default_policy(env)
+    registry[name]  # a name that does not exist is an error before anything is looked for in its place
+    policy = policy or default_policy(name)
+    eyes = eyes_for(policy, name)
+    env = make(name, settings.num_envs, settings.engine, settings.seed, device="cpu", config=config, **eyes)
+    return env, policy
 
 
 def film(settings: Settings, layout: Layout, env: Env, rule: ActionRule) -> int:

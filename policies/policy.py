@@ -197,6 +197,11 @@ def random_policy(action_size: int, seed: int = 0) -> ActionRule:
 
 
 def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """Compare a network's tensors with stored ones.
+
+    Raises:
+        ValueError: Names or shapes differ; lists them.
+    """
     wrong = [f"{name} is missing" for name in expected if name not in found]
     wrong += [f"{name} is unknown" for name in found if name not in expected]
     wrong += [

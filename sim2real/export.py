@@ -88,6 +88,9 @@ def trained(name: str) -> tuple[Policy, Task[Any], str]:
             f"'{checkpoint.path}' holds a policy of many tasks, which has to be told its task; not exported"
         )
     policy = stored_policy(checkpoint, f"policy '{name}'")
+    if not isinstance(policy, Policy):
+        kind = checkpoint.meta["policy"]["kind"]
+        raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")
     task = str(checkpoint.meta.get("task"))
     return policy, task_of(checkpoint, task), task
 

@@ -61,7 +61,9 @@ class ChunkedRule:
         if len(rows):
             seen = {group: obs[group] for group in self.policy.groups}
             if (count := len(next(iter(seen.values())))) != len(self.instructions):
-                raise EmbodiedError(f"{count} environments were observed, but {len(self.instructions)} were told what to do")
+                raise EmbodiedError(
+                    f"{count} environments were observed, but {len(self.instructions)} were told what to do"
+                )
             if len(rows) < count:
                 seen = {group: values[rows] for group, values in seen.items()}
             self._chunk[rows] = self.policy.plan(seen, self._words[rows], self.temperature, self._generator)

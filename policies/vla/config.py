@@ -65,9 +65,9 @@ class Size(StrEnum):
     TINY = "tiny"
     """3 M parameters: trains on two CPU cores."""
     SMALL = "small"
-    """17 M parameters."""
+    """18 M parameters."""
     BASE = "base"
-    """90 M parameters: for a GPU."""
+    """100 M parameters: for a GPU."""
 
 
 SIZES = {
@@ -102,6 +102,8 @@ class FineTuningConfig:
     """Looks without a smaller error after which training ends."""
     shift: int = 4
     """Pixels by which pictures are moved at most, each way."""
+    photometric: bool = False
+    """Change colours too, and half of the pictures by a random convolution."""
     bfloat16: bool | None = None
     """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from embodied.augment import colour_jitter, random_convolution, random_shift
 from policies.flat import Stepper, join
 from policies.learner import DivergedError
 from policies.offline import keep_freed_memory
-from policies.vla.augment import Augmentation, RandomShift
 from policies.vla.config import FineTuningConfig
 from policies.vla.data import Batch, Demonstrations, Moments
 from policies.vla.policy import VLAPolicy
+
+Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+"""Pictures (N, 3, height, width) uint8 to changed ones, each changed on its own; see `embodied.augment`."""
 
 LOOKED_AT = 1024  # held-out moments, spread evenly, on which the error is measured
 LAST_RATE = 0.01  # of the largest learning rate, at the end of the cosine
@@ -33,7 +36,7 @@ class FineTuning:
         total_steps: int,
         *,
         seed: int = 0,
-        augmentations: Sequence[Augmentation] | None = None,
+        augmentations: Sequence[Augmentation] = (),
     ) -> None:
         """Begin with `policy`, which goes on learning.
 
@@ -43,7 +46,7 @@ class FineTuning:
             config: How.
             total_steps: Gradient steps at whose end the learning rate has fallen.
             seed: Of the split, of batches and augmentations.
-            augmentations: By default a random shift.
+            augmentations: After those that the config names.
         """
         keep_freed_memory()
         self.learning, self.config, self.total_steps, self.steps = policy, config, total_steps, 0
@@ -51,7 +54,7 @@ class FineTuning:
         train, apart = demonstrations.split(config.held_out, seed)
         self.training = Moments(train, cameras, chunk)
         self.held_out = Moments(apart, cameras, chunk) if apart else None
-        self.augmentations = tuple(augmentations) if augmentations is not None else (RandomShift(config.shift),)
+        self.augmentations = (*augmentations_of(config), *augmentations)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
         self.stepper = Stepper(
             trained, config.learning_rate, weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm
@@ -85,9 +88,10 @@ class FineTuning:
         """
         numbers = torch.randint(len(self.training), (self.config.batch_size,), generator=self._generator)
         batch = self.training.batch(numbers)
-        pixels = batch.pixels
+        pixels = batch.pixels.flatten(0, 1).permute(0, 3, 1, 2)
         for augment in self.augmentations:
             pixels = augment(pixels, self._generator)
+        pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
         noise = self._noise(int(torch.randint(2**31, (), generator=self._generator)))
         with torch.autocast(self.learning.device.type, torch.bfloat16, enabled=self._bfloat16):
             loss = self._loss(self.learning, self.training, batch, pixels, noise)
@@ -168,6 +172,18 @@ class FineTuning:
         self._best_error, self._looks_since = float(tree["best_error"]), int(tree["looks_since"])
         self._generator.set_state(tree["generator"].cpu())
         self.steps = int(tree["steps"])
+
+
+def augmentations_of(config: FineTuningConfig) -> tuple[Augmentation, ...]:
+    """Those that a config names."""
+    shift = (lambda images, generator: random_shift(images, generator, config.shift),) if config.shift else ()
+    return (*shift, *((colour_jitter, _sometimes_convolved) if config.photometric else ()))
+
+
+def _sometimes_convolved(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Half of the pictures through a random convolution: all of them would hide what colours mean."""
+    chosen = torch.rand(len(images), generator=generator, device=images.device) < 0.5
+    return torch.where(chosen[:, None, None, None], random_convolution(images, generator), images)
 
 
 def fast_bfloat16(device: torch.device) -> bool:

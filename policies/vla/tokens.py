@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 def encode(action: Tensor, bins: int) -> Tensor:
-    """Which of `bins` equal parts of [-1, 1] each number lies in: int64 of the same shape; what is beyond is clipped."""
+    """Which of `bins` equal parts of [-1, 1] each number lies in, int64 of the same shape; the rest is clipped."""
     return ((action + 1.0) * (bins / 2)).floor().clamp(0, bins - 1).long()
 
 

@@ -60,6 +60,11 @@ def pieces(word: str) -> list[str]:
     return [marked, *(marked[i : i + NGRAM] for i in range(len(marked) - NGRAM + 1) if len(marked) > NGRAM)]
 
 
+def bucket_of(piece: str, buckets: int) -> int:
+    """Which of `buckets` a piece belongs to: by CRC-32, which is the same in every process and version."""
+    return zlib.crc32(piece.encode()) % buckets
+
+
 class HashedReader(nn.Module):
     """Reads words by their pieces, so that a plural or a misspelling is not a stranger."""
 
@@ -91,7 +96,7 @@ class HashedReader(nn.Module):
 
     def _embedded(self, words: list[str]) -> Tensor:
         """(n, width) of n words."""
-        hashed = [[zlib.crc32(piece.encode()) % self.buckets for piece in pieces(word)] for word in words]
+        hashed = [[bucket_of(piece, self.buckets) for piece in pieces(word)] for word in words]
         flat = torch.tensor([number for numbers in hashed for number in numbers], device=self.place.device)
         lengths = torch.tensor([0, *(len(numbers) for numbers in hashed[:-1])], device=self.place.device)
         return self.pieces(flat, lengths.cumsum(0))

@@ -90,3 +90,17 @@ def test_without_cameras_nothing_is_watched() -> None:
     assert env.pixel_shapes == {}
     assert env.stepper.watched() is None
     assert dataclasses.asdict(env.step(torch.zeros(1, 4))._result)["watched"] is None
+
+
+def test_pixels_are_drawn_when_they_are_read_and_not_before(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.reset()
+    drawn = []
+    see = env.pixels.see
+    monkeypatch.setattr(env.pixels, "see", lambda *given: drawn.append(1) or see(*given))
+    obs = env.step(pushed(env)).obs
+    assert set(obs) == {*env.observation_sizes, GROUP}
+    assert obs["policy"].shape[0] == 3
+    assert not drawn
+    assert obs[GROUP] is obs[GROUP]
+    assert dict(obs).keys() == set(obs)
+    assert len(drawn) == 1

@@ -1,0 +1,125 @@
+"""A stored policy is the same one, knows where it fits, and what others would be told."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from embodied import checkpoints
+from embodied.errors import EmbodiedError
+from embodied.load_policy import eyes_for, load_policy, policy_of, stored_policy
+from policies.vla.config import SIZES, Head, Size
+from policies.vla.network import VLANetwork
+from policies.vla.policy import VLAPolicy
+from policies.vla.statistics import Statistics
+from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrained
+
+DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/right")])
+
+
+class Room:
+    """What a policy asks of an environment."""
+
+    name = "toy/left"
+    num_envs = 3
+    action_size = 2
+    control_dt = 0.05
+    device = torch.device("cpu")
+    stepper = SimpleNamespace(episode=lambda: SimpleNamespace(steps=np.zeros(3)))
+
+    def __init__(self, **changes) -> None:
+        self.task = SimpleNamespace(instruction=(LEFT, "leftwards, please"))
+        self.pixel_shapes = {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
+        self.observation_sizes = {"policy": 9, "proprio": 3}
+        vars(self).update(changes)
+
+    def observe(self) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        pixels = {
+            group: torch.randint(256, (3, *shape), generator=generator, dtype=torch.uint8)
+            for group, shape in self.pixel_shapes.items()
+        }
+        return pixels | {"proprio": torch.randn(3, 3, generator=generator)}
+
+
+@pytest.fixture(scope="module", params=list(Head))
+def stored(request, tmp_path_factory):
+    policy = untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=request.param), execute=5)
+    meta, tensors = policy.to_tensors()
+    contents = {f"policy/{name}": tensor for name, tensor in tensors.items()}
+    return policy, checkpoints.save(tmp_path_factory.mktemp("stored"), 1, contents, {"policy": meta, "task": "toy"})
+
+
+def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
+    policy, path = stored
+    again = stored_policy(checkpoints.load(path), "it")
+    assert isinstance(again, VLAPolicy)
+    assert (again.senses, again.lessons, again.execute) == (policy.senses, policy.lessons, 5)
+    assert again.network.config == policy.network.config
+    for name in Statistics.names():
+        assert torch.equal(getattr(again.statistics, name), getattr(policy.statistics, name))
+    env = Room()
+    assert torch.equal(load_policy(path, env)(env.observe()), policy.in_env(env)(env.observe()))
+    assert eyes_for(path, "toy/left") == {"cameras": ("front", "wrist"), "resolution": (32, 32)}
+    assert eyes_for("zero", "toy/left") == eyes_for("no/such/path", "toy/left") == {}
+
+
+def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(stored):
+    policy, path = stored
+    env = Room(num_envs=2)
+    assert policy.in_env(env).instructions == (LEFT, LEFT)
+    assert policy.in_env(env, instruction="up").instructions == ("up", "up")
+    assert policy.in_env(env, wrong_instruction=True).instructions == (RIGHT, RIGHT)
+    silent = Room(task=SimpleNamespace(instruction=()))
+    assert load_policy(path, silent).instructions == (LEFT,) * 3  # as it was demonstrated
+    unknown = Room(name="toy/up", num_envs=3, task=SimpleNamespace(instruction=("up",)))
+    assert policy.in_env(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"pixel_shapes": {"pixels/front": (3, 32, 32)}},
+            r"'toy/left' was made without wrist: embodied.make\('toy/left', c",
+        ),
+        ({"observation_sizes": {"policy": 9}}, "reads the observation group 'proprio', but 'toy/left' has policy"),
+        ({"observation_sizes": {"proprio": 4}}, "does not fit 'toy/left', which has state_size 4, expected 3"),
+        ({"action_size": 7, "control_dt": 0.1}, "action_size 7, expected 2; control_dt 0.1, expected 0.05"),
+        (
+            {"pixel_shapes": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
+            "resolution 48, 64, expected 32, 32",
+        ),
+        ({"name": "toy/up", "task": SimpleNamespace(instruction=())}, "'toy/up' has no instruction, which policy"),
+    ],
+)
+def test_where_it_does_not_fit_it_says_why(stored, changes, message):
+    with pytest.raises(EmbodiedError, match=message):
+        load_policy(stored[1], Room(**changes))
+
+
+def test_other_messages(stored):
+    with pytest.raises(EmbodiedError, match="the policy 'zero' is not told what to do"):
+        load_policy("zero", Room(), instruction="go")
+    alone = untrained(shown([episode(0)]))
+    with pytest.raises(
+        EmbodiedError, match="knows no task but toy/left, so there is no wrong instruction for 'toy/left'"
+    ):
+        alone.in_env(Room(), wrong_instruction=True)
+    checkpoint = checkpoints.load(stored[1])
+    checkpoint.tensors.pop("policy/network.queries")
+    with pytest.raises(EmbodiedError, match=r"cannot be rebuilt .* queries is missing"):
+        policy_of(checkpoint, Room(), "it")
+
+
+def test_sizes_are_what_they_are_said_to_be():
+    counts = {}
+    for size in (Size.TINY, Size.SMALL):
+        network = VLANetwork(SIZES[size], cameras=2, resolution=(64, 64), state_size=11, action_size=4)
+        counts[size] = sum(p.numel() for p in network.parameters())
+    assert 2.9e6 < counts[Size.TINY] < 3.3e6
+    assert 1.5e7 < counts[Size.SMALL] < 2e7
