@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -59,9 +58,7 @@ class FineTuning:
         self.stepper = Stepper(
             trained, config.learning_rate, weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm
         )
-        self._best = VLAPolicy(
-            copy.deepcopy(policy.network), policy.statistics, policy.senses, policy.lessons, policy.execute
-        )
+        self._best = policy.copy()
         self._best_vector = join(p for p in self._best.network.parameters() if p.requires_grad)
         self._best_error, self._looks_since = math.inf, 0
         self._generator = torch.Generator().manual_seed(seed)

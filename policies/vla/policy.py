@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from policies.vla.chunks import ChunkedRule
 from policies.vla.config import VLAConfig
 from policies.vla.data import Senses, difference
 from policies.vla.network import VLANetwork
+from policies.vla.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
 from policies.vla.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -42,7 +44,13 @@ class VLAPolicy:
     """Network, statistics, and what it has to know of robot and tasks: all that is needed to act."""
 
     def __init__(
-        self, network: VLANetwork, statistics: Statistics, senses: Senses, lessons: Sequence[Lesson], execute: int = 0
+        self,
+        network: VLANetwork,
+        statistics: Statistics,
+        senses: Senses,
+        lessons: Sequence[Lesson],
+        execute: int = 0,
+        parts: Parts = Parts(),  # noqa: B008 - frozen
     ) -> None:
         """Wrap a network, which is shared, not copied.
 
@@ -52,22 +60,41 @@ class VLAPolicy:
             senses: What it was trained with.
             lessons: What it was trained on.
             execute: Actions of a chunk that are carried out before the next look; 0: all.
+            parts: What of the network is pretrained.
 
         Raises:
             EmbodiedError: `execute` exceeds the chunk.
         """
         self.network, self.statistics, self.senses, self.lessons = network, statistics, senses, tuple(lessons)
-        chunk = network.config.chunk
+        self.parts, chunk = parts, network.config.chunk
         if not 0 <= execute <= chunk:
             raise EmbodiedError(f"execute={execute}; expected 1 to {chunk}, the chunk's length, or 0 for all of it")
         self.execute = execute or chunk
 
     @classmethod
     def untrained(
-        cls, config: VLAConfig, statistics: Statistics, senses: Senses, lessons: Sequence[Lesson], execute: int = 0
+        cls,
+        config: VLAConfig,
+        statistics: Statistics,
+        senses: Senses,
+        lessons: Sequence[Lesson],
+        execute: int = 0,
+        folders: Folders = Folders(),  # noqa: B008 - frozen
+        rank: int = 0,
     ) -> VLAPolicy:
-        """One with a fresh network."""
-        return cls(_build(config, senses), statistics, senses, lessons, execute)
+        """One with a fresh network, on the statistics' device, and pretrained parts from `folders`.
+
+        Raises:
+            EmbodiedError: a folder's model is incomplete, or wants to run code.
+        """
+        parts = folders.parts(rank)
+        network = _build(config, senses, parts, folders).to(statistics.action_low.device)
+        return cls(network, statistics, senses, lessons, execute, parts)
+
+    def copy(self) -> VLAPolicy:
+        """The same with a network of its own."""
+        network = copy.deepcopy(self.network)
+        return VLAPolicy(network, self.statistics, self.senses, self.lessons, self.execute, self.parts)
 
     @property
     def device(self) -> torch.device:
@@ -186,6 +213,7 @@ class VLAPolicy:
             "config": to_json(self.network.config),
             "lessons": to_json(self.lessons),
             "execute": self.execute,
+            "parts": to_json(self.parts),
             **to_json(self.senses),
         }
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
@@ -203,19 +231,23 @@ class VLAPolicy:
             raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected '{KIND}'")
         senses = from_json(Senses, {field.name: meta[field.name] for field in dataclasses.fields(Senses)})
         lessons = tuple(from_json(Lesson, lesson) for lesson in meta["lessons"])
-        network = _build(from_json(VLAConfig, meta["config"]), senses)
+        parts = from_json(Parts, meta["parts"])
+        network = _build(from_json(VLAConfig, meta["config"]), senses, parts)
         own = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
         require_same_shapes(network.state_dict(), own)
         network.load_state_dict(own)
         statistics = Statistics(*(tensors[f"statistics.{name}"] for name in Statistics.names()))
-        return cls(network.to(statistics.action_low.device), statistics, senses, lessons, int(meta["execute"]))
+        return cls(network.to(statistics.action_low.device), statistics, senses, lessons, int(meta["execute"]), parts)
 
 
-def _build(config: VLAConfig, senses: Senses) -> VLANetwork:
+def _build(config: VLAConfig, senses: Senses, parts: Parts, folders: Folders = Folders()) -> VLANetwork:  # noqa: B008
+    images, text = parts.images, parts.text
     return VLANetwork(
         config,
         cameras=len(senses.cameras),
         resolution=senses.resolution,
         state_size=senses.state_size,
         action_size=senses.action_size,
+        vision=None if images is None else PretrainedImages(images, config.width, folders.images),
+        reader=None if text is None else PretrainedReader(text, folders.text),
     )

@@ -18,6 +18,7 @@ from embodied.runs import Run
 from policies.vla.data import Demonstrations
 from policies.vla.fine_tuning import FineTuning
 from policies.vla.policy import Lesson, VLAPolicy
+from policies.vla.pretrained import Folders
 from policies.vla.settings import Settings, network_config
 from policies.vla.statistics import Statistics
 from policies.vla.trials import Trials
@@ -48,6 +49,8 @@ class Session:
             self.demonstrations.senses,
             lessons_of(self.demonstrations.episodes),
             settings.execute,
+            Folders(settings.image_encoder, settings.text_encoder),
+            settings.lora,
         )
         self.tuning = FineTuning(policy, self.demonstrations, settings.tuning, settings.steps, seed=settings.seed)
         senses, episodes = self.demonstrations.senses, settings.trial_episodes

@@ -41,6 +41,12 @@ class Settings:
     """Of the dataset's; by default all."""
     steps: int = 20_000
     """Gradient steps in all; fewer if held-out episodes say so."""
+    image_encoder: Path | None = None
+    """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is learned from nothing."""
+    text_encoder: Path | None = None
+    """Folder of a pretrained text encoder; by default one is learned from nothing."""
+    lora: int = 0
+    """Rank of the updates of pretrained parts; 0: they stay as they are."""
     failures: bool = False
     """Learn from episodes that failed, too."""
     seed: int = 0
