@@ -89,7 +89,7 @@ class FineTuningConfig:
     learning_rate: float = 5e-4
     """Largest step size of Adam; it rises over `warmup` steps, then falls along half a cosine."""
     warmup: int = 300
-    """Gradient steps."""
+    """Gradient steps, but at most a tenth of all."""
     weight_decay: float = 1e-3
     """Share of each parameter that shrinks per step, times the learning rate."""
     max_grad_norm: float = 1.0

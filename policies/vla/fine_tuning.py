@@ -90,8 +90,7 @@ class FineTuning:
             pixels = augment(pixels, self._generator)
         pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
         noise = self._noise(int(torch.randint(2**31, (), generator=self._generator)))
-        with torch.autocast(self.learning.device.type, torch.bfloat16, enabled=self._bfloat16):
-            loss = self._loss(self.learning, self.training, batch, pixels, noise)
+        loss = self._loss(self.learning, self.training, batch, pixels, noise)
         self.stepper.learning_rate = rate = self._rate()
         norm = self.stepper.descend(loss)
         if not math.isfinite(value := loss.item()):
@@ -103,7 +102,7 @@ class FineTuning:
 
     def _rate(self) -> float:
         """Of the coming step: up a line, then down half a cosine."""
-        rise = min((self.steps + 1) / max(self.config.warmup, 1), 1.0)
+        rise = min((self.steps + 1) / max(min(self.config.warmup, self.total_steps // 10), 1), 1.0)
         fall = LAST_RATE + (1 - LAST_RATE) * 0.5 * (1 + math.cos(math.pi * min(self.steps / self.total_steps, 1.0)))
         return self.config.learning_rate * rise * fall
 
@@ -114,9 +113,12 @@ class FineTuning:
     def _features(self, policy: VLAPolicy, moments: Moments, batch: Batch, pixels: Tensor) -> Tensor:
         device = policy.device
         given, which = batch.text.unique(return_inverse=True)
-        words = policy.network.read([moments.instructions[number] for number in given.tolist()])[which.to(device)]
+        instructions = [moments.instructions[number] for number in given.tolist()]
         state = policy.statistics.unit_state(batch.state.to(device))
-        return policy.network(pixels.to(device, non_blocking=True), state, words)
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._bfloat16):
+            words = policy.network.read(instructions)[which.to(device)]
+            features = policy.network(pixels.to(device, non_blocking=True), state, words)
+        return features.float()  # probabilities and velocities are computed in float32
 
     def _loss(
         self, policy: VLAPolicy, moments: Moments, batch: Batch, pixels: Tensor, noise: torch.Generator
@@ -125,7 +127,7 @@ class FineTuning:
         features = self._features(policy, moments, batch, pixels)
         action = policy.statistics.unit_action(batch.action.to(policy.device))
         exists = batch.exists.to(policy.device)
-        return (policy.network.head.loss(features.float(), action, noise) * exists).sum() / exists.sum()
+        return (policy.network.head.loss(features, action, noise) * exists).sum() / exists.sum()
 
     @torch.no_grad()
     def _look(self) -> dict[str, float]:
@@ -137,8 +139,7 @@ class FineTuning:
         totals, noise = torch.zeros(3), self._noise(0)
         for part in numbers.split(self.config.batch_size):
             batch = moments.batch(part)
-            with torch.autocast(policy.device.type, torch.bfloat16, enabled=self._bfloat16):
-                features = self._features(policy, moments, batch, batch.pixels).float()
+            features = self._features(policy, moments, batch, batch.pixels)
             action = policy.statistics.unit_action(batch.action.to(policy.device))
             error = (head.act(features, head.temperature, noise) - action).abs().mean(-1).cpu()
             loss = head.loss(features, action, noise).cpu()
