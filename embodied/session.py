@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.content import join_content
+from embodied.errors import EmbodiedError
 from embodied.registry import Suite
 from embodied.settings import Settings, build_env
 
@@ -54,6 +55,7 @@ class Session:
                     total_steps=settings.steps,
                     seed=settings.seed,
                     start_from=start_from,
+                    adviser=self._adviser(),
                     resume=state,
                     on_iteration=self._on_iteration,
                     should_stop=lambda: self.signal is not None,
@@ -82,6 +84,17 @@ class Session:
         if self.settings.adversaries:
             return AdversaryEnv(self.env, load_policy(self.settings.against, self.env), self.settings.adversaries)
         return cast("VecEnv", self.env if self.env.agents is None else AgentsEnv(self.env))
+
+    def _adviser(self) -> ActionRule | None:
+        """The policy that advises the learner, where its options name one."""
+        from embodied.load_policy import load_policy
+
+        name = getattr(self.settings.options, "adviser", None)
+        if name is None:
+            return None
+        if self.env.agents is not None:
+            raise EmbodiedError(f"adviser='{name}' cannot advise many agents; expected a task of one")
+        return load_policy(name, self.env, self.settings.seed)
 
     @property
     def _scored(self) -> int | None:

@@ -51,8 +51,8 @@ class Settings(Generic[C, P, L]):
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     learner: str = "ppo"
-    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3 and pql from remembered ones, bc from
-    demonstrations alone. Each has options of its own, which --help shows with --learner."""
+    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3, pql, cqn, q-transformer and idql from
+    remembered ones, bc from demonstrations alone. Each has options of its own, which --help shows with --learner."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None

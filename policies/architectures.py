@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from policies.autoregressive import AutoregressiveActor
+from policies.behaviour import BehaviourActor
+from policies.coarse_to_fine import CoarseToFineActor
 from policies.entities import EntitiesActor, EntitiesCritic
 from policies.equivariant import PartsActor, PartsCritic
+from policies.formed import FormedActor
 from policies.networks import Architecture, Critic, GaussianActor, NetworkConfig
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
@@ -18,6 +22,10 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.PARTS: PartsCritic,
     Architecture.ENTITIES: EntitiesCritic,
 }
+FORMED: dict[str, type[FormedActor]] = {
+    actor.kind: actor for actor in (CoarseToFineActor, AutoregressiveActor, BehaviourActor)
+}
+"""What a stored policy is called to the actor it is, where that is no network alone."""
 
 
 def make_actor(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.off_policy_config import OffPolicyConfig, require
+from policies.memory_config import require
+from policies.off_policy_config import OffPolicyConfig
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from policies.memory_config import relu_network, require
 from policies.networks import Architecture, NetworkConfig
-from policies.off_policy_config import relu_network, require
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,11 @@ class CloningConfig:
 
     demonstrations: Path | None = None
     """File of demonstrations, as python -m policies.demonstrations writes it."""
+    weigh_interventions: bool = False
+    """Whether the file says who acted (its tensor `source`, see policies.interventions) and classes count by Sirius's
+    weights: interventions half, nothing of what led to them."""
+    memory_steps: int | None = None
+    """With weighed interventions: steps that are kept, of the episodes with the most of them; None for all."""
     updates: float = 10.0
     """Updates per control step of all environments together; may be less than 1."""
     unroll: int = 16
@@ -58,6 +63,8 @@ class CloningConfig:
         for name in ("updates", "learning_rate", "max_grad_norm", "observation_clip"):
             value = getattr(self, name)
             require(value is None or value > 0, name, value, "positive")
+        few = self.memory_steps is None or self.memory_steps >= 1
+        require(few, "memory_steps", self.memory_steps, "at least 1, or None")
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         require(0 <= self.held_out < 1, "held_out", self.held_out, "0 or more and less than 1")
         perceptron = self.actor.architecture is Architecture.MLP

@@ -1,5 +1,5 @@
 """Learners by name: `ppo` from fresh rollouts; `sac`, `rlpd`, `awac`, `ddpg`, `td3`, `fast-td3`, `pql` from memory;
-`bc` from demonstrations alone."""
+`cqn`, `q-transformer` and `idql` from memory, without a policy that climbs; `bc` from demonstrations alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from embodied.errors import UnknownNameError
 from policies.awac_config import AWACConfig
 from policies.cloning import Cloning
 from policies.cloning_config import CloningConfig
+from policies.cqn_config import CQNConfig
+from policies.idql_config import IDQLConfig
+from policies.memory_config import MemoryConfig
 from policies.off_policy import OffPolicy
 from policies.off_policy_config import (
     DDPGConfig,
     FastTD3Config,
-    OffPolicyConfig,
     PQLConfig,
     RLPDConfig,
     SACConfig,
@@ -22,13 +24,14 @@ from policies.off_policy_config import (
 )
 from policies.ppo import PPO
 from policies.ppo_config import PPOConfig
+from policies.q_transformer_config import QTransformerConfig
 
 if TYPE_CHECKING:
     from policies.learner import Learner
     from policies.train_config import TrainConfig
     from policies.vec_env import VecEnv
 
-LearnerConfig = PPOConfig | OffPolicyConfig | CloningConfig
+LearnerConfig = PPOConfig | MemoryConfig | CloningConfig
 DEFAULT = "ppo"
 
 
@@ -49,6 +52,9 @@ LEARNERS: dict[str, LearnerEntry] = {
     "sac": LearnerEntry(SACConfig, 64),
     "rlpd": LearnerEntry(RLPDConfig, 16),
     "awac": LearnerEntry(AWACConfig, 16),
+    "cqn": LearnerEntry(CQNConfig, 16),
+    "q-transformer": LearnerEntry(QTransformerConfig, 16),
+    "idql": LearnerEntry(IDQLConfig, 16),
     "bc": LearnerEntry(CloningConfig, 16, steps=100_000),
     "ddpg": LearnerEntry(DDPGConfig, 64),
     "td3": LearnerEntry(TD3Config, 64),

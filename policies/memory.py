@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from embodied.errors import EmbodiedError
-from policies.off_policy_config import OffPolicyConfig
+from policies.memory_config import MemoryConfig
 from policies.replay import Batch, ReplayBuffer, Transitions, concatenated
 from policies.seeding import folded
 
@@ -23,13 +24,15 @@ class Memory:
 
     def __init__(
         self,
-        config: OffPolicyConfig,
+        config: MemoryConfig,
         num_envs: int,
         observation_sizes: Mapping[str, int],
         action_size: int,
         device: torch.device,
+        notes: Mapping[str, int] | None = None,
     ) -> None:
-        """Allocate the buffer; arguments as of `ReplayBuffer`."""
+        """Allocate the buffer; arguments as of `ReplayBuffer`. Demonstrations, which lack notes, have zeros there."""
+        self._notes = notes or {}
         self._config, self._sizes, self._action_size, self._device = config, observation_sizes, action_size, device
         self.buffer = self._make_buffer(config.buffer_size, num_envs)
 
@@ -67,7 +70,7 @@ class Memory:
             self.seeded = True
             return
         count, num_envs = steps.reward.shape
-        self.demonstrations = self._make_buffer(count * num_envs, num_envs)
+        self.demonstrations = self._make_buffer(count * num_envs, num_envs, shown=True)
         self.demonstrations.extend(self._scaled(steps))
 
     def sample(self, generator: torch.Generator) -> Batch:
@@ -83,7 +86,8 @@ class Memory:
 
     def sample_shown(self, generator: torch.Generator) -> Batch:
         """A batch of demonstrations alone; of a buffer that began with them, before own steps joined."""
-        return (self.demonstrations or self.buffer).sample(self._config.batch_size, generator)
+        batch = (self.demonstrations or self.buffer).sample(self._config.batch_size, generator)
+        return dataclasses.replace(batch, shown=torch.ones_like(batch.discount, dtype=torch.bool))
 
     def state(self) -> dict[str, Any]:
         """Both buffers with their shapes; nothing where the config keeps them out of checkpoints."""
@@ -107,16 +111,20 @@ class Memory:
             self.seeded = bool(tree.get("seeded", False))
         if "demonstrations" in tree:
             rows, num_envs = (int(tree["demonstrations"][name]) for name in ("rows", "num_envs"))
-            self.demonstrations = self._make_buffer(rows * num_envs, num_envs)
+            self.demonstrations = self._make_buffer(rows * num_envs, num_envs, shown=True)
             self.demonstrations.load_state(tree["demonstrations"])
 
-    def _make_buffer(self, capacity: int, num_envs: int) -> ReplayBuffer:
+    def _make_buffer(self, capacity: int, num_envs: int, *, shown: bool = False) -> ReplayBuffer:
         config = self._config
         return ReplayBuffer(
             capacity, num_envs, self._sizes, self._action_size,
-            gamma=config.gamma, n_step=config.n_step, storage=config.storage, device=self._device,
+            gamma=config.gamma, n_step=config.n_step, sequence=config.sequence, return_horizon=config.return_horizon,
+            shown=shown, notes=self._notes, storage=config.storage, device=self._device,
         )  # fmt: skip
 
     def _scaled(self, steps: Transitions) -> Transitions:
         reward = self._config.reward_scale * steps.reward
-        return Transitions(steps.obs, steps.action, reward, steps.terminated, steps.truncated, steps.next_obs)
+        noted = {group: steps.reward.new_zeros(*reward.shape, size) for group, size in self._notes.items()}
+        return Transitions(
+            noted | dict(steps.obs), steps.action, reward, steps.terminated, steps.truncated, steps.next_obs
+        )

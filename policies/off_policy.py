@@ -1,4 +1,4 @@
-"""Learning from replayed transitions: one learner for SAC, RLPD, AWAC, DDPG, TD3, FastTD3 and PQL."""
+"""Learning from replayed transitions: one learner for actor-critics and for policies that are read off a critic."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from torch import Tensor
 from embodied.errors import EmbodiedError
 from policies import distributed
 from policies.adoption import adopt
+from policies.advice import Advice
+from policies.algorithms import make_parts
+from policies.extent import Extent
 from policies.learner import DivergedError
 from policies.memory import Memory
+from policies.memory_config import MemoryConfig
 from policies.normalizer import Normalizer
-from policies.off_policy_config import OffPolicyConfig, TD3Config
 from policies.offline import announced, keep_freed_memory, products
-from policies.policy import NormalizedActor, Policy
+from policies.policy import ActionRule, NormalizedActor, Policy
 from policies.recording import load as load_demonstrations
 from policies.replay import Batch, Transitions
-from policies.squashed import SquashedActor
-from policies.update_rules import Values, make_rule
-from policies.value_learner import ValueLearner
+from policies.update_rules import Values
 from policies.vec_env import POLICY, Step
 
 
@@ -41,7 +42,7 @@ class OffPolicy:
         observation_sizes: Mapping[str, int],
         action_size: int,
         num_envs: int,
-        config: OffPolicyConfig,
+        config: MemoryConfig,
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
@@ -61,16 +62,15 @@ class OffPolicy:
         if POLICY not in sizes:
             raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
-        self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
+        self.critic_group = config.value_group if config.value_group in sizes else POLICY
         self.sizes = {group: sizes[group] for group in (POLICY, self.critic_group)}
         weights = torch.Generator().manual_seed(seed)
-        stochastic = not isinstance(config, TD3Config)
-        actor = SquashedActor(sizes[POLICY], action_size, config.actor, stochastic=stochastic, generator=weights)
-        self.rule = make_rule(actor.to(self.device), config, num_envs)
-        self.values = ValueLearner(self.sizes[self.critic_group] + action_size, config, self.device, weights)
+        extent = Extent(sizes[POLICY], self.sizes[self.critic_group], action_size, num_envs, self.device)
+        self.rule, self.values = make_parts(config, extent, weights)
         clip = config.observation_clip
         self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in self.sizes.items()}
-        self.memory = Memory(config, num_envs, self.sizes, action_size, self.device)
+        self.advice = Advice(config, action_size)
+        self.memory = Memory(config, num_envs, self.sizes, action_size, self.device, self.advice.notes)
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
         self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
@@ -91,7 +91,7 @@ class OffPolicy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
         actor, statistics = self.rule.actor, self.normalizers[POLICY]
         mean, scale = actor.statistics(statistics.mean, statistics.scale)
-        return Policy(NormalizedActor(actor, mean, scale, self.config.observation_clip), self.config.actor)
+        return Policy(NormalizedActor(actor, mean, scale, self.config.observation_clip), self.config.policy_network)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
@@ -102,6 +102,7 @@ class OffPolicy:
         """
         adopt(self.policy, policy)
         self.rule.track(1.0)
+        self.values.track(1.0)  # where the policy is read off its critic, that is what was copied
         self._random_warm_up = False
         if self.config.normalize_observations:
             self.normalizers[POLICY].adopt(policy.network.observation_mean, policy.network.observation_scale)
@@ -113,6 +114,14 @@ class OffPolicy:
             for group, normalizer in self.normalizers.items():
                 normalizer.observe(steps.obs[group].flatten(0, 1))
                 normalizer.commit()
+
+    def advise(self, rule: ActionRule) -> None:
+        """Ask this policy for advice, as the config's `adviser` announced.
+
+        Raises:
+            EmbodiedError: It announced none.
+        """
+        self.advice.give(rule)
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
@@ -139,6 +148,7 @@ class OffPolicy:
         else:
             noise.normal_(generator=self.noise_generator)
             self._action = self.rule.explore(self.normalizers[POLICY](self._obs[POLICY]), noise)
+        self._obs |= self.advice.note(obs, self._action)
         return self._action.clone()
 
     def record(self, step: Step) -> None:
@@ -221,7 +231,9 @@ class OffPolicy:
         batch = self.memory.sample(self.batch_generator)
         obs = self._learn_values(batch)
         if self.updates % config.policy_delay == 0:
-            self._note(self.rule.improve(obs[POLICY], batch.action, self._noise(), self._climbed(obs)))
+            values = self._climbed(obs)
+            penalty = self.advice.penalty(batch, values)
+            self._note(self.rule.improve(obs[POLICY], batch.action, self._noise(), values, penalty))
         if self.updates % config.target_delay == 0:
             self._track()
 
@@ -235,7 +247,7 @@ class OffPolicy:
 
     def _learn_values(self, batch: Batch) -> dict[str, Tensor]:
         """One update of the critics; returns the batch's normalised observations."""
-        obs = {group: self.normalizers[group](values) for group, values in batch.obs.items()}
+        obs = {group: normalizer(batch.obs[group]) for group, normalizer in self.normalizers.items()}
         next_obs = {group: self.normalizers[group](values) for group, values in batch.next_obs.items()}
         with torch.no_grad():
             following, bonus = self.rule.next_action(next_obs[POLICY], self._noise())
@@ -271,6 +283,7 @@ class OffPolicy:
             "offline_updates": self._offline_updates,
             "learning_steps": self._learning_steps,
             "random_warm_up": self._random_warm_up,
+            "advice": self.advice.state(),
             "replay": self.memory.state(),
         }
 
@@ -282,7 +295,7 @@ class OffPolicy:
             explore_alike: Continue the random numbers too; False where the state is another rank's.
         """
         self.values.load_state(tree["values"])
-        self.rule.load_state(tree["rule"])
+        self.rule.load_state(tree.get("rule", {}))  # a tree on disk has no empty branches
         for group, normalizer in self.normalizers.items():
             normalizer.load_state(tree["normalizers"][group])
         if explore_alike:
@@ -290,6 +303,7 @@ class OffPolicy:
             self.batch_generator.set_state(tree["batch_generator"].cpu())
         self.updates, self._learning_steps = int(tree["updates"]), int(tree["learning_steps"])
         self._offline_updates = int(tree.get("offline_updates", 0))  # runs from before there were any lack it
+        self.advice.load_state(tree.get("advice", {}))
         replay = tree.get("replay", {})
         # A policy that has learned refills its buffer by itself; uniform actions would throw away what it knows.
         self._random_warm_up = bool(tree["random_warm_up"]) and ("buffer" in replay or not self.updates)

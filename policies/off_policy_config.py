@@ -1,4 +1,4 @@
-"""Settings of learners from replayed transitions: what all share, and each algorithm as its defaults.
+"""Settings of learners from replayed transitions: each actor-critic as its defaults.
 
 SAC       Haarnoja et al. 2018, arXiv:1812.05905
 RLPD      SAC with demonstrations, ten normalised critics and many updates: Ball et al. 2023, arXiv:2302.02948
@@ -10,13 +10,11 @@ PQL       Li et al. 2023, arXiv:2307.12983
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
-from policies.networks import Activation, Architecture, NetworkConfig
-from policies.replay import Storage
+from policies.memory_config import MemoryConfig, relu_network, require
+from policies.networks import NetworkConfig
 
 
 class PolicyValue(StrEnum):
@@ -27,50 +25,12 @@ class PolicyValue(StrEnum):
     FIRST = "first"
 
 
-def relu_network(*hidden: int) -> NetworkConfig:
-    """Hidden layers of these widths, two of 256 by default."""
-    return NetworkConfig(hidden or (256, 256), Activation.RELU)
-
-
 @dataclass(frozen=True)
-class OffPolicyConfig:
-    """What learners from replayed transitions share."""
+class OffPolicyConfig(MemoryConfig):
+    """What actor-critics share: a policy that climbs, or follows, its critics."""
 
-    unroll: int = 16
-    """Control steps of every environment per line of metrics; between checkpoints lie whole lines."""
-    buffer_size: int = 1_000_000
-    """Transitions that are remembered, of all environments together."""
-    storage: Storage = Storage.FLOAT32
-    """Numbers in which observations and actions are remembered; float16 halves the memory and keeps 3 digits."""
-    save_buffer: bool = True
-    """Whether checkpoints, of which three are kept, hold the buffer and demonstrations: large, but a resumed run is the
-    same bit for bit. If not, a resumed run first collects warm_up transitions anew, with its policy."""
-    batch_size: int = 256
-    """Transitions per update, demonstrations included."""
-    critic_updates: float = 1.0
-    """Updates of the critics per control step of all environments together; may be less than 1."""
-    policy_delay: int = 1
-    """Critic updates per policy update."""
-    target_delay: int = 1
-    """Critic updates per update of the target networks."""
-    warm_up: int = 5_000
-    """Transitions to collect before the first update."""
-    random_warm_up: bool = True
-    """Whether actions before the first update are uniformly random, unless training starts from a policy."""
-    gamma: float = 0.99
-    """Discount per control step."""
-    n_step: int = 1
-    """Most rewards that are added up before a critic says what follows."""
-    tau: float = 0.005
-    """Share of the present networks that each update mixes into the target networks."""
     actor_learning_rate: float = 3e-4
     """Adam's step size for the policy."""
-    critic_learning_rate: float = 3e-4
-    """Adam's step size for the critics."""
-    weight_decay: float = 0.0
-    """By which share of themselves, times the learning rate, all weights shrink per update."""
-    max_grad_norm: float | None = None
-    """Norm to which longer gradients are shortened; None leaves them."""
     critics: int = 2
     """How many critics."""
     target_critics: int | None = None
@@ -87,58 +47,57 @@ class OffPolicyConfig:
     """Least discounted, scaled return that a distribution can hold."""
     value_high: float = 250.0
     """Largest of them. The metric support_edge is the probability at both ends: if it grows, widen them."""
-    normalize_observations: bool = True
-    """Shift and scale observations by their running statistics."""
-    observation_clip: float = 10.0
-    """Bound on observations after they are normalised."""
-    reward_scale: float = 1.0
-    """Factor on rewards as the learner sees them, demonstrations included; reported returns are not scaled."""
     actor: NetworkConfig = field(default_factory=relu_network)
     """Network that chooses actions."""
-    critic: NetworkConfig = field(default_factory=relu_network)
-    """Network of each critic."""
     critic_group: str = "critic"
     """Observation group the critics read; where the environment has no such group, they read the actor's."""
-    demonstrations: Path | None = None
-    """File of transitions, as python -m policies.demonstrations writes it, to learn from beside one's own."""
-    demonstration_share: float = 0.5
-    """With demonstrations beside the buffer: which share of every batch they are."""
-    demonstrations_in_buffer: bool = False
-    """Put demonstrations into the buffer before the first step, where own steps come to join and at last replace them;
-    learning then starts at once, whatever warm_up says. Otherwise they stay beside it."""
-    offline_updates: int = 0
-    """Updates on demonstrations alone before the first step: critics learn their values, the policy imitates them."""
-    rounded_products: bool = False
-    """Learn with factors rounded to bfloat16 (8 bits) in products of matrices: faster on CPUs that have
-    instructions for it. Policies act in float32 whatever this says."""
+
+    @property
+    def value_group(self) -> str:
+        """Observation group the critics read."""
+        return self.critic_group
+
+    @property
+    def policy_network(self) -> NetworkConfig:
+        """Network that chooses actions."""
+        return self.actor
 
     def __post_init__(self) -> None:
         """Reject settings under which nothing can be learned."""
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, float):
-                require(math.isfinite(value), item.name, value, "finite")
-        for name in _COUNTS:
+        super().__post_init__()
+        for name in ("critics", "atoms"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            require(value is None or value > 0, name, value, "positive")
-        for name in ("warm_up", "weight_decay", "offline_updates"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for name in ("gamma", "demonstration_share"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        require(0 < self.tau <= 1, "tau", self.tau, "above 0 and at most 1")
+        require(self.actor_learning_rate > 0, "actor_learning_rate", self.actor_learning_rate, "positive")
         few = self.target_critics is None or 1 <= self.target_critics <= self.critics
         require(few, "target_critics", self.target_critics, f"between 1 and critics={self.critics}")
         ordered = self.atoms == 1 or self.value_low < self.value_high
         require(ordered, "value_low", self.value_low, f"below value_high={self.value_high}")
-        for network in (self.actor, self.critic):
-            perceptron = network.architecture is Architecture.MLP
-            require(perceptron, "architecture", network.architecture, "mlp: off-policy learners build perceptrons")
 
 
 @dataclass(frozen=True)
-class SACConfig(OffPolicyConfig):
+class ClimbingConfig(OffPolicyConfig):
+    """What actor-critics share whose policy climbs its critics: it may be advised where to climb."""
+
+    adviser: str | None = None
+    """Policy that says what it would do: a run, a checkpoint, shipped or expert. It is imitated where critics value its
+    action more than the policy's own (VARL, arXiv:2509.21126)."""
+    advice_interval: int = 5
+    """Control steps from one advice to the next."""
+    advice_until: int = 100_000
+    """Actions that are advised in all."""
+    advice_weight: float = 1.0
+    """Of the squared distance from advised actions, beside values."""
+
+    def __post_init__(self) -> None:
+        """Reject settings under which nothing can be learned."""
+        super().__post_init__()
+        require(self.advice_interval >= 1, "advice_interval", self.advice_interval, "at least 1")
+        for name in ("advice_until", "advice_weight"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+
+
+@dataclass(frozen=True)
+class SACConfig(ClimbingConfig):
     """Soft actor-critic (Haarnoja et al. 2018): the policy also earns its entropy, at a price that adapts."""
 
     initial_temperature: float = 0.1
@@ -169,7 +128,7 @@ class RLPDConfig(SACConfig):
 
 
 @dataclass(frozen=True)
-class TD3Config(OffPolicyConfig):
+class TD3Config(ClimbingConfig):
     """Twin delayed deterministic policy gradient (Fujimoto et al. 2018)."""
 
     policy_delay: int = 2
@@ -254,20 +213,3 @@ class PQLConfig(TD3Config):
     target_actor: bool = False
     random_warm_up: bool = False
     warm_up: int = 131_072
-
-
-_COUNTS = ("unroll", "buffer_size", "batch_size", "policy_delay", "target_delay", "n_step", "critics", "atoms")
-_POSITIVE = (
-    "critic_updates",
-    "actor_learning_rate",
-    "critic_learning_rate",
-    "max_grad_norm",
-    "observation_clip",
-    "reward_scale",
-)
-
-
-def require(holds: bool, name: str, value: object, expected: str) -> None:
-    """Raise a ValueError that names a setting, its value and what was expected, unless `holds`."""
-    if not holds:
-        raise ValueError(f"{name}={value} must be {expected}")

@@ -7,12 +7,14 @@ any of the training code.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from policies.architectures import make_actor
+from policies.architectures import FORMED, make_actor
+from policies.formed import Formed, FormedActor
 from policies.networks import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.squashed import SquashedActor
 from policies.vec_env import POLICY
@@ -36,7 +38,7 @@ class NormalizedActor(nn.Module):
 
     def __init__(
         self,
-        actor: GaussianActor | SquashedActor,
+        actor: GaussianActor | SquashedActor | FormedActor,
         observation_mean: Tensor,
         observation_scale: Tensor,
         clip: float,
@@ -75,6 +77,8 @@ class Policy:
     @property
     def kind(self) -> str:
         """What it is called where it is stored."""
+        if isinstance(self.network.actor, Formed):
+            return self.network.actor.kind
         return SQUASHED if self.squashed else KINDS[self.config.architecture]
 
     @property
@@ -140,6 +144,8 @@ class Policy:
         }
         if isinstance(self.network.actor, SquashedActor):
             meta["stochastic"] = self.network.actor.spread is not None
+        if isinstance(self.network.actor, Formed):
+            meta["form"] = asdict(self.network.actor.form)
         if self.config.architecture is not Architecture.MLP:
             meta |= {"heads": self.config.heads, "own": self.config.own}
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
@@ -151,7 +157,8 @@ class Policy:
         Raises:
             ValueError: Another kind of policy, or tensors that do not belong to it.
         """
-        kinds = {kind: architecture for architecture, kind in KINDS.items()} | {SQUASHED: Architecture.MLP}
+        kinds = {kind: architecture for architecture, kind in KINDS.items()}
+        kinds |= dict.fromkeys((SQUASHED, *FORMED), Architecture.MLP)
         if meta.get("kind") not in kinds:
             raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected {' or '.join(map(repr, kinds))}")
         config = NetworkConfig(
@@ -162,8 +169,10 @@ class Policy:
             own=meta.get("own", NetworkConfig.own),
         )
         size, actions = meta["observation_size"], meta["action_size"]
-        actor: GaussianActor | SquashedActor
-        if meta["kind"] == SQUASHED:
+        actor: GaussianActor | SquashedActor | FormedActor
+        if (formed := FORMED.get(meta["kind"])) is not None:
+            actor = formed.build(size, actions, config, formed.form_type(**meta["form"]))
+        elif meta["kind"] == SQUASHED:
             actor = SquashedActor(size, actions, config, stochastic=meta["stochastic"])
         else:
             actor = make_actor(size, actions, config)

@@ -55,13 +55,17 @@ class Batch:
     obs: dict[str, Tensor]
     """Group to (B, size) float32: where they begin."""
     action: Tensor
-    """(B, A) float32: what was done there."""
+    """(B, A) float32: what was done there; of a buffer of sequences (B, K A), that and what was done next."""
     reward: Tensor
     """(B,) Σ γᵏ r over the steps taken."""
     discount: Tensor
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]
     """Group to (B, size) float32: where they end."""
+    shown: Tensor | None = None
+    """(B,) bool, whether they are demonstrations, as far as is known."""
+    to_go: Tensor | None = None
+    """(B,) discounted rewards from here to the end of the episode; -inf where the buffer does not look so far."""
 
 
 class ReplayBuffer:
@@ -76,6 +80,10 @@ class ReplayBuffer:
         *,
         gamma: float,
         n_step: int = 1,
+        sequence: int = 1,
+        return_horizon: int = 0,
+        shown: bool = False,
+        notes: Mapping[str, int] | None = None,
         storage: Storage = Storage.FLOAT32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -88,6 +96,10 @@ class ReplayBuffer:
             action_size: A.
             gamma: Discount per control step.
             n_step: Most steps of a sampled transition.
+            sequence: K, consecutive actions that it has; after an episode's end the last one is repeated.
+            return_horizon: Steps within which an episode's end is looked for, to add up its return; 0: never.
+            shown: Whether its transitions are demonstrations.
+            notes: Further groups and sizes, remembered where a transition begins but not where it ends.
             storage: Type of the numbers.
             device: Where everything lies.
 
@@ -105,13 +117,17 @@ class ReplayBuffer:
         def empty(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(self.rows, num_envs, *shape, dtype=dtype, device=device)
 
-        self._obs = {group: empty(size, dtype=storage.dtype) for group, size in observation_sizes.items()}
+        begins = {**observation_sizes, **(notes or {})}
+        self._obs = {group: empty(size, dtype=storage.dtype) for group, size in begins.items()}
         self._next = {group: empty(size, dtype=storage.dtype) for group, size in observation_sizes.items()}
         self._action = empty(action_size, dtype=storage.dtype)
         self._reward = empty(dtype=torch.float32)
         self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self._powers = gamma ** torch.arange(n_step + 1, dtype=torch.float32, device=device)
         self._offsets = torch.arange(n_step, device=device)
+        self._sequence = torch.arange(sequence, device=device)
+        self._horizon = torch.arange(return_horizon, device=device)
+        self.shown = shown
         self._filled, self._head = 0, 0
 
     def __len__(self) -> int:
@@ -130,6 +146,7 @@ class ReplayBuffer:
         at = (self._head + torch.arange(count, device=self.device)) % self.rows
         for group in self._obs:
             _write(self._obs[group], at, steps.obs[group])
+        for group in self._next:
             _write(self._next[group], at, steps.next_obs[group])
         _write(self._action, at, steps.action)
         self._reward.index_copy_(0, at, steps.reward)
@@ -150,14 +167,7 @@ class ReplayBuffer:
 
     def gather(self, index: Tensor) -> Batch:
         """The transitions that begin at `index` (B,), counted from the oldest: step i // N of environment i % N."""
-        steps = (index // self.num_envs)[:, None] + self._offsets
-        inside = steps < self._filled
-        oldest = self._head if self._filled == self.rows else 0
-        row = (oldest + steps.clamp(max=self._filled - 1)) % self.rows
-        at = row * self.num_envs + (index % self.num_envs)[:, None]
-        ended = self._terminated.view(-1)[at] | self._truncated.view(-1)[at]
-        # A step counts while the buffer has it and no earlier one ended the episode.
-        counts = inside & ((ended.cumsum(1) - ended.long()) == 0)
+        at, counts = self._onwards(index, self._offsets)
         taken = counts.sum(1)
         last = at.gather(1, taken[:, None] - 1)[:, 0]
         reward = (self._reward.view(-1)[at] * self._powers[:-1]).masked_fill(~counts, 0.0).sum(1)
@@ -165,11 +175,39 @@ class ReplayBuffer:
         first = at[:, 0]
         return Batch(
             {group: _read(buffer, first) for group, buffer in self._obs.items()},
-            _read(self._action, first),
+            self._actions(index),
             reward,
             discount,
             {group: _read(buffer, last) for group, buffer in self._next.items()},
+            torch.full((len(index),), self.shown, device=self.device),
+            self._to_go(index) if len(self._horizon) else None,
         )
+
+    def _onwards(self, index: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the steps at `offsets` (K,) = 0, 1 ... from `index` lie, and whether they belong to it, (B, K) each."""
+        steps = (index // self.num_envs)[:, None] + offsets
+        inside = steps < self._filled
+        oldest = self._head if self._filled == self.rows else 0
+        row = (oldest + steps.clamp(max=self._filled - 1)) % self.rows
+        at = row * self.num_envs + (index % self.num_envs)[:, None]
+        # A step counts while the buffer has it and no earlier one ended the episode.
+        ended = self._ended(at)
+        return at, inside & ((ended.cumsum(1) - ended.long()) == 0)
+
+    def _ended(self, at: Tensor) -> Tensor:
+        return self._terminated.view(-1)[at] | self._truncated.view(-1)[at]
+
+    def _actions(self, index: Tensor) -> Tensor:
+        at, counts = self._onwards(index, self._sequence)
+        last = torch.minimum(self._sequence, counts.sum(1, keepdim=True) - 1)
+        return _read(self._action, at.gather(1, last).flatten()).view(len(index), -1)
+
+    def _to_go(self, index: Tensor) -> Tensor:
+        at, counts = self._onwards(index, self._horizon)
+        powers = self.gamma ** self._horizon.float()
+        total = (self._reward.view(-1)[at] * powers).masked_fill(~counts, 0.0).sum(1)
+        known = (self._ended(at) & counts).any(1)
+        return total.masked_fill(~known, -torch.inf)
 
     def state(self) -> dict[str, Any]:
         """What it holds."""
@@ -227,6 +265,8 @@ def concatenated(first: Batch, second: Batch) -> Batch:
         torch.cat([first.reward, second.reward]),
         torch.cat([first.discount, second.discount]),
         {group: torch.cat([values, second.next_obs[group]]) for group, values in first.next_obs.items()},
+        None if first.shown is None or second.shown is None else torch.cat([first.shown, second.shown]),
+        None if first.to_go is None or second.to_go is None else torch.cat([first.to_go, second.to_go]),
     )
 
 

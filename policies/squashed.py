@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +54,10 @@ class SquashedActor(nn.Module):
     def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """The part of the observations' statistics that belongs to it: all of them."""
         return mean, scale
+
+    def learned_parameters(self) -> Iterable[nn.Parameter]:
+        """Those that belong to the policy alone."""
+        return self.parameters()
 
     def distribution(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """μ and log σ of the Gaussian before the tangent, (N, A) each."""

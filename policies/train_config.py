@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from policies.off_policy_config import OffPolicyConfig
+from policies.memory_config import MemoryConfig
 from policies.ppo_config import PPOConfig
 
 
@@ -16,7 +16,7 @@ class TrainConfig:
     """Environment steps in all."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Settings of PPO."""
-    off_policy: tuple[OffPolicyConfig, ...] = ()
+    off_policy: tuple[MemoryConfig, ...] = ()
     """Settings of other learners where their own defaults do not suit the task, at most one of each type."""
 
     def __post_init__(self) -> None:

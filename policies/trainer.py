@@ -7,7 +7,8 @@ from typing import Any
 from policies import distributed
 from policies.learner import Learner
 from policies.learners import LearnerConfig, make_learner
-from policies.policy import Policy
+from policies.off_policy import OffPolicy
+from policies.policy import ActionRule, Policy
 from policies.ppo import PPO
 from policies.vec_env import VecEnv
 
@@ -111,6 +112,7 @@ def train(
     total_steps: int,
     seed: int = 0,
     start_from: Policy | None = None,
+    adviser: ActionRule | None = None,
     resume: Mapping[str, Any] | None = None,
     on_iteration: Callable[[Trainer, dict[str, float]], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -123,6 +125,7 @@ def train(
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
         seed: Seed of the learner.
         start_from: A policy to begin with instead of an untrained one.
+        adviser: The policy that the config announces as one.
         resume: What `Trainer.state` returned.
         on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `policy` serve
             progress lines, checkpoints and videos, and with the iteration's metrics.
@@ -134,6 +137,8 @@ def train(
     trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
     if start_from is not None:
         trainer.learner.start_from(start_from)
+    if adviser is not None and isinstance(trainer.learner, OffPolicy):
+        trainer.learner.advise(adviser)
     if resume is not None:
         trainer.load_state(resume)
     while not trainer.done:

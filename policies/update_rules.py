@@ -12,18 +12,21 @@ from torch import Tensor, nn
 
 from policies.awac_config import AWACConfig
 from policies.flat import Stepper, join
+from policies.formed import FormedActor
 from policies.imitation import imitation_loss, log_likelihood
 from policies.off_policy_config import OffPolicyConfig, SACConfig, TD3Config
 from policies.squashed import SquashedActor
 
 Values = Callable[[Tensor], Tensor]
 """Actions (B, A) to what the policy climbs of the critics' values, (B,)."""
+Penalty = Callable[[Tensor], Tensor]
+"""The policy's actions (B, A) to what else it is to make small, ()."""
 
 
 class UpdateRule(Protocol):
     """One algorithm's part; observations are normalised, `noise` is standard normal of the actions' shape."""
 
-    actor: SquashedActor
+    actor: SquashedActor | FormedActor
     """The policy's network."""
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
@@ -34,8 +37,13 @@ class UpdateRule(Protocol):
         """Actions (B, A) that targets suppose, and what else their states are worth, (B,)."""
         ...
 
-    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
-        """Take one step of the policy, where `taken` are the remembered actions (B, A); returns measures."""
+    def improve(
+        self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values, penalty: Penalty | None = None
+    ) -> dict[str, Tensor]:
+        """Take one step of the policy, where `taken` are the remembered actions (B, A); returns measures.
+
+        Only those that climb values heed a `penalty`.
+        """
         ...
 
     def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
@@ -82,11 +90,15 @@ class EntropyRule:
         action, log_density = self.actor.sample_with_density(obs, noise)
         return action, -self.temperature * log_density
 
-    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+    def improve(
+        self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values, penalty: Penalty | None = None
+    ) -> dict[str, Tensor]:
         """Minimise α log π - Q (eq. 7), then α (-log π - H) over log α (eq. 18)."""
         del taken
         action, log_density = self.actor.sample_with_density(obs, noise)
         loss = (self.temperature * log_density - values(action)).mean()
+        if penalty is not None:
+            loss = loss + penalty(action)
         norm = self._stepper.descend(loss)
         entropy = -log_density.detach().mean()
         temperature_loss = self._log_temperature.sum() * (entropy - self._target_entropy)
@@ -139,10 +151,15 @@ class DeterministicRule:
         smoothing = (self._smoothing * noise).clamp(-self._clip, self._clip)
         return (self._target(obs) + smoothing).clamp(-1.0, 1.0), 0.0
 
-    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+    def improve(
+        self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values, penalty: Penalty | None = None
+    ) -> dict[str, Tensor]:
         """Minimise -Q."""
         del taken, noise
-        loss = -values(self.actor(obs)).mean()
+        action = self.actor(obs)
+        loss = -values(action).mean()
+        if penalty is not None:
+            loss = loss + penalty(action)
         return {"policy_loss": loss.detach(), "policy_gradient_norm": self._stepper.descend(loss)}
 
     def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
@@ -187,8 +204,11 @@ class AdvantageRule:
         """A sample of the policy."""
         return self.actor.sample(obs, noise), 0.0
 
-    def improve(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
+    def improve(
+        self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values, penalty: Penalty | None = None
+    ) -> dict[str, Tensor]:
         """Maximise exp(A / λ) log π(a|s) (eq. 13), with A = Q(s, a) - Q(s, a'), where a' is a sample of the policy."""
+        del penalty
         with torch.no_grad():
             advantage = values(taken) - values(self.actor.sample(obs, noise))
             weight = advantage_weights(advantage, self._temperature)
@@ -242,7 +262,7 @@ def make_rule(actor: SquashedActor, config: OffPolicyConfig, num_envs: int) -> U
 
 def _actor_stepper(actor: SquashedActor, config: OffPolicyConfig) -> Stepper:
     return Stepper(
-        actor.parameters(),
+        actor.learned_parameters(),
         config.actor_learning_rate,
         weight_decay=config.weight_decay,
         max_grad_norm=config.max_grad_norm,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from policies.ensemble import CriticEnsemble
-from policies.flat import Stepper, join
 from policies.off_policy_config import OffPolicyConfig, PolicyValue
 from policies.replay import Batch
+from policies.targeted import TargetedCritic
 from policies.value_heads import CategoricalHead, ScalarHead, ValueHead
 
 CLIMBED = {
@@ -22,37 +20,16 @@ CLIMBED = {
 }
 """From the values (E, B) of E critics to what the policy climbs, (B,)."""
 
+C = TypeVar("C", bound=CriticEnsemble)
 
-class ValueLearner:
+
+class ValueLearner(TargetedCritic[C]):
     """Critics of normalised observations and actions, and the target networks that follow them."""
 
-    def __init__(self, inputs: int, config: OffPolicyConfig, device: torch.device, weights: torch.Generator) -> None:
-        """Build them.
-
-        Args:
-            inputs: Lengths of observation and action together.
-            config: Settings.
-            device: Where everything lies.
-            weights: Makes the initial weights reproducible; on the CPU.
-        """
-        self.config, self.head = config, make_head(config, device)
-        critic = CriticEnsemble(
-            config.critics,
-            inputs,
-            self.head.outputs,
-            config.critic,
-            layer_norm=config.layer_norm,
-            generator=weights,
-        )
-        self.critic = critic.to(device)
-        self.stepper = Stepper(
-            self.critic.parameters(),
-            config.critic_learning_rate,
-            weight_decay=config.weight_decay,
-            max_grad_norm=config.max_grad_norm,
-        )
-        self.target_critic = copy.deepcopy(self.critic)
-        self.target_vector = join(self.target_critic.parameters())
+    def __init__(self, critic: C, head: ValueHead, config: OffPolicyConfig) -> None:
+        """Teach critics, which are on their device by now, what their outputs mean by `head`."""
+        self.config, self.head = config, head
+        super().__init__(critic, config)
 
     def learn(
         self,
@@ -78,16 +55,24 @@ class ValueLearner:
         """
         with torch.no_grad():
             target = self.target(self.target_critic(next_obs, next_action), batch, bonus, generator)
-        outputs = self.critic(obs, batch.action)
-        loss = self.head.loss(outputs, target)
+        outputs, loss, further = self.loss(obs, batch.action, target, generator)
         measures = {
             "critic_loss": loss.detach(),
             "critic_gradient_norm": self.stepper.descend(loss),
             "value": self.head.value(outputs.detach()).mean(),
         }
+        measures |= further
         if isinstance(self.head, CategoricalHead):
             measures["support_edge"] = target[..., (0, -1)].sum(-1).mean()
         return measures
+
+    def loss(
+        self, obs: Tensor, action: Tensor, target: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """The critics' outputs, what they minimise, and further measures."""
+        del generator
+        outputs = self.critic(obs, action)
+        return outputs, self.head.loss(outputs, target), {}
 
     def target(self, outputs: Tensor, batch: Batch, bonus: Tensor | float, generator: torch.Generator) -> Tensor:
         """(E or 1, B, K): what critics should have said, of the lowest of those that are asked where so configured."""
@@ -102,19 +87,6 @@ class ValueLearner:
     def climbed(self, obs: Tensor, action: Tensor) -> Tensor:
         """(B,) what the policy climbs."""
         return CLIMBED[self.config.policy_value](self.head.value(self.critic(obs, action)))
-
-    def track(self, tau: float) -> None:
-        """Mix that share of the critics into their target networks."""
-        self.target_vector.lerp_(self.stepper.vector, tau)
-
-    def state(self) -> dict[str, Any]:
-        """Critics with their moments, and target networks."""
-        return {"critic": self.stepper.state(), "target": self.target_vector.clone()}
-
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
-        self.stepper.load_state(tree["critic"])
-        self.target_vector.copy_(tree["target"])
 
 
 def make_head(config: OffPolicyConfig, device: torch.device) -> ValueHead:

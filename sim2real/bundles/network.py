@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from policies.formed import Formed
 from policies.networks import Activation, Architecture
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class Network:
                 f"'{Architecture.MLP}' can, with activations {', '.join(Activation)}"
             )
         network = policy.network
+        if isinstance(network.actor, Formed):
+            raise ExportError(
+                f"a policy of kind '{policy.kind}' cannot be exported; perceptrons can: clone it with learner bc"
+            )
         layers = tuple(Layer(_array(linear.weight), _array(linear.bias)) for linear in network.actor.mean.linears)
         mean, scale = _array(network.observation_mean), _array(network.observation_scale)
         made = cls(mean, scale, float(network.clip), layers, policy.config.activation, policy.squashed)

@@ -145,3 +145,18 @@ def test_messages():
         buffer(30, 3).load_state(made.state())
     with pytest.raises(EmbodiedError, match=r"of 3 steps .*\(4 steps\)"):
         buffer(6, 2).load_state(made.state())
+
+
+def test_sequences_repeat_the_last_action_of_an_episode_and_returns_end_with_it():
+    buffer = ReplayBuffer(16, 2, {"policy": 1}, 1, gamma=0.5, sequence=3, return_horizon=4, shown=True)
+    rows = torch.arange(6.0)[:, None].expand(6, 2)
+    ends = torch.zeros(6, 2, dtype=torch.bool)
+    ends[3, 0] = True
+    groups = {"policy": rows[..., None]}
+    buffer.extend(Transitions(groups, rows[..., None], torch.ones(6, 2), ends, torch.zeros_like(ends), groups))
+    batch = buffer.gather(torch.tensor([2 * 1, 2 * 2, 2 * 3, 2 * 4, 2 * 1 + 1]))
+    assert batch.action.tolist() == [[1, 2, 3], [2, 3, 3], [3, 3, 3], [4, 5, 5], [1, 2, 3]]
+    assert batch.to_go is not None
+    assert batch.to_go.tolist() == [1.75, 1.5, 1.0, -float("inf"), -float("inf")]
+    assert batch.shown is not None
+    assert batch.shown.all()
