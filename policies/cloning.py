@@ -17,11 +17,13 @@ from policies.adoption import adopt
 from policies.cloning_config import CloningConfig
 from policies.flat import Stepper, join
 from policies.imitation import imitation_error, imitation_loss
+from policies.interventions import remembered, weights, with_before
 from policies.learner import DivergedError
 from policies.normalizer import Normalizer
 from policies.offline import keep_freed_memory, products
 from policies.policy import NormalizedActor, Policy
 from policies.recording import load as load_demonstrations
+from policies.recording import load_source
 from policies.replay import Transitions
 from policies.squashed import SquashedActor
 from policies.vec_env import POLICY, Step
@@ -35,6 +37,8 @@ class Examples:
     """(T, size) raw observations."""
     action: Tensor
     """(T, A) in [-1, 1]."""
+    weight: Tensor
+    """(T,) how much they count, 1 on average."""
 
     def __len__(self) -> int:
         """T."""
@@ -42,7 +46,7 @@ class Examples:
 
     def at(self, where: Tensor) -> Examples:
         """Those of an index or a mask."""
-        return Examples(self.obs[where], self.action[where])
+        return Examples(self.obs[where], self.action[where], self.weight[where])
 
 
 class Cloning:
@@ -114,14 +118,21 @@ class Cloning:
         adopt(self.policy, policy)
         self.stepper.vector.copy_(self._best_vector)
 
-    def demonstrate(self, steps: Transitions) -> None:
+    def demonstrate(self, steps: Transitions, source: Tensor | None = None) -> None:
         """Learn from these steps of one environment, (T, 1, ...), instead of any others.
+
+        Args:
+            steps: Whole episodes, one after another.
+            source: (T,) of `interventions.Source`, who acted; by default all are demonstrations.
 
         Raises:
             EmbodiedError: They hold too few episodes to keep some apart.
         """
-        examples = Examples(steps.obs[POLICY][:, 0], steps.action[:, 0].clamp(-1.0, 1.0))
-        apart = self._apart((steps.terminated | steps.truncated)[:, 0])
+        ends = (steps.terminated | steps.truncated)[:, 0]
+        examples = Examples(steps.obs[POLICY][:, 0], steps.action[:, 0].clamp(-1.0, 1.0), torch.ones_like(ends).float())
+        if source is not None:
+            examples, ends = self._weighted(examples, source, ends)
+        apart = self._apart(ends)
         self.training, self.held_out = examples.at(~apart), examples.at(apart)
         if self.config.normalize_observations:
             self.normalizer.observe(self.training.obs)
@@ -173,7 +184,15 @@ class Cloning:
                 "cloning learns from demonstrations, of which there are none; expected demonstrations=FILE, as "
                 "python -m policies.demonstrations writes it"
             )
-        self.demonstrate(load_demonstrations(path, {POLICY: self._size}, self.action_size, self.device))
+        steps = load_demonstrations(path, {POLICY: self._size}, self.action_size, self.device)
+        self.demonstrate(steps, load_source(path, self.device) if self.config.weigh_interventions else None)
+
+    def _weighted(self, examples: Examples, source: Tensor, ends: Tensor) -> tuple[Examples, Tensor]:
+        """What the memory keeps, each class by its weight, and where its episodes end."""
+        marked = with_before(source, ends)
+        kept = remembered(marked, ends, self.config.memory_steps or len(marked))
+        weighted = Examples(examples.obs[kept], examples.action[kept], weights(marked[kept]))
+        return weighted, ends[kept]
 
     def _apart(self, ends: Tensor) -> Tensor:
         """(T,) bool, which steps belong to held-out episodes; drawn by whole ones, since neighbours are much alike."""
@@ -195,7 +214,7 @@ class Cloning:
         assert self.training is not None
         size = (self.config.batch_size,)
         batch = self.training.at(torch.randint(len(self.training), size, generator=self._generator, device=self.device))
-        loss = imitation_loss(self.actor, self.normalizer(batch.obs), batch.action)
+        loss = imitation_loss(self.actor, self.normalizer(batch.obs), batch.action, batch.weight)
         norm = self.stepper.descend(loss)
         self.updates += 1
         if self.config.held_out and self.updates % self.config.validation_interval == 0:
@@ -208,7 +227,9 @@ class Cloning:
     def _look(self) -> None:
         """Keep the weights if they are the best so far."""
         assert self.held_out is not None
-        total = imitation_error(self.actor, self.normalizer(self.held_out.obs), self.held_out.action)
+        total = imitation_error(
+            self.actor, self.normalizer(self.held_out.obs), self.held_out.action, self.held_out.weight
+        )
         error = distributed.mean_(total).item()
         self._looks_since += 1
         if error < self._best_error:
@@ -227,7 +248,11 @@ class Cloning:
             "generator": self._generator.get_state(),
             "updates": self.updates,
             "control_steps": self._control_steps,
-            **{name: {"obs": kept.obs, "action": kept.action} for name, kept in examples.items() if kept is not None},
+            **{
+                name: {"obs": kept.obs, "action": kept.action, "weight": kept.weight}
+                for name, kept in examples.items()
+                if kept is not None
+            },
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
@@ -240,6 +265,6 @@ class Cloning:
             self._generator.set_state(tree["generator"].cpu())
         self.updates, self._control_steps = int(tree["updates"]), int(tree["control_steps"])
         self.training, self.held_out = (
-            Examples(tree[name]["obs"].to(self.device), tree[name]["action"].to(self.device))
+            Examples(*(tree[name][part].to(self.device) for part in ("obs", "action", "weight")))
             for name in ("training", "held_out")
         )

@@ -13,22 +13,22 @@ CLONED_LOG_STD = -1.5  # in the middle of a squashed actor's bounds, a deviation
 SPREAD_WEIGHT = 0.01  # beside squared errors of actions: the deviation should follow, not lead
 
 
-def imitation_error(actor: SquashedActor, obs: Tensor, action: Tensor) -> Tensor:
-    """Squared error of tanh(μ), mean over (N, A) actions and their components, shape ()."""
-    return functional.mse_loss(actor(obs), action)
+def imitation_error(actor: SquashedActor, obs: Tensor, action: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Squared error of tanh(μ), mean over (N, A) actions, of `weight` (N,), and their components, shape ()."""
+    return _weighted_error(actor(obs), action, weight)
 
 
-def imitation_loss(actor: SquashedActor, obs: Tensor, action: Tensor) -> Tensor:
+def imitation_loss(actor: SquashedActor, obs: Tensor, action: Tensor, weight: Tensor | None = None) -> Tensor:
     """What cloning minimises, shape (): `imitation_error`, and the deviation's distance from CLONED_LOG_STD.
 
     Not a likelihood: a script's actions have no deviation, and often lie at ±1, where the density of a squashed
     Gaussian is infinite. A policy that fitted both would have nothing left to explore with.
     """
     if actor.spread is None:
-        return imitation_error(actor, obs, action)
+        return imitation_error(actor, obs, action, weight)
     mean, log_std = actor.distribution(obs)
     distance = (log_std - CLONED_LOG_STD).square().mean()
-    return functional.mse_loss(mean.tanh(), action) + SPREAD_WEIGHT * distance
+    return _weighted_error(mean.tanh(), action, weight) + SPREAD_WEIGHT * distance
 
 
 def log_likelihood(actor: SquashedActor, obs: Tensor, action: Tensor, blur: float = 0.0) -> Tensor:
@@ -47,3 +47,9 @@ def log_likelihood(actor: SquashedActor, obs: Tensor, action: Tensor, blur: floa
     precision = (-2 * log_std).exp()
     error = (action.clamp(-ACTION_BOUND, ACTION_BOUND).atanh() - mean).square() + blur**2
     return (-0.5 * error * precision - log_std - 0.5 * LOG_TWO_PI).sum(-1)
+
+
+def _weighted_error(found: Tensor, action: Tensor, weight: Tensor | None) -> Tensor:
+    if weight is None:
+        return functional.mse_loss(found, action)
+    return (weight[:, None] * (found - action).square()).mean()

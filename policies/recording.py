@@ -1,7 +1,7 @@
 """Demonstrations: whole episodes of a script or a policy, recorded, written and read.
 
 A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, size),
-`action` (T, A), `reward`, `terminated`, `truncated` (T,).
+`action` (T, A), `reward`, `terminated`, `truncated` (T,); and, where others than a demonstrator acted, `source` (T,).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError, listing, reason
+from policies.interventions import Source
 from policies.policy import ActionRule
 from policies.replay import Transitions, merged
 from policies.vec_env import Step, VecEnv
 
 PLAIN = ("action", "reward", "terminated", "truncated")
+SOURCE = "source"
 ATTEMPTS = 5  # episodes tried for each that is wanted
 
 
@@ -60,8 +62,8 @@ def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = Fal
     return merged(kept[:episodes], torch.cat)
 
 
-def save(path: Path, steps: Transitions) -> None:
-    """Write steps of one environment, (T, 1, ...), as a file.
+def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
+    """Write steps of one environment, (T, 1, ...), as a file; `source` (T,) says who acted.
 
     Raises:
         EmbodiedError: The disk refuses.
@@ -71,7 +73,8 @@ def save(path: Path, steps: Transitions) -> None:
     tensors |= {name: getattr(steps, name) for name in PLAIN}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        safetensors.torch.save_file({name: tensor[:, 0].cpu().contiguous() for name, tensor in tensors.items()}, path)
+        written = {name: tensor[:, 0].cpu().contiguous() for name, tensor in tensors.items()}
+        safetensors.torch.save_file(written if source is None else written | {SOURCE: source.cpu()}, path)
     except (OSError, safetensors.SafetensorError) as error:
         raise EmbodiedError(f"cannot write demonstrations to '{path}': {_reason(error)}") from error
 
@@ -118,6 +121,30 @@ def load(
         parts["truncated"],
         {group: parts[f"next_obs/{group}"] for group in observation_sizes},
     )
+
+
+def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
+    """Who acted at each step of a file: (T,) int64 of `interventions.Source`.
+
+    Raises:
+        EmbodiedError: It does not say so, or names nobody that there is.
+    """
+    tensors = safetensors.torch.load_file(path)
+    known = ", ".join(f"{source.value} {source.name.lower()}" for source in Source)
+    if SOURCE not in tensors:
+        raise EmbodiedError(f"demonstrations '{path}' lack '{SOURCE}', who acted: expected (T,) of {known}")
+    source = tensors[SOURCE]
+    count = len(tensors["reward"])
+    if (
+        source.shape != (count,)
+        or source.is_floating_point()
+        or not bool(((source >= 0) & (source < len(Source))).all())
+    ):
+        raise EmbodiedError(
+            f"'{SOURCE}' of '{path}' is {source.dtype} {tuple(source.shape)}, from {source.min().item()} to "
+            f"{source.max().item()}; expected ({count},) of {known}"
+        )
+    return source.to(device, torch.int64)
 
 
 def _row(obs: Mapping[str, Tensor], action: Tensor, step: Step) -> Transitions:
