@@ -20,6 +20,8 @@ from policies.q_transformer import make_q_transformer
 from policies.q_transformer_config import QTransformerConfig
 from policies.replay import Batch
 from policies.squashed import SquashedActor
+from policies.svea import make_svea
+from policies.svea_config import SVEAConfig
 from policies.update_rules import UpdateRule, make_rule
 from policies.value_learner import ValueLearner, make_head
 
@@ -77,6 +79,7 @@ PARTS: dict[type[MemoryConfig], Callable[[Any, Extent, Generator], Parts]] = {
     CQNConfig: make_coarse_to_fine,
     QTransformerConfig: make_q_transformer,
     IDQLConfig: make_idql,
+    SVEAConfig: make_svea,
 }
 """Type of config, which stands for those derived from it, to what builds its parts."""
 

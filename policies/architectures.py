@@ -11,6 +11,7 @@ from policies.entities import EntitiesActor, EntitiesCritic
 from policies.equivariant import PartsActor, PartsCritic
 from policies.formed import FormedActor
 from policies.networks import Architecture, Critic, GaussianActor, NetworkConfig
+from policies.pixel_networks import PixelActor
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
     Architecture.MLP: GaussianActor,
@@ -22,8 +23,8 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.PARTS: PartsCritic,
     Architecture.ENTITIES: EntitiesCritic,
 }
-FORMED: dict[str, type[FormedActor]] = {
-    actor.kind: actor for actor in (CoarseToFineActor, AutoregressiveActor, BehaviourActor)
+FORMED: dict[str, type[FormedActor] | type[PixelActor]] = {
+    actor.kind: actor for actor in (CoarseToFineActor, AutoregressiveActor, BehaviourActor, PixelActor)
 }
 """What a stored policy is called to the actor it is, where that is no network alone."""
 
