@@ -42,7 +42,7 @@ LIFT_SAC = SACConfig(
     critic_learning_rate=5e-4,
     save_buffer=False,
 )
-LIFT = TrainConfig(num_envs=256, steps=800_000, ppo=IN_HAND, off_policy=(LIFT_SAC,))
+LIFT = TrainConfig(num_envs=64, steps=2_000_000, ppo=IN_HAND, off_policy=(LIFT_SAC,))
 """`grasping/*-lift`."""
 REORIENT = TrainConfig(num_envs=1024, steps=40_000_000, ppo=IN_HAND)
 """`grasping/*-reorient`."""
