@@ -175,7 +175,7 @@ class ReplayBuffer:
         first = at[:, 0]
         return Batch(
             {group: _read(buffer, first) for group, buffer in self._obs.items()},
-            self._actions(index),
+            _read(self._action, first) if len(self._sequence) == 1 else self._actions(index),
             reward,
             discount,
             {group: _read(buffer, last) for group, buffer in self._next.items()},

@@ -19,6 +19,7 @@ from policies.learners import LEARNERS, default_config, find_learner
 from policies.off_policy_config import SACConfig, TD3Config
 from policies.ppo_config import PPOConfig
 from policies.train_config import TrainConfig
+from sim2real.bundles.network import ExportError, Network
 
 SMALL = ["--num-envs", "8", "--evaluate-episodes", "0", "--engine", "rigid"]
 SAC = [*SMALL, "--learner", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
@@ -136,3 +137,39 @@ def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
     assert last["updates"] == 120  # 10 for each of 12 control steps
     assert {"imitation_loss", "samples", "finished"} <= last.keys()
     assert stored_policy(run.load(), "the policy").kind == "squashed-mlp"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "own"),
+    [
+        ("cqn", "coarse-to-fine", ["--cqn.action-sequence", "2"]),
+        pytest.param(
+            "q-transformer",
+            "autoregressive",
+            ["--q-transformer.bins", "8", "--q-transformer.offline-updates", "0"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "idql", "behaviour", ["--idql.samples", "4", "--idql.offline-updates", "0"], marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_policies_without_a_perceptron_are_stored_resumed_and_not_exported(name, kind, own, tmp_path):
+    out = tmp_path / "run"
+    options = {"unroll": "4", "warm-up": "32", "batch-size": "16", "critic.hidden": "16", "buffer-size": "96"}
+    words = [word for option, value in options.items() for word in (f"--{name}.{option}", value)]
+    assert run_main(*SMALL, "--learner", name, *words, *own, "--steps", str(2 * STEP), "--out", str(out)) == 0
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+    policy = stored_policy(Run.open(out).load(), "the policy")
+    assert policy.kind == kind
+    with pytest.raises(ExportError, match=f"a policy of kind '{kind}' cannot be exported; perceptrons can"):
+        Network.of(policy)
+
+
+def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_path):
+    out = tmp_path / "run"
+    advised = ["--sac.adviser", "zero", "--sac.advice-interval", "2"]
+    assert run_main(*SAC, *advised, "--steps", str(2 * STEP), "--out", str(out)) == 0
+    assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 4
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+    assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 6
