@@ -26,8 +26,10 @@ Penalty = Callable[[Tensor], Tensor]
 class UpdateRule(Protocol):
     """One algorithm's part; observations are normalised, `noise` is standard normal of the actions' shape."""
 
-    actor: SquashedActor | FormedActor
-    """The policy's network."""
+    @property
+    def actor(self) -> SquashedActor | FormedActor:
+        """The policy's network."""
+        ...
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
         """Actions for all N environments, (N, A)."""
