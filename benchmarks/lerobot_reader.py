@@ -19,8 +19,8 @@ LOOKED_AT = 4  # frames of each episode: the first, the last, and between
 CLOSE = 2.0  # of 255: how much two decoders of the same film may differ on average, by rounding and chroma
 
 
-def ours(dataset: Path, folder: Path) -> None:
-    """What our reader reads: numbers of all episodes, and a few frames of each with their steps."""
+def ours(dataset: Path, folder: Path, every: int) -> None:
+    """What our reader reads: numbers of all episodes, and a few frames of `every` so manyth with their steps."""
     from embodied.dataset.reader import open_dataset
     from embodied.hardware import describe
 
@@ -29,9 +29,9 @@ def ours(dataset: Path, folder: Path) -> None:
     told = []
     for index in range(len(opened)):
         states, actions = opened.numbers(index)
-        steps = np.unique(np.linspace(0, len(states) - 1, LOOKED_AT).astype(int))
+        steps = np.unique(np.linspace(0, len(states) - 1, LOOKED_AT).astype(int))[: 0 if index % every else None]
         parts = [opened.part(index, step, step + 1).images for step in steps.tolist()]
-        frames = {f"camera {name}": np.concatenate([part[name] for part in parts]) for name in opened.info.cameras}
+        frames = {f"camera {name}": np.array([part[name][0] for part in parts]) for name in opened.info.cameras}
         np.savez(folder / f"{index}.npz", states=states, actions=actions, steps=steps, **frames)
         told.append({"instruction": opened.rows[index].instruction, "first": opened.rows[index].first})
     document = {"fps": opened.info.fps, "episodes": told, "hardware": describe()}
@@ -77,10 +77,11 @@ def main() -> None:
     parser.add_argument("side", choices=("ours", "theirs"))
     parser.add_argument("dataset", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--every", type=int, default=1, help="ours: compare frames of each so manyth episode")
     parser.add_argument("--json", type=Path)
     words = parser.parse_args()
     if words.side == "ours":
-        ours(words.dataset, words.folder)
+        ours(words.dataset, words.folder, words.every)
         return
     result = theirs(words.dataset, words.folder)
     print(json.dumps(result, indent=2))
