@@ -46,11 +46,7 @@ def search(facts: Facts, goal: Goal, team: frozenset[str]) -> Plan | None:
             return _back(came, min(done, key=layer.__getitem__))
         following: dict[State, int] = {}
         for state, cost in layer.items():
-            for step in _steps(facts, goal, state, team):
-                try:
-                    new = after(facts, state, step)
-                except Impossible:
-                    continue
+            for step, new in _following(facts, goal, state, team):
                 known = following.get(new)
                 if (known is None and new in came) or (known is not None and known <= cost + len(step)):
                     continue
@@ -68,13 +64,22 @@ def _back(came: Mapping[State, tuple[State, Step] | None], state: State) -> Plan
     return tuple(reversed(steps))
 
 
-def _steps(facts: Facts, goal: Goal, state: State, team: frozenset[str]) -> Iterator[Step]:
-    """What the robots may do at once, waiting included."""
+def possible_steps(facts: Facts, goal: Goal, state: State, team: frozenset[str]) -> Iterator[Step]:
+    """All that some robots may do at once, without what cannot help; somebody does something."""
+    return (step for step, _ in _following(facts, goal, state, team))
+
+
+def _following(facts: Facts, goal: Goal, state: State, team: frozenset[str]) -> Iterator[tuple[Step, State]]:
+    """Possible steps, and where they lead."""
     choices = [[None, *_options(facts, goal, state, r)] if n in team else [None] for r, n in enumerate(facts.robots)]
     for chosen in itertools.product(*choices):
         step = {name: action for name, action in zip(facts.robots, chosen, strict=True) if action is not None}
-        if step:
-            yield step
+        if not step:
+            continue
+        try:
+            yield step, after(facts, state, step)
+        except Impossible:
+            continue
 
 
 def _options(facts: Facts, goal: Goal, state: State, robot: int) -> Iterator[Action]:

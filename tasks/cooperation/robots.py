@@ -158,7 +158,7 @@ def team(kind: Team, distance: float) -> tuple[Robot, ...]:
         distance: m, of an arm's foot from the table's middle.
     """
     left, right = Arm("left arm", (-distance, 0.0, 0.0), 0.0), Arm("right arm", (distance, 0.0, 0.0), math.pi)
-    drone = Drone("drone", (0.0, -0.42, 0.06))
+    drone = Drone("drone", (0.0, -0.47, 0.0145))
     members: dict[Team, tuple[Robot, ...]] = {
         Team.ARMS: (left, right),
         Team.LEFT_AND_DRONE: (left, drone),

@@ -26,12 +26,11 @@ from tasks.grasping.clutter.words import described
 from tasks.grasping.objects.thing import Thing
 from tasks.grasping.pointclouds import Camera, Placed
 
-TABLE = (1.10, 0.55, 0.03)  # m, half length, half depth and thickness of the table's top
-VIEW = Camera.looking_at((0.0, 0.05, 0.10), eye=(0.0, -1.65, 1.15), fovy=42.0, width=800, height=600)
-"""The camera `view`: 32 degrees down, from the table's long side."""
+VIEW = Camera.looking_at((0.0, 0.05, 0.17), eye=(0.0, -1.65, 1.20), fovy=42.0, width=800, height=600)
+"""The camera `view`: 31 degrees down, from the table's long side."""
 COARSE = dataclasses.replace(VIEW, width=200, height=150)  # for what is hidden: enough for objects of 5 cm
 DISTANCES = (0.62, 0.88)  # m, range of an arm's foot from the table's middle: hands meet up to .76 m
-AREA = (0.58, -0.34, 0.26)  # m, objects and bins: up to this far aside, from the front edge's side to the shelf's
+AREA = (0.58, -0.28, 0.26)  # m, objects and bins: up to this far aside, from the front edge's side to the shelf's
 SHELF_AREA = (0.25, 0.43)  # m, the shelf: up to this far aside; its distance behind the middle
 FEET = 0.24  # m around an arm's foot that stay empty
 GAP = 0.025  # m between the circles around two objects

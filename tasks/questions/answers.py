@@ -26,6 +26,8 @@ def truth(benchmark: Path, version: int, what: str) -> dict[str, dict[str, Any]]
         manifest = json.loads(read(benchmark / "manifest.json"))
         expected = manifest["sha256"]["answers.jsonl"]
         found = manifest["format"]
+        if not str(manifest.get("what", what)).startswith(what):
+            raise ValueError
     except (ValueError, KeyError, TypeError):
         raise EmbodiedError(f"'{benchmark / 'manifest.json'}' is not the manifest of a {what} benchmark") from None
     if found != version:

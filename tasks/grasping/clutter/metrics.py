@@ -7,7 +7,7 @@ graph's edges. MP-NED: how far the paths lie from the true ones, by normalised e
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 
@@ -62,9 +62,3 @@ def path_distance(answer: Sequence[Path], truth: Sequence[Path]) -> float:
             costs[i, j] = edit_distance(left, right) / max(len(left), len(right), 1)
     rows, columns = linear_sum_assignment(costs)
     return float(costs[rows, columns].mean())
-
-
-def balanced(scores: Mapping[str, Sequence[float]]) -> float:
-    """Mean over the difficulties of the mean score in each, so that rare ones count as much; nan without any."""
-    means = [float(np.mean(values)) for values in scores.values() if len(values)]
-    return float(np.mean(means)) if means else float("nan")

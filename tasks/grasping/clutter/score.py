@@ -9,25 +9,22 @@ questions; `balanced` is the mean over the difficulties. `obstructors`: F1. `ord
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import tyro
 
-from embodied import cli
 from embodied.errors import guard
-from tasks.grasping.clutter.graph import Difficulty, Severity
-from tasks.grasping.clutter.metrics import balanced, path_distance, score
+from tasks.grasping.clutter.graph import Severity
+from tasks.grasping.clutter.metrics import path_distance, score
 from tasks.grasping.clutter.questions import Kind
 from tasks.grasping.clutter.write import FORMAT
-from tasks.questions.answers import given, parsed, read, truth
+from tasks.questions.answers import parsed
+from tasks.questions.scoring import Benchmark, Measure, Report, Scores, score_answers, show
 
-Scores = dict[str, float]
 LONGEST = 64  # objects in a path that is read; scenes have a dozen
 MOST = 1000  # paths of an answer that are read: what more there are could not be matched
 WORST: Mapping[Kind, Scores] = {
@@ -51,43 +48,11 @@ class Settings:
     """File for the scores."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """Scores, and what could not be read."""
-
-    scores: Mapping[str, Mapping[str, float]]
-    """Kind -> name -> value: means over questions; `count`, `answered`; of each score also `NAME_DIFFICULTY` and
-    `NAME_balanced`."""
-    problems: tuple[str, ...]
-    """One line each, with the line's number in the file of answers."""
-
-
 @guard
 def main() -> None:
     """Score and print."""
     settings = tyro.cli(Settings, prog="python -m tasks.grasping.clutter.score")
-    report = score_file(settings.answers, settings.benchmark)
-    output = cli.console()
-    for problem in report.problems:
-        output.print(problem)
-    for kind, values in report.scores.items():
-        output.print(cli.table(kind, _rows(values)))
-    cli.write_result(
-        settings.json,
-        cli.command_line("tasks.grasping.clutter.score"),
-        {"scores": report.scores, "problems": len(report.problems)},
-    )
-
-
-def _rows(values: Mapping[str, float]) -> dict[str, str]:
-    """What is printed: each score over all questions, balanced, and in each difficulty."""
-    rows = {"questions": f"{values['count']:.0f}, answered {values['answered']:.0f}"}
-    levels = ("balanced", *Difficulty)
-    for name in values:
-        if f"{name}_balanced" in values:
-            parts = [f"{level} {values[f'{name}_{level}']:.3f}" for level in levels if f"{name}_{level}" in values]
-            rows[name] = f"{values[name]:.3f}  ({', '.join(parts)})"
-    return rows
+    show(score_file(settings.answers, settings.benchmark), "tasks.grasping.clutter.score", settings.json)
 
 
 def score_file(answers: Path, benchmark: Path) -> Report:
@@ -96,35 +61,7 @@ def score_file(answers: Path, benchmark: Path) -> Report:
     Raises:
         EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
     """
-    rows_of = truth(benchmark, FORMAT, "clutter")
-    said, problems = given(read(answers), rows_of)
-    rows: dict[Kind, list[tuple[str, Scores]]] = collections.defaultdict(list)
-    answered: collections.Counter[Kind] = collections.Counter()
-    for name, row in rows_of.items():
-        kind = Kind(row["kind"])
-        found = WORST[kind]
-        if name in said:
-            line, answer = said[name]
-            try:
-                found = SCORERS[kind](answer, row)
-                answered[kind] += 1
-            except ValueError as error:
-                problems.append(f"line {line}: {name}: {error}")
-        rows[kind].append((row["difficulty"], found))
-    scores = {kind.value: _means(rows[kind], answered[kind]) for kind in Kind if rows[kind]}
-    return Report(scores, tuple(problems))
-
-
-def _means(rows: Sequence[tuple[str, Scores]], answered: int) -> dict[str, float]:
-    result = {"count": float(len(rows)), "answered": float(answered)}
-    for name in rows[0][1]:
-        levels: dict[str, list[float]] = collections.defaultdict(list)
-        for level, scores in rows:
-            levels[level].append(scores[name])
-        result[name] = float(np.mean([scores[name] for _, scores in rows]))
-        result[f"{name}_balanced"] = balanced(levels)
-        result |= {f"{name}_{level}": float(np.mean(values)) for level, values in levels.items()}
-    return result
+    return score_answers(answers, benchmark, Benchmark("clutter", FORMAT, MEASURES))
 
 
 def _numbers(value: Any, what: str) -> list[int]:
@@ -197,6 +134,7 @@ SCORERS: Mapping[Kind, Callable[[Any, Mapping[str, Any]], Scores]] = {
     Kind.ORDER: _score_order,
     Kind.SEVERITY: _score_severity,
 }
+MEASURES = {kind.value: Measure(SCORERS[kind], WORST[kind]) for kind in Kind}
 
 
 if __name__ == "__main__":

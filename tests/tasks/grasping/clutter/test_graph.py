@@ -15,6 +15,7 @@ from tasks.grasping.clutter.graph import (
     removal_order,
     severity,
 )
+from tasks.questions.scoring import balanced
 
 INF = np.inf
 
@@ -135,4 +136,4 @@ def test_scores_of_answers() -> None:
     assert metrics.path_distance(paths, paths[::-1]) == 0.0
     assert metrics.path_distance(paths, []) == 1.0
     assert metrics.path_distance([("a", "b")], paths) == pytest.approx((1 / 3 + 1) / 2)
-    assert metrics.balanced({"none": [1.0, 1.0, 1.0], "hard": [0.0], "easy": []}) == 0.5
+    assert balanced({"none": [1.0, 1.0, 1.0], "hard": [0.0], "easy": []}) == 0.5

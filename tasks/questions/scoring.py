@@ -1,0 +1,121 @@
+"""Scores of a file of answers, whatever the benchmark: each kind of question brings its own measure.
+
+    report = score_answers(answers, benchmark, Benchmark("clutter", FORMAT, MEASURES))
+    show(report, "tasks.grasping.clutter.score", json)
+
+A question without an answer that can be read counts as the measure's worst. Every score is a mean over questions, given
+for each group of questions (a difficulty) too; `balanced` is the mean over the groups, so that rare ones count as much.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied import cli
+from tasks.questions.answers import given, read, truth
+
+Scores = dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """How answers to one kind of question are judged."""
+
+    score: Callable[[Any, Mapping[str, Any]], Scores]
+    """Of an answer, given its row of the benchmark's answers; ValueError says why it cannot be read."""
+    worst: Scores
+    """What a question counts that is not answered; names of the scores."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """What is scored."""
+
+    name: str
+    """For messages."""
+    version: int
+    """Of its files' format."""
+    measures: Mapping[str, Measure]
+    """Kind of question -> measure, in the order in which they are reported."""
+    group: str = "difficulty"
+    """Key of an answer's row whose values are the groups."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Scores, and what could not be read."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    """Kind -> name -> value: means over questions; `count`, `answered`; of each score also `NAME_GROUP` and
+    `NAME_balanced`."""
+    problems: tuple[str, ...]
+    """One line each, with the line's number in the file of answers."""
+
+
+def score_answers(answers: Path, folder: Path, benchmark: Benchmark) -> Report:
+    """Score a file of answers.
+
+    Raises:
+        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this kind and format.
+    """
+    rows_of = truth(folder, benchmark.version, benchmark.name)
+    said, problems = given(read(answers), rows_of)
+    rows: dict[str, list[tuple[str, Scores]]] = collections.defaultdict(list)
+    answered: collections.Counter[str] = collections.Counter()
+    for name, row in rows_of.items():
+        kind = row["kind"]
+        found = benchmark.measures[kind].worst
+        if name in said:
+            line, answer = said[name]
+            try:
+                found = benchmark.measures[kind].score(answer, row)
+                answered[kind] += 1
+            except ValueError as error:
+                problems.append(f"line {line}: {name}: {error}")
+        rows[kind].append((row[benchmark.group], found))
+    scores = {str(kind): _means(rows[kind], answered[kind]) for kind in benchmark.measures if rows[kind]}
+    return Report(scores, tuple(problems))
+
+
+def show(report: Report, module: str, json: Path | None) -> None:
+    """Print a report, and write it where a file is given."""
+    output = cli.console()
+    for problem in report.problems:
+        output.print(problem)
+    for kind, values in report.scores.items():
+        output.print(cli.table(kind, _printed(values)))
+    cli.write_result(json, cli.command_line(module), {"scores": report.scores, "problems": len(report.problems)})
+
+
+def balanced(scores: Mapping[str, Sequence[float]]) -> float:
+    """Mean over groups of the mean score in each; nan without any."""
+    means = [float(np.mean(values)) for values in scores.values() if len(values)]
+    return float(np.mean(means)) if means else float("nan")
+
+
+def _means(rows: Sequence[tuple[str, Scores]], answered: int) -> dict[str, float]:
+    result = {"count": float(len(rows)), "answered": float(answered)}
+    for name in rows[0][1]:
+        groups: dict[str, list[float]] = collections.defaultdict(list)
+        for group, scores in rows:
+            groups[group].append(scores[name])
+        result[name] = float(np.mean([scores[name] for _, scores in rows]))
+        result[f"{name}_balanced"] = balanced(groups)
+        result |= {f"{name}_{group}": float(np.mean(values)) for group, values in groups.items()}
+    return result
+
+
+def _printed(values: Mapping[str, float]) -> dict[str, str]:
+    """Each score over all questions, balanced, and in each group."""
+    rows = {"questions": f"{values['count']:.0f}, answered {values['answered']:.0f}"}
+    for name in values:
+        if f"{name}_balanced" in values:
+            parts = {key.removeprefix(f"{name}_"): value for key, value in values.items() if key.startswith(f"{name}_")}
+            rows[name] = f"{values[name]:.3f}  ({', '.join(f'{part} {value:.3f}' for part, value in parts.items())})"
+    return rows
