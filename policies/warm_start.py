@@ -20,7 +20,7 @@ from policies.policy import ActionRule, NormalizedActor, Policy
 from policies.ppo_config import PPOConfig
 from policies.vec_env import POLICY, VecEnv
 
-EXAMPLES = 200_000  # to see at least, in whole episodes
+EXAMPLES = 200_000  # to see at least
 PASSES = 20  # over the examples
 BATCH = 4096
 LEARNING_RATE = 1e-3
@@ -36,7 +36,7 @@ class Imitated:
     """Share of the variance of the script's actions that it explains in environments it did not learn from."""
 
 
-def imitate(env: VecEnv, script: ActionRule, config: PPOConfig, seed: int = 0) -> Imitated:
+def imitate(env: VecEnv, script: ActionRule, config: PPOConfig, seed: int = 0, examples: int = EXAMPLES) -> Imitated:
     """Watch a script in every environment for an episode at least, and fit the mean action to it.
 
     Args:
@@ -44,12 +44,14 @@ def imitate(env: VecEnv, script: ActionRule, config: PPOConfig, seed: int = 0) -
         script: Observation groups to actions in [-1, 1].
         config: Of the learner that will begin with the policy: network, deviation, normalisation.
         seed: Of weights, noise and order.
+        examples: To see at least; more where an episode in every environment has more steps.
 
     Raises:
         EmbodiedError: The script does things that are not finite.
     """
     generator = torch.Generator(env.device).manual_seed(seed)
-    obs, wanted = _watch(env, script, config.initial_std, generator)
+    steps = max(env.max_episode_steps, math.ceil(examples / env.num_envs))
+    obs, wanted = _watch(env, script, config.initial_std, steps, generator)
     if not bool(torch.isfinite(wanted).all()):
         raise EmbodiedError("cannot imitate the script: some of its actions are not finite")
     normalizer = Normalizer(obs.shape[-1], env.device, config.observation_clip)
@@ -67,9 +69,10 @@ def imitate(env: VecEnv, script: ActionRule, config: PPOConfig, seed: int = 0) -
 
 
 @torch.no_grad()
-def _watch(env: VecEnv, script: ActionRule, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _watch(
+    env: VecEnv, script: ActionRule, noise: float, steps: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """(T, N, size) what the policy would have seen, and (T, N, A) what the script wanted."""
-    steps = max(env.max_episode_steps, math.ceil(EXAMPLES / env.num_envs))
     obs, seen, wanted = env.reset(), [], []
     for _ in range(steps):
         action = script(obs)
