@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from embodied.errors import EmbodiedError
 from embodied.registry import Registry
 
 S = TypeVar("S")
@@ -42,6 +43,20 @@ def named_task(arguments: Sequence[str], registry: Registry, default: str | None
         if word in registry or word in registry.suites or (not word.startswith("-") and not follows_flag):
             return word
     return default
+
+
+def required_task(arguments: Sequence[str], registry: Registry, program: str) -> str:
+    """The task that a command line means; where only help is asked for, any.
+
+    Raises:
+        EmbodiedError: it means none; names those there are.
+    """
+    name = named_task(arguments, registry)
+    if name is not None:
+        return name
+    if {"-h", "--help"} & set(arguments):
+        return next(iter(registry))
+    raise EmbodiedError(f"which task? python -m {program} TASK; tasks: {', '.join(registry)}")
 
 
 def console() -> Console:

@@ -87,13 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Evaluate as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    name = cli.named_task(words, registry)
-    if name is None:
-        if {"-h", "--help"} & set(words):
-            name = next(iter(registry))
-        else:
-            raise EmbodiedError(f"which task? python -m embodied.evaluate TASK; tasks: {', '.join(registry)}")
-    entry = registry.find(name)
+    entry = registry.find(cli.required_task(words, registry, "embodied.evaluate"))
     settings = parse(entry, words)
     return run_suite(entry, settings) if isinstance(entry, Suite) else run(settings)
 

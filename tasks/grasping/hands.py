@@ -226,7 +226,8 @@ def check_width(hand: Hand, width: float, what: str = "an object") -> None:
 def set_physics(spec: mujoco.MjSpec, dt: float = PHYSICS_DT) -> None:
     """The options that grasping needs: friction is stiffer than a contact's normal, else what is held creeps away.
 
-    `dt` s per physics step."""
+    `dt` s per physics step.
+    """
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from embodied import trees
 from policies.behaviour import BehaviourActor
 from policies.cloning import Cloning
 from policies.cloning_config import CloningConfig
@@ -16,11 +15,9 @@ from policies.idql import expectile_loss
 from policies.idql_config import IDQLConfig
 from policies.networks import Activation, NetworkConfig
 from policies.off_policy import OffPolicy
-from policies.policy import Policy
 from policies.replay import Transitions
-from policies.trainer import train
 from tests.policies.test_coarse_to_fine import uniform
-from tests.policies.toys import PointMass
+from tests.policies.toys import assert_goes_on_and_is_rebuilt
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"critic": SMALL, "batch_size": 64, "buffer_size": 20_000, "unroll": 4, "gamma": 0.9,
@@ -80,16 +77,7 @@ def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_bet
 
 def test_a_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
     config = IDQLConfig(**QUICK, offline_updates=0, warm_up=64)
-    whole = train(PointMass(8), config, total_steps=4 * 32)
-    half = train(PointMass(8), config, total_steps=2 * 32)
-    saved = trees.unflatten(trees.flatten(half.state()))
-    resumed = train(PointMass(8, seed=9), config, total_steps=4 * 32, seed=9, resume=saved)
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert expected.keys() == found.keys()
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    meta, tensors = whole.policy.to_tensors()
-    obs = {"policy": uniform(16, 2)}
-    assert torch.equal(Policy.from_tensors(meta, tensors)(obs), whole.policy(obs))
+    assert_goes_on_and_is_rebuilt(config)
 
 
 @pytest.mark.parametrize(

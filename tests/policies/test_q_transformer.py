@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from embodied import trees
 from policies.autoregressive import action_of, bins_of
 from policies.networks import Activation, NetworkConfig
 from policies.off_policy import OffPolicy
-from policies.policy import Policy
 from policies.q_transformer import AutoregressiveValues, backup
 from policies.q_transformer_config import QTransformerConfig
-from policies.trainer import train
 from tests.policies.test_coarse_to_fine import one_step, uniform, wanted
-from tests.policies.toys import PointMass
+from tests.policies.toys import assert_goes_on_and_is_rebuilt
 
 QUICK: dict[str, Any] = {"critic": NetworkConfig((32, 32), Activation.RELU), "batch_size": 32, "buffer_size": 20_000,
         "bins": 16, "layers": 1, "unroll": 4, "gamma": 0.9, "tau": 0.05, "critic_learning_rate": 3e-3}  # fmt: skip
@@ -71,16 +68,7 @@ def test_what_was_shown_is_worth_its_reward_and_unseen_bins_nothing():
 
 def test_a_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
     config = QTransformerConfig(**QUICK, offline_updates=0, warm_up=64)
-    whole = train(PointMass(8), config, total_steps=4 * 32)
-    half = train(PointMass(8), config, total_steps=2 * 32)
-    saved = trees.unflatten(trees.flatten(half.state()))
-    resumed = train(PointMass(8, seed=9), config, total_steps=4 * 32, seed=9, resume=saved)
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert expected.keys() == found.keys()
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    meta, tensors = whole.policy.to_tensors()
-    obs = {"policy": uniform(16, 2)}
-    assert torch.equal(Policy.from_tensors(meta, tensors)(obs), whole.policy(obs))
+    assert_goes_on_and_is_rebuilt(config)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from embodied import trees
+from policies.memory_config import MemoryConfig
+from policies.policy import Policy
+from policies.trainer import train
 from policies.vec_env import StepData
 
 
@@ -77,3 +81,17 @@ class PointMass:
         self.position = torch.where(where[:, None], start, self.position)
         self.time = self.time.masked_fill(where, 0)
         self.total = self.total.masked_fill(where, 0.0)
+
+
+def assert_goes_on_and_is_rebuilt(config: MemoryConfig) -> None:
+    """Training resumed half way ends bit for bit as training in one go, and its policy can be stored as numbers."""
+    whole = train(PointMass(8), config, total_steps=4 * 32)
+    half = train(PointMass(8), config, total_steps=2 * 32)
+    saved = trees.unflatten(trees.flatten(half.state()))
+    resumed = train(PointMass(8, seed=9), config, total_steps=4 * 32, seed=9, resume=saved)
+    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
+    assert expected.keys() == found.keys()
+    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
+    meta, tensors = whole.policy.to_tensors()
+    obs = {"policy": torch.rand(16, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1}
+    assert torch.equal(Policy.from_tensors(meta, tensors)(obs), whole.policy(obs))

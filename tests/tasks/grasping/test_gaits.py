@@ -34,7 +34,7 @@ def test_the_numbers_that_are_searched_are_all_of_the_gait() -> None:
     np.testing.assert_allclose(again, vector[:-1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
+@pytest.mark.parametrize("hand", [hand for hand in HANDS if gaits.file_of(hand_named(hand)).exists()])
 def test_the_kept_gait_turns_cubes_to_the_left_and_stillness_does_not(hand: str) -> None:
     join_content()
     env = make(f"grasping/{hand}-rotate-z", 32, "mujoco", seed=3)
