@@ -38,7 +38,6 @@ REPEATS = 8  # trials of each gait, with cubes that lie and weigh differently
 POPULATION = 32
 SIGMA = 0.3  # first deviation of coefficients (in actions), and of the frequency's logarithm
 FREQUENCY = 1.5  # Hz, where the search begins
-DROPPED = 1.0  # rad, that a dropped cube costs, beside the turning that it misses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,11 +95,8 @@ class Trials:
     """(gaits,) rad about the vertical, mean over trials; up to the loss where a cube was dropped."""
     dropped: np.ndarray
     """(gaits,) share of trials."""
-
-    @property
-    def score(self) -> np.ndarray:
-        """(gaits,) what is searched for."""
-        return self.turned - DROPPED * self.dropped
+    score: np.ndarray
+    """(gaits,) the sum of rewards, mean over trials: what is searched for."""
 
 
 def try_gaits(env: Env, gaits: list[Gait], seconds: float = SECONDS) -> Trials:
@@ -110,14 +106,14 @@ def try_gaits(env: Env, gaits: list[Gait], seconds: float = SECONDS) -> Trials:
     times = dt * jnp.arange(round(seconds / dt))
     actions = np.stack([np.asarray(jax.vmap(gait)(times)) for gait in gaits], 1)
     env.reset()
-    alive, turned = np.ones(env.num_envs, bool), np.zeros(env.num_envs)
+    alive, turned, rewards = np.ones(env.num_envs, bool), np.zeros(env.num_envs), np.zeros(env.num_envs)
     for action in actions:
         step = env.step(torch.as_tensor(np.repeat(action, repeats, 0)))
         here = dt * (step.info["spin"] * step.info["length"]).numpy()
-        turned = np.where(alive, here, turned)
+        turned, rewards = np.where(alive, here, turned), rewards + alive * step.reward.numpy()
         alive &= ~step.done.numpy()
     grouped = lambda values: values.reshape(len(gaits), repeats).mean(1)  # noqa: E731
-    return Trials(grouped(turned), grouped(~alive))
+    return Trials(grouped(turned), grouped(~alive), grouped(rewards))
 
 
 def search(env: Env, seed: int, minutes: float, progress: cli.Line | None = None) -> tuple[Gait, Trials]:
@@ -141,7 +137,8 @@ def search(env: Env, seed: int, minutes: float, progress: cli.Line | None = None
         generation += 1
         if progress:
             said = f"{trials.turned.mean():.2f} rad on average, {trials.turned.max():.2f} at best, "
-            said += f"{trials.dropped.mean():.0%} dropped, {np.exp(optimiser.mean[-1]):.2f} Hz"
+            said += f"{trials.dropped.mean():.0%} dropped, return {trials.score.mean():.2f}, "
+            said += f"{np.exp(optimiser.mean[-1]):.2f} Hz"
             progress.update(min(time.monotonic() - started, 60 * minutes), f"generation {generation}: {said}")
     best = Gait.from_vector(optimiser.mean)
     return best, try_gaits(env, [best])

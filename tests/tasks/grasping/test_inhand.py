@@ -19,7 +19,7 @@ from tasks.grasping import inhand
 from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import HANDS, hand_named
 from tasks.grasping.reorient import REACHED, ReorientConfig, _turn
-from tasks.grasping.rotate_z import TURN
+from tasks.grasping.rotate_z import FASTEST, STROKE, TURN
 
 REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
 
@@ -96,6 +96,22 @@ def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
     memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, turned=jnp.asarray(1.01 * TURN))
     assert bool(task.outcome(world, memory).success)
     assert not bool(task.outcome(world, dataclasses.replace(memory, turned=jnp.zeros(()))).success)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(0.3, 10.0), (8.0, 2.0), (-1.0, 2.0)])
+def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: float, seconds: float) -> None:
+    task = ROTATE()
+    env = env_of(task, 1)
+    env.reset()
+    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    spun = world.sensordata.at[world.layout.slices["cube_angvel"]].set(jnp.array([0.0, 0.0, rate]))
+    turning = dataclasses.replace(world, sensordata=spun)
+    memory, action, paid = task.reset(jax.random.key(0)).memory, jnp.zeros(task.action_size), 0.0
+    update = jax.jit(lambda memory: task.update(turning, memory, action, jax.random.key(1)))
+    for _ in range(round(seconds / task.timing.control_dt)):
+        memory = update(memory)
+        paid += task.timing.control_dt * float(task.rewards(turning, memory, action)["spin"])
+    np.testing.assert_allclose(paid, min(rate * seconds, STROKE + FASTEST * seconds), atol=0.05)
 
 
 def test_variations_can_be_left_out_by_name() -> None:
