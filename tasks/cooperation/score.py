@@ -1,4 +1,4 @@
-"""`python -m tasks.cooperation.score BENCHMARK ANSWERS.jsonl`: scores of answers to the cooperation benchmark.
+"""`python -m tasks.cooperation.score ANSWERS.jsonl BENCHMARK`: scores of answers to the cooperation benchmark.
 
 A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer as the question's `format` says: as JSON, or as text
 that holds it. A question without an answer that can be read counts as answered wrongly.
@@ -12,14 +12,12 @@ share that takes the right object after the user's answer.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
 from embodied.errors import guard
 from tasks.cooperation.actions import check
@@ -31,7 +29,7 @@ from tasks.cooperation.plans import length, of_rows
 from tasks.cooperation.questions import Kind
 from tasks.cooperation.scenes import VIEW
 from tasks.questions.answers import parsed
-from tasks.questions.scoring import Benchmark, Measure, Report, Scores, score_answers, show
+from tasks.questions.scoring import Benchmark, Measure, Report, Scores, score_answers, score_command
 
 FORMAT = 1  # of the files; counted up when they change
 NAME = "cooperation"
@@ -39,34 +37,6 @@ SLACK = 0.015  # m, by which an answer's path may cut obstacles' corners: some p
 ENDS = 0.04  # m, by which it may miss S and E
 MOST = 256  # corners of a path that are read
 DIAGONAL = math.hypot(VIEW.width, VIEW.height)  # pixels: as far as anything is from anything
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What is scored."""
-
-    benchmark: Annotated[Path, tyro.conf.Positional]
-    """Folder that `python -m tasks.cooperation.write` made."""
-    answers: Annotated[Path, tyro.conf.Positional]
-    """JSON lines {"id": ..., "answer": ...}."""
-    json: Path | None = None
-    """File for the scores."""
-
-
-@guard
-def main() -> None:
-    """Score and print."""
-    settings = tyro.cli(Settings, prog="python -m tasks.cooperation.score")
-    show(score_file(settings.answers, settings.benchmark), "tasks.cooperation.score", settings.json)
-
-
-def score_file(answers: Path, benchmark: Path) -> Report:
-    """Score a file of answers.
-
-    Raises:
-        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
-    """
-    return score_answers(answers, benchmark, Benchmark(NAME, FORMAT, MEASURES, group="case"))
 
 
 def _score_who(answer: Any, row: Mapping[str, Any]) -> Scores:
@@ -151,6 +121,23 @@ MEASURES: Mapping[str, Measure] = {
     Kind.ASK.value: Measure(_score_ask, {"right": 0.0, "asked": 0.0}),
     Kind.ANSWERED.value: Measure(_score_answered, {"right": 0.0}),
 }
+
+BENCHMARK = Benchmark(NAME, FORMAT, MEASURES, group="case")
+
+
+def score_file(answers: Path, folder: Path) -> Report:
+    """Score a file of answers.
+
+    Raises:
+        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
+    """
+    return score_answers(answers, folder, BENCHMARK)
+
+
+@guard
+def main() -> None:
+    """Score and print."""
+    score_command("tasks.cooperation.score", BENCHMARK)
 
 
 if __name__ == "__main__":

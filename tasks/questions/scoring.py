@@ -1,7 +1,8 @@
 """Scores of a file of answers, whatever the benchmark: each kind of question brings its own measure.
 
-    report = score_answers(answers, benchmark, Benchmark("clutter", FORMAT, MEASURES))
-    show(report, "tasks.grasping.clutter.score", json)
+    BENCHMARK = Benchmark("clutter", FORMAT, MEASURES)
+    report = score_answers(answers, folder, BENCHMARK)
+    score_command("tasks.grasping.clutter.score", BENCHMARK)
 
 A question without an answer that can be read counts as the measure's worst. Every score is a mean over questions, given
 for each group of questions (a difficulty) too; `balanced` is the mean over the groups, so that rare ones count as much.
@@ -13,9 +14,10 @@ import collections
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import tyro
 
 from embodied import cli
 from tasks.questions.answers import given, read, truth
@@ -56,6 +58,24 @@ class Report:
     `NAME_balanced`."""
     problems: tuple[str, ...]
     """One line each, with the line's number in the file of answers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreSettings:
+    """What is scored."""
+
+    answers: Annotated[Path, tyro.conf.Positional]
+    """JSON lines {"id": ..., "answer": ...}."""
+    benchmark: Annotated[Path, tyro.conf.Positional]
+    """Folder that the benchmark was written into."""
+    json: Path | None = None
+    """File for the scores."""
+
+
+def score_command(module: str, benchmark: Benchmark) -> None:
+    """Read the command line, score and print."""
+    settings = tyro.cli(ScoreSettings, prog=f"python -m {module}")
+    show(score_answers(settings.answers, settings.benchmark, benchmark), module, settings.json)
 
 
 def score_answers(answers: Path, folder: Path, benchmark: Benchmark) -> Report:

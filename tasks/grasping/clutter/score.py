@@ -9,13 +9,10 @@ questions; `balanced` is the mean over the difficulties. `obstructors`: F1. `ord
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from embodied.errors import guard
 from tasks.grasping.clutter.graph import Severity
@@ -23,7 +20,7 @@ from tasks.grasping.clutter.metrics import path_distance, score
 from tasks.grasping.clutter.questions import Kind
 from tasks.grasping.clutter.write import FORMAT
 from tasks.questions.answers import parsed
-from tasks.questions.scoring import Benchmark, Measure, Report, Scores, score_answers, show
+from tasks.questions.scoring import Benchmark, Measure, Report, Scores, score_answers, score_command
 
 LONGEST = 64  # objects in a path that is read; scenes have a dozen
 MOST = 1000  # paths of an answer that are read: what more there are could not be matched
@@ -34,34 +31,6 @@ WORST: Mapping[Kind, Scores] = {
     Kind.SEVERITY: {"right": 0.0},
 }
 """What a question counts that is not answered; names of the scores of each kind."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What is scored."""
-
-    answers: Annotated[Path, tyro.conf.Positional]
-    """JSON lines {"id": ..., "answer": ...}."""
-    benchmark: Annotated[Path, tyro.conf.Positional]
-    """Folder that `python -m tasks.grasping.clutter.write` made."""
-    json: Path | None = None
-    """File for the scores."""
-
-
-@guard
-def main() -> None:
-    """Score and print."""
-    settings = tyro.cli(Settings, prog="python -m tasks.grasping.clutter.score")
-    show(score_file(settings.answers, settings.benchmark), "tasks.grasping.clutter.score", settings.json)
-
-
-def score_file(answers: Path, benchmark: Path) -> Report:
-    """Score a file of answers.
-
-    Raises:
-        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
-    """
-    return score_answers(answers, benchmark, Benchmark("clutter", FORMAT, MEASURES))
 
 
 def _numbers(value: Any, what: str) -> list[int]:
@@ -135,6 +104,23 @@ SCORERS: Mapping[Kind, Callable[[Any, Mapping[str, Any]], Scores]] = {
     Kind.SEVERITY: _score_severity,
 }
 MEASURES = {kind.value: Measure(SCORERS[kind], WORST[kind]) for kind in Kind}
+
+BENCHMARK = Benchmark("clutter", FORMAT, MEASURES)
+
+
+def score_file(answers: Path, folder: Path) -> Report:
+    """Score a file of answers.
+
+    Raises:
+        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
+    """
+    return score_answers(answers, folder, BENCHMARK)
+
+
+@guard
+def main() -> None:
+    """Score and print."""
+    score_command("tasks.grasping.clutter.score", BENCHMARK)
 
 
 if __name__ == "__main__":

@@ -5,34 +5,33 @@
     OUT/answers.jsonl       id, kind, difficulty, answer
     OUT/scenes/0000/        colour.png marked.png segmentation.png depth.png scene.json
 
-The same arguments give the same bytes with the same versions of numpy, OpenCV and MuJoCo.
+The difficulties take turns. The same arguments give the same bytes with the same versions of numpy, OpenCV and MuJoCo.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
 from embodied import cli
-from embodied.errors import EmbodiedError, guard
+from embodied.errors import guard
 from tasks.grasping.clutter.graph import LEAST, MEDIUM_REMOVALS, SEVERITIES, Difficulty, removal_order, severity
 from tasks.grasping.clutter.pictures import SCALE, Picture, png, take, with_marks
 from tasks.grasping.clutter.questions import FORMATS, Question, questions
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
 from tasks.grasping.clutter.words import described
-from tasks.questions.files import Files, document, lines
+from tasks.questions.files import Files, document
+from tasks.questions.writing import WriteSettings, described_making, write_command, write_tables
 
 FORMAT = 1  # of the files; counted up when they change
-WIDTH, HEIGHT = 640, 480  # pixels
+CAMERA = dataclasses.replace(VIEW, width=640, height=480)
+MODULE = "tasks.grasping.clutter.write"
 MARGIN = (
     0.003  # of a silhouette: no pair's hidden share is that near to `LEAST`, so that no answer hangs on a few pixels
 )
 VISIBLE = 0.1  # of each silhouette is seen at least: what cannot be seen cannot be asked about
-SEEDS = 1_000_000  # between the scenes of one benchmark seed and the next
 TRIES = 400  # scenes drawn at most for each that is written: hard ones without undecided pairs are rare
 LICENCE = (
     "Pictures, graphs and questions are generated from shapes of this project's own making, under its licence "
@@ -41,34 +40,13 @@ LICENCE = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What is written."""
-
-    out: Annotated[Path, tyro.conf.Positional]
-    """A folder that does not exist yet, or is empty."""
-    scenes: int = 40
-    """Number of scenes; their difficulties take turns: none, easy, medium, hard."""
-    seed: int = 0
-    """Of the whole."""
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        if not 1 <= self.scenes <= SEEDS or self.seed < 0:
-            raise EmbodiedError(
-                f"--scenes {self.scenes} --seed {self.seed}; expected 1 to {SEEDS} scenes and a seed of at least 0"
-            )
-
-
 @guard
 def main() -> None:
     """Write the files."""
-    settings = tyro.cli(Settings, prog="python -m tasks.grasping.clutter.write")
-    asked = write(settings)
-    cli.console().print(f"{settings.scenes} scenes, {asked} questions: {settings.out}")
+    write_command(MODULE, write)
 
 
-def write(settings: Settings) -> int:
+def write(settings: WriteSettings) -> int:
     """Write the benchmark; returns the number of questions.
 
     Raises:
@@ -81,20 +59,23 @@ def write(settings: Settings) -> int:
             level = list(Difficulty)[number % len(Difficulty)]
             config = ClutterConfig(
                 difficulty=level,
-                camera=dataclasses.replace(VIEW, width=WIDTH, height=HEIGHT),
+                camera=CAMERA,
                 margin=MARGIN,
                 visible=VISIBLE,
                 freeable=True,
                 tries=TRIES,
             )
-            scene = clutter_scene(settings.seed * SEEDS + number, config)
+            scene = clutter_scene(settings.seed_of(number), config)
             name = f"{number:04d}"
             _write_scene(files, scene, name)
             asked.extend(questions(scene, name, np.random.default_rng([settings.seed, number])))
             line.update(number + 1, f"{level.value}, {len(scene.names)} objects")
-    files.write("questions.jsonl", lines([_asked(question) for question in asked]))
-    files.write("answers.jsonl", lines([_answered(question) for question in asked]))
-    files.write("manifest.json", document(_manifest(settings, files.digests)), listed=False)
+    write_tables(
+        files,
+        [_asked(question) for question in asked],
+        [_answered(question) for question in asked],
+        _manifest(settings),
+    )
     return len(asked)
 
 
@@ -157,22 +138,11 @@ def _answered(question: Question) -> dict[str, Any]:
     return found | ({"edges": [list(edge) for edge in question.graph]} if question.graph else {})
 
 
-def _manifest(settings: Settings, digests: dict[str, str]) -> dict[str, Any]:
-    camera = VIEW
+def _manifest(settings: WriteSettings) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "what": "clutter: which objects must be taken away before a target can be reached",
-        "command": f"python -m tasks.grasping.clutter.write OUT --scenes {settings.scenes} --seed {settings.seed}",
-        "scenes": settings.scenes,
-        "seed": settings.seed,
-        "camera": {
-            "pos_m": list(camera.pos),
-            "quat_wxyz": list(camera.quat),
-            "fovy_deg": camera.fovy,
-            "width": WIDTH,
-            "height": HEIGHT,
-            "frame": "x right, y away from the camera, z up, table top z = 0; the camera looks along its -z, +y is up",
-        },
+        **described_making(MODULE, settings, CAMERA),
         "segmentation": "8 bit: 0 no object, else its number; 'depth.png': 16 bit along the optical axis, 0 nothing",
         "depth_units_per_m": SCALE,
         "least_ratio": LEAST,
@@ -180,7 +150,6 @@ def _manifest(settings: Settings, digests: dict[str, str]) -> dict[str, Any]:
         "severities_below": {level.value: limit for limit, level in SEVERITIES},
         "difficulties": f"none; easy: 1 removal; medium: 2 to {MEDIUM_REMOVALS}; hard: more",
         "licence": LICENCE,
-        "sha256": digests,
     }
 
 

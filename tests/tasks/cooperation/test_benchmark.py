@@ -14,8 +14,9 @@ from tasks.cooperation.pictures import take
 from tasks.cooperation.questions import Question, questions
 from tasks.cooperation.scenes import SceneConfig, cooperation_scene
 from tasks.cooperation.score import DIAGONAL, FORMAT, score_file
-from tasks.cooperation.write import NEEDS, Settings, _answered, _asked, write
+from tasks.cooperation.write import NEEDS, _answered, _asked, write
 from tasks.questions.files import Files, document, lines
+from tasks.questions.writing import WriteSettings
 
 
 @pytest.fixture(scope="module")
@@ -103,16 +104,16 @@ def test_only_its_own_benchmark_is_scored_and_only_a_new_folder_written(benchmar
     with pytest.raises(EmbodiedError, match="is not the manifest of a cooperation benchmark"):
         score_file(tmp_path / "a.jsonl", other)
     with pytest.raises(EmbodiedError, match="is not empty"):
-        write(Settings(benchmark, scenes=1))
+        write(WriteSettings(benchmark, scenes=1))
     with pytest.raises(EmbodiedError, match="--scenes 0"):
-        Settings(tmp_path, scenes=0)
+        WriteSettings(tmp_path, scenes=0)
 
 
 @pytest.mark.slow
 def test_the_same_arguments_give_the_same_files_and_marks_are_seen(tmp_path: Path) -> None:
     digests = []
     for name in ("a", "b"):
-        write(Settings(tmp_path / name, scenes=2, seed=3))
+        write(WriteSettings(tmp_path / name, scenes=2, seed=3))
         digests.append(json.loads((tmp_path / name / "manifest.json").read_text())["sha256"])
     assert digests[0] == digests[1]
     scene = cooperation_scene(5)

@@ -22,6 +22,7 @@ from tasks.grasping.objects.household import household
 from tasks.grasping.objects.random_objects import random_object
 from tasks.grasping.pointclouds import Placed
 from tasks.questions.files import Files, document, lines
+from tasks.questions.writing import WriteSettings
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +30,8 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four small scenes."""
     folder = tmp_path_factory.mktemp("clutter") / "files"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "WIDTH", 160)
-        patch.setattr(writing, "HEIGHT", 120)
-        writing.write(writing.Settings(folder, scenes=4, seed=1))
+        patch.setattr(writing, "CAMERA", dataclasses.replace(writing.CAMERA, width=160, height=120))
+        writing.write(WriteSettings(folder, scenes=4, seed=1))
     return folder
 
 
@@ -218,9 +218,9 @@ def test_damaged_benchmarks_are_refused(benchmark: Path, tmp_path: Path) -> None
 def test_only_a_new_folder_is_written_into(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(EmbodiedError, match=r"is not empty \(it holds 'mine.txt'\)"):
-        writing.write(writing.Settings(tmp_path, scenes=1))
+        writing.write(WriteSettings(tmp_path, scenes=1))
     with pytest.raises(EmbodiedError, match="--scenes 0"):
-        writing.Settings(tmp_path, scenes=0)
+        WriteSettings(tmp_path, scenes=0)
 
 
 def test_objects_are_called_by_names_that_tell_them_apart() -> None:
