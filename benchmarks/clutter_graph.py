@@ -28,7 +28,7 @@ import tyro
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import wilson
-from embodied.pictures import choose_backend
+from embodied.opengl import choose_backend
 from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of
 from tasks.grasping.clutter.scenes import ClutterConfig, ClutterScene, clutter_scene

@@ -30,8 +30,9 @@ import embodied
 from embodied import cli
 from embodied.appearance import look
 from embodied.env import Env
-from embodied.pictures import Watcher, choose_backend, place
+from embodied.opengl import choose_backend
 from embodied.render import BatchRenderer
+from embodied.watcher import Watcher, place
 
 TASKS = (
     "manipulation/pick-place", "manipulation/hammer", "manipulation/drawer-open", "manipulation/window-close",

@@ -13,22 +13,17 @@ from __future__ import annotations
 
 import atexit
 import copy
-import ctypes
-import dataclasses
 import functools
-import glob
 import math
-import os
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-import jax
 import mujoco
 import numpy as np
 
 from embodied.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError, reason
+from embodied.opengl import ADVICE, choose_backend, draws_on_gpu
+from embodied.watcher import Pose, Watcher, floating_bodies, place, radius_of
 
 Image = np.ndarray
 """(height, width, 3) uint8."""
@@ -39,189 +34,6 @@ MAX_GEOMS = 20_000  # shapes in one scene: 16 robots of a few hundred, with room
 COLOURS = ((1.0, 0.35, 0.15), (0.15, 0.7, 0.3), (0.2, 0.5, 1.0), (0.9, 0.75, 0.1), (0.7, 0.3, 0.9))
 """Of the markers, in the order in which the task names them."""
 MARKER_ALPHA = 0.4
-ADVICE = "on Debian and Ubuntu 'apt-get install libegl1 libgl1-mesa-dri' or 'apt-get install libosmesa6' provides one"
-
-
-@functools.cache
-def choose_backend() -> str:
-    """Make MuJoCo draw with what this machine has; returns the value of `MUJOCO_GL`.
-
-    A value that the user set is kept. On Linux, else: EGL where it works (a GPU, or Mesa in software), a display if
-    there is one, else OSMesa. It may be called before or after `import mujoco`, which by itself would settle on the
-    display.
-
-    Raises:
-        EmbodiedError: nothing here can draw; names the packages that can.
-    """
-    asked = os.environ.get("MUJOCO_GL", "").lower().strip()
-    if asked in ("disable", "disabled", "off", "false", "0"):
-        raise EmbodiedError(
-            f"cannot render: MUJOCO_GL={asked} switches rendering off; unset it, or set it to egl or osmesa"
-        )
-    if asked or sys.platform != "linux":
-        return asked
-    if egl_works():
-        return _use("egl")
-    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        return "glfw"
-    if _loads("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"):
-        return _use("osmesa")
-    raise EmbodiedError(f"cannot render: there is no display and neither EGL nor OSMesa works; {ADVICE}")
-
-
-def _use(backend: str) -> str:
-    """Settle on a windowless backend, also where MuJoCo was imported already."""
-    import importlib
-
-    from mujoco.rendering.classic import gl_context
-
-    os.environ["MUJOCO_GL"] = backend
-    os.environ["PYOPENGL_PLATFORM"] = backend
-    try:
-        gl_context.GLContext = importlib.import_module(f"mujoco.{backend}").GLContext  # pyright: ignore
-    except (ImportError, AttributeError, OSError, RuntimeError) as error:
-        raise EmbodiedError(f"cannot render with {backend}: {reason(error)}; {ADVICE}") from error
-    return backend
-
-
-def _loads(*libraries: str) -> ctypes.CDLL | None:
-    """The first of these libraries that the system has."""
-    for library in libraries:
-        try:
-            return ctypes.CDLL(library)
-        except OSError:
-            continue
-    return None
-
-
-def egl_works() -> bool:
-    """Whether EGL finds a device to draw on without a display, as MuJoCo uses it."""
-    egl = _loads("libEGL.so.1", "libEGL.so")
-    if egl is None:
-        return False
-    pointer = ctypes.c_void_p
-    egl.eglGetProcAddress.restype = pointer
-    query = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
-    display_of = egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT")
-    if not query or not display_of:
-        return False
-    devices, count = (pointer * 16)(), ctypes.c_int(0)
-    ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, pointer, pointer)(query)(16, devices, ctypes.addressof(count))
-    get_display = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(display_of)
-    platform_device, opengl = 0x313F, 0x30A2  # EGL_PLATFORM_DEVICE_EXT, EGL_OPENGL_API
-    # Initialised displays stay so: whoever terminates one takes it from everybody in the process.
-    return any(
-        (display := get_display(platform_device, devices[i], None))
-        and egl.eglInitialize(pointer(display), None, None)
-        and egl.eglBindAPI(opengl)
-        for i in range(count.value)
-    )
-
-
-def draws_on_gpu() -> bool:
-    """Whether there is a graphics device at all; elsewhere Mesa draws on the CPU."""
-    return sys.platform != "linux" or bool(glob.glob("/dev/nvidia[0-9]*") or glob.glob("/dev/dri/render*"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Pose:
-    """Where everything is in some environments, as numpy arrays with a leading axis (N,)."""
-
-    time: np.ndarray
-    """(N,) s since the episode began."""
-    qpos: np.ndarray
-    """(N, nq)."""
-    mocap_pos: np.ndarray | None
-    """(N, nmocap, 3) m, None where the engine keeps none."""
-    mocap_quat: np.ndarray | None
-    """(N, nmocap, 4) wxyz."""
-    markers: Mapping[str, np.ndarray]
-    """Name -> (N, k, 3) m."""
-    looks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a geom -> (N, 14); see `Task.looks`."""
-
-
-class Watcher:
-    """Takes the poses of an environment's worlds, together with the task's markers."""
-
-    def __init__(self, env: Env, markers: bool = True) -> None:
-        """Compile nothing yet."""
-        self.env = env
-        self._props = jax.jit(jax.vmap(env.task.props))
-        self._looks = jax.jit(jax.vmap(env.task.looks))
-        self._markers: Callable[..., Any] | None = jax.jit(jax.vmap(env.task.markers)) if markers else None
-
-    def look(self) -> Pose:
-        """The poses now."""
-        env = self.env
-        world = env.world()
-        markers: dict[str, np.ndarray] = {}
-        if self._markers is not None:
-            found = self._markers(world, env.stepper.episode().memory)
-            markers = {name: np.array(point).reshape(env.num_envs, -1, 3) for name, point in found.items()}
-        mocap_pos, mocap_quat = self._mocap()
-        looks = {name: np.array(rows) for name, rows in self._looks(env.stepper.episode().memory).items()}
-        return Pose(np.array(world.time), np.array(world.qpos), mocap_pos, mocap_quat, markers, looks)
-
-    def _mocap(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Where mocap bodies are: as the task says, else as the engine keeps them."""
-        env = self.env
-        if not env.task.model.nmocap:
-            return None, None
-        placed = self._props(env.stepper.episode().memory)
-        if placed is not None:
-            return np.array(placed), np.tile([1.0, 0.0, 0.0, 0.0], (*placed.shape[:2], 1))
-        held = getattr(env.engine, "batch", None)
-        return (None, None) if held is None else (np.array(held.mocap_pos), np.array(held.mocap_quat))
-
-
-def place(model: mujoco.MjModel, data: mujoco.MjData, pose: Pose, index: int) -> None:
-    """Put one environment's pose into `data` and compute where its bodies, cameras and lights are.
-
-    Shapes that differ between episodes are changed in `model`, which must be the caller's own.
-    """
-    data.qpos[:] = np.nan_to_num(pose.qpos[index])
-    for name, rows in pose.looks.items():
-        geom = model.geom(name)
-        geom.size[:], geom.pos[:], geom.quat[:], geom.rgba[:] = np.split(rows[index], (3, 6, 10))
-    if pose.mocap_pos is not None and pose.mocap_quat is not None:
-        data.mocap_pos[:] = pose.mocap_pos[index]
-        data.mocap_quat[:] = pose.mocap_quat[index]
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_comPos(model, data)
-    mujoco.mj_camlight(model, data)
-    mujoco.mj_tendon(model, data)
-
-
-def floating_bodies(model: mujoco.MjModel) -> list[int]:
-    """Bodies that travel and that a camera should follow: on free joints, or on endless slides from the world.
-
-    None where a robot is bolted down: then free bodies are objects. Where some travelling bodies have joints besides,
-    or bodies with joints on them, those alone: they are robots, and the others objects.
-    """
-    joints = range(model.njnt)
-    travelling = {int(model.jnt_bodyid[j]) for j in joints if _travels(model, j)}
-    jointed = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in joints if not _travels(model, j)}
-    if jointed - travelling:
-        return []
-    return sorted(travelling & jointed or travelling)
-
-
-def _travels(model: mujoco.MjModel, joint: int) -> bool:
-    """Whether a joint lets its body go anywhere: a planar robot's slides have no limits, a gantry's have."""
-    if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
-        return True
-    endless = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE and not model.jnt_limited[joint]
-    return bool(endless and model.body_parentid[model.jnt_bodyid[joint]] == 0)
-
-
-def radius_of(model: mujoco.MjModel, body: int) -> float:
-    """m, how far the shapes of a body's tree reach from its origin while the joints are at their reference."""
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    ours = model.body_rootid[model.geom_bodyid] == model.body_rootid[body]
-    reach = np.linalg.norm(data.geom_xpos[ours] - data.xpos[body], axis=1) + model.geom_rbound[ours]
-    return float(reach.max(initial=0.0)) or float(model.stat.extent)
 
 
 class FollowCamera:

@@ -157,8 +157,8 @@ class Player:
             settings: Seed, port and length.
         """
         from embodied.load_policy import has_expert, load_policy
-        from embodied.pictures import Watcher
         from embodied.viewer import ChaseCamera, Panel, Scene, start_server
+        from embodied.watcher import Watcher
 
         self.env, self.settings = env, settings
         offered = ["zero", "random"] + (["expert"] if has_expert(type(env.task)) else [])
@@ -279,14 +279,14 @@ class Player:
 
     @staticmethod
     def _followed(model: Any) -> list[int]:
-        from embodied.pictures import floating_bodies
+        from embodied.watcher import floating_bodies
 
         return floating_bodies(model)
 
 
 def _spacing(env: Env) -> float:
     """m between environments that keeps neighbours apart at their start."""
-    from embodied.pictures import floating_bodies, radius_of
+    from embodied.watcher import floating_bodies, radius_of
 
     model = env.task.visual_model
     followed = floating_bodies(model)

@@ -20,7 +20,8 @@ import viser
 from viser import uplot
 
 from embodied.errors import EmbodiedError
-from embodied.pictures import COLOURS, FollowCamera, Pose, marker_radius, place
+from embodied.pictures import COLOURS, FollowCamera, marker_radius
+from embodied.watcher import Pose, place
 
 VISIBLE_GROUPS = 3  # geom groups 0, 1 and 2 are for the eye; the others are collision shapes, hidden by convention
 ENDLESS = 40.0  # m, how wide a plane of infinite size is drawn

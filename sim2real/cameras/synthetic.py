@@ -58,7 +58,7 @@ class Photographer:
         Raises:
             EmbodiedError: nothing here can draw, or the lens cannot be rendered.
         """
-        from embodied.pictures import choose_backend
+        from embodied.opengl import choose_backend
 
         choose_backend()
         self.lens, self.sensor = Lens.of(camera, supersampling), sensor

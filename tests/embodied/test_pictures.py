@@ -5,10 +5,13 @@ import pytest
 import torch
 
 import embodied
+from embodied import opengl
 from embodied.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.pictures import Renderer, choose_backend, floating_bodies, frame
+from embodied.opengl import choose_backend
+from embodied.pictures import Renderer, frame
 from embodied.video import VideoWriter, check_kind, contact_sheet, record
+from embodied.watcher import floating_bodies
 
 SIZE = (160, 96)
 
@@ -68,13 +71,11 @@ def test_what_cannot_be_drawn_is_refused_in_words(env: Env) -> None:
 
 
 def test_a_machine_without_graphics_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import embodied.pictures as pictures
-
     for name in ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(pictures.sys, "platform", "linux")
-    monkeypatch.setattr(pictures, "egl_works", lambda: False)
-    monkeypatch.setattr(pictures, "_loads", lambda *names: None)
+    monkeypatch.setattr(opengl.sys, "platform", "linux")
+    monkeypatch.setattr(opengl, "egl_works", lambda: False)
+    monkeypatch.setattr(opengl, "_loads", lambda *names: None)
     with pytest.raises(EmbodiedError, match=r"neither EGL nor OSMesa works; .*apt-get install libegl1"):
         choose_backend.__wrapped__()
     monkeypatch.setenv("MUJOCO_GL", "off")
