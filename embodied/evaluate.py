@@ -34,6 +34,7 @@ class Settings(Generic[C]):
         python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
         python -m embodied.evaluate swarm/formation --adversaries 2 --adversary random
         python -m embodied.evaluate mt10 --policy runs/vla/mt10 --wrong-instruction
+        python -m embodied.evaluate mt10 --policy runs/vla/mt10 --visual-shift colours
     """
 
     task: tyro.conf.Positional[str]
@@ -44,6 +45,8 @@ class Settings(Generic[C]):
     """What a vision-language-action policy is told; by default the task's own first instruction."""
     wrong_instruction: bool = False
     """Tell it, in each environment, what another of the tasks it learned would say: a policy that listens fails."""
+    visual_shift: str | None = None
+    """Of a policy that sees: how pictures differ from what it knows: colours, camera (by 5 cm), lights, or all."""
     adversaries: int = 0
     """Of a task of many agents: how many of them, the last ones, follow --adversary instead of --policy."""
     adversary: str = "random"
@@ -122,7 +125,7 @@ def run(settings: Settings[Any]) -> int:
         calibration=settings.calibration,
         calibration_width=settings.calibration_width,
         engine_options={option: value for option in ENGINE_OPTIONS if (value := getattr(settings, option))},
-        **eyes_for(settings.policy, settings.task),
+        **shifted(eyes_for(settings.policy, settings.task), settings),
     )
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
     policy, scored = load_policy(settings.policy, env, **told), None
@@ -140,11 +143,27 @@ def run(settings: Settings[Any]) -> int:
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
     cli.console().print(cli.table(title, cli.evaluation_rows(summary)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
-    result |= {name: value for name, value in told.items() if value}
+    result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
     cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
     return 0
+
+
+def shift_of(settings: Settings[Any]) -> dict[str, str]:
+    """The option `visual_shift`, where one is asked for."""
+    return {"visual_shift": settings.visual_shift} if settings.visual_shift else {}
+
+
+def shifted(eyes: dict[str, Any], settings: Settings[Any]) -> dict[str, Any]:
+    """The options with which a policy sees, and how that is shifted.
+
+    Raises:
+        EmbodiedError: it does not see.
+    """
+    if settings.visual_shift and not eyes:
+        raise EmbodiedError(f"--visual-shift {settings.visual_shift}: policy {settings.policy!r} uses no cameras")
+    return eyes | shift_of(settings)
 
 
 def run_suite(suite: Suite, settings: Settings[Any]) -> int:
@@ -167,10 +186,10 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
-                              options=eyes_for_suite(suite, settings.policy))  # fmt: skip
+                              options=shifted(eyes_for_suite(suite, settings.policy), settings))  # fmt: skip
     cli.console().print(cli.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
-    result |= {"wrong_instruction": True} if settings.wrong_instruction else {}
+    result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
     place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / stamp()
     command = cli.command_line("embodied.evaluate")

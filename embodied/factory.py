@@ -18,6 +18,7 @@ from embodied.pixels import eyes_of
 from embodied.randomize import Term
 from embodied.registry import TaskEntry
 from embodied.starts import load, with_starts
+from embodied.visual_shifts import shift_terms
 from embodied.widening import widening
 
 
@@ -38,6 +39,7 @@ def make(
     cameras: Sequence[str] = (),
     resolution: int | tuple[int, int] = 64,
     visual_terms: Sequence[Term] = (),
+    visual_shift: str | None = None,
     shadows: bool = False,
     **overrides: Any,
 ) -> Env:
@@ -61,12 +63,14 @@ def make(
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         resolution: With `cameras`: pixels of both sides, or width and height.
         visual_terms: With `cameras`: how looks differ between episodes (see `embodied.visual_terms`).
+        visual_shift: With `cameras`: the same by a name, `colours`, `camera`, `lights` or `all` (see
+            `embodied.visual_shifts`).
         shadows: With `cameras`: whether lights cast shadows, which takes about twice the time.
         **overrides: Fields of the task's config.
 
     Raises:
-        EmbodiedError: an unknown task, engine, field or camera, an engine that does not run the task, no environments,
-            or a device that is not there; says what was given and what exists.
+        EmbodiedError: an unknown task, engine, field, camera or shift, an engine that does not run the task, no
+            environments, or a device that is not there; says what was given and what exists.
     """
     entry = join_content()[name]
     if num_envs < 1:
@@ -88,7 +92,8 @@ def make(
     if widen is not None:
         task = widening(task, widen)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
-    eyes = eyes_of(cameras, resolution, visual_terms, shadows)
+    shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
+    eyes = eyes_of(cameras, resolution, (*visual_terms, *shifts), shadows)
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry, eyes=eyes)
 
 
