@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,146 +19,15 @@ import viser
 from viser import uplot
 
 from embodied.errors import EmbodiedError
+from embodied.meshes import VISIBLE_GROUPS, Part, body_parts, geom_colour, tint
 from embodied.pictures import COLOURS, FollowCamera, marker_radius
 from embodied.watcher import Pose, place
 
-VISIBLE_GROUPS = 3  # geom groups 0, 1 and 2 are for the eye; the others are collision shapes, hidden by convention
 ENDLESS = 40.0  # m, how wide a plane of infinite size is drawn
-OPAQUE = 0.99  # alpha from which a shape counts as opaque
 SETTLING = 2.0  # s after which a new visitor's camera is trusted
 SMOOTH = 0.4  # of the way to what it follows that the camera goes with each picture
 HISTORY = 300  # control steps in the reward plot
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#888888")
-
-Mesh = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Vertices (v, 3), faces (f, 3), normals (v, 3)."""
-
-
-def geom_mesh(model: mujoco.MjModel, geom: int) -> Mesh | None:
-    """The shape of a geom in its own frame; None for what has none here (planes are drawn as grids)."""
-    kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
-    match kind:
-        case mujoco.mjtGeom.mjGEOM_SPHERE:
-            return _smooth(trimesh.creation.uv_sphere(1.0, count=(16, 24)), np.full(3, size[0]))
-        case mujoco.mjtGeom.mjGEOM_ELLIPSOID:
-            return _smooth(trimesh.creation.uv_sphere(1.0, count=(16, 24)), size)
-        case mujoco.mjtGeom.mjGEOM_CAPSULE:
-            capsule = trimesh.creation.capsule(height=2 * size[1], radius=size[0], count=(16, 16))
-            # Trimesh lets some versions' capsules stand on the origin; here they are centred.
-            capsule.apply_translation(-capsule.bounds.mean(axis=0))
-            return _smooth(capsule, np.ones(3))
-        case mujoco.mjtGeom.mjGEOM_CYLINDER:
-            return _flat(trimesh.creation.cylinder(radius=size[0], height=2 * size[1], sections=28))
-        case mujoco.mjtGeom.mjGEOM_BOX:
-            return _flat(trimesh.creation.box(extents=2 * size))
-        case mujoco.mjtGeom.mjGEOM_MESH | mujoco.mjtGeom.mjGEOM_SDF if model.geom_dataid[geom] >= 0:
-            mesh = model.mesh(int(model.geom_dataid[geom]))
-            first, count = int(mesh.vertadr[0]), int(mesh.vertnum[0])
-            face, faces = int(mesh.faceadr[0]), int(mesh.facenum[0])
-            vertices = model.mesh_vert[first : first + count]
-            return _flat(trimesh.Trimesh(vertices, model.mesh_face[face : face + faces], process=False))
-        case mujoco.mjtGeom.mjGEOM_HFIELD:
-            return _smooth(_height_field(model, int(model.geom_dataid[geom])), np.ones(3))
-    return None
-
-
-def _smooth(mesh: trimesh.Trimesh, scale: np.ndarray) -> Mesh:
-    """A round shape: one normal per vertex, scaled as an ellipsoid's are."""
-    normals = np.asarray(mesh.vertex_normals) / scale
-    return np.asarray(mesh.vertices) * scale, np.asarray(mesh.faces), _unit(normals)
-
-
-def _flat(mesh: trimesh.Trimesh) -> Mesh:
-    """An edged shape: each face has its own vertices, smooth only across angles under 30 degrees."""
-    mesh = trimesh.graph.smooth_shade(mesh, angle=math.radians(30))
-    return np.asarray(mesh.vertices), np.asarray(mesh.faces), np.asarray(mesh.vertex_normals)
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
-
-
-def _height_field(model: mujoco.MjModel, field: int) -> trimesh.Trimesh:
-    """The surface of a height field."""
-    rows, columns = int(model.hfield_nrow[field]), int(model.hfield_ncol[field])
-    wide, deep, high, _ = model.hfield_size[field]
-    first = int(model.hfield_adr[field])
-    heights = model.hfield_data[first : first + rows * columns].reshape(rows, columns) * high
-    x, y = np.meshgrid(np.linspace(-wide, wide, columns), np.linspace(-deep, deep, rows))
-    corner = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
-    right, above, across = corner + 1, corner + columns, corner + columns + 1
-    faces = np.concatenate([np.stack([corner, right, across], 1), np.stack([corner, across, above], 1)])
-    return trimesh.Trimesh(np.stack([x, y, heights], -1).reshape(-1, 3), faces, process=False)
-
-
-def geom_colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
-    """(4,) rgba of a geom: its own colour if it has one, else its material's, tinted by the texture's mean."""
-    own, material = model.geom_rgba[geom], int(model.geom_matid[geom])
-    if material < 0 or not np.allclose(own, (0.5, 0.5, 0.5, 1.0)):
-        return np.array(own)
-    rgba = np.array(model.mat_rgba[material])
-    for texture in model.mat_texid[material]:
-        if texture >= 0:
-            first, channels = int(model.tex_adr[texture]), int(model.tex_nchannel[texture])
-            count = int(model.tex_height[texture]) * int(model.tex_width[texture])
-            texels = model.tex_data[first : first + count * channels].reshape(count, channels)[:, :3]
-            if texels.shape[1] == 3:
-                rgba[:3] *= texels.mean(axis=0) / 255
-            break
-    return rgba
-
-
-def _tint(colour: np.ndarray, factor: float) -> np.ndarray:
-    """(3,) uint8 of an rgba made lighter or darker."""
-    return np.round(255 * np.clip(factor * colour[:3], 0, 1)).astype(np.uint8)
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """The shapes of one body that are drawn together."""
-
-    body: int
-    vertices: np.ndarray
-    faces: np.ndarray
-    normals: np.ndarray
-    colours: np.ndarray
-    """(v, 4) uint8."""
-    geoms: tuple[int, ...]
-    """Which geoms it holds."""
-
-    @property
-    def opaque(self) -> bool:
-        """Whether nothing shines through."""
-        return bool(self.colours[:, 3].min() >= 255 * OPAQUE)
-
-
-def body_parts(model: mujoco.MjModel) -> list[Part]:
-    """Every visible geom but the planes, merged by body, and within it by whether something shines through."""
-    groups: dict[tuple[int, bool], list[tuple[int, Mesh, np.ndarray]]] = collections.defaultdict(list)
-    for geom in range(model.ngeom):
-        colour = geom_colour(model, geom)
-        if model.geom_group[geom] >= VISIBLE_GROUPS or colour[3] <= 0:
-            continue
-        mesh = geom_mesh(model, geom)
-        if mesh is not None:
-            groups[int(model.geom_bodyid[geom]), bool(colour[3] >= OPAQUE)].append((geom, mesh, colour))
-    return [_merge(model, body, members) for (body, _), members in sorted(groups.items(), key=lambda item: item[0])]
-
-
-def _merge(model: mujoco.MjModel, body: int, members: Sequence[tuple[int, Mesh, np.ndarray]]) -> Part:
-    vertices, faces, normals, colours = [], [], [], []
-    count = 0
-    for geom, (points, triangles, directions), colour in members:
-        turn = np.zeros(9)
-        mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
-        turn = turn.reshape(3, 3)
-        vertices.append(points @ turn.T + model.geom_pos[geom])
-        normals.append(directions @ turn.T)
-        faces.append(triangles + count)
-        colours.append(np.tile(np.round(255 * np.clip(colour, 0, 1)).astype(np.uint8), (len(points), 1)))
-        count += len(points)
-    joined = [np.concatenate(arrays) for arrays in (vertices, faces, normals, colours)]
-    return Part(body, *joined, geoms=tuple(geom for geom, _, _ in members))
 
 
 class Scene:
@@ -194,9 +62,9 @@ class Scene:
             height=size[1],
             cell_size=0.5,
             section_size=1.0,
-            cell_color=_tint(colour, 0.9),
-            section_color=_tint(colour, 1.25),
-            plane_color=_tint(colour, 1.0),
+            cell_color=tint(colour, 0.9),
+            section_color=tint(colour, 1.25),
+            plane_color=tint(colour, 1.0),
             plane_opacity=float(colour[3]),
             shadow_opacity=0.35,
             fade_distance=ENDLESS,

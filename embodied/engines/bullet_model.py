@@ -1,4 +1,4 @@
-"""A MuJoCo model as Bullet describes it: trees of links with one joint each, written as URDF, and who may touch whom.
+"""A MuJoCo model as Bullet describes it: trees of links with one joint each, and who may touch whom.
 
 Bullet's multibodies know one joint per link, so a body with several joints becomes a chain of massless links that ends
 in the body itself. A link's frame lies at its joint's anchor with the body's orientation; an *anchor* below is that
@@ -8,12 +8,11 @@ place in the body frame. URDF and not `createMultiBody`, because only URDF joint
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from xml.sax.saxutils import quoteattr
 
 import mujoco
 import numpy as np
 
+from embodied.engines.bullet_quaternions import composed, turned
 from embodied.engines.servos import SCALAR, add_rotor
 from embodied.errors import EngineError
 
@@ -247,59 +246,7 @@ def inertia(model: mujoco.MjModel, link: Link) -> tuple[float, np.ndarray, np.nd
     return mass, place, moments, quat
 
 
-def urdf(model: mujoco.MjModel, tree: Tree) -> str:
-    """The tree as URDF. Inertias are left at one: Bullet's reader refuses those that no solid body could have."""
-    free = tree.free
-    base = (
-        _inertial(float(model.body_mass[free]), model.body_ipos[free], model.body_iquat[free])
-        if free
-        else _inertial(0.0, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]))
-    )
-    parts = [f'<link name="base">{base}{"".join(_shapes(model, tree.geoms, np.zeros(3)))}</link>']
-    for link in tree.links:
-        mass, place, _, quat = inertia(model, link)
-        here = anchor(model, link.joint) if link.carries else np.zeros(3)
-        shapes = "".join(_shapes(model, link.geoms, here))
-        parts.append(f"<link name={quoteattr(link.name)}>{_inertial(mass, place, quat)}{shapes}</link>")
-        parts.append(_joint(model, tree, link))
-    # One element a line: Bullet cuts lines of more than some thousand characters in two.
-    return "\n".join(['<robot name="tree">', *parts, "</robot>"])
-
-
-def _joint(model: mujoco.MjModel, tree: Tree, link: Link) -> str:
-    """The joint of a link, with its place in the parent link's frame."""
-    parent = tree.links[link.parent] if link.parent >= 0 else None
-    above = anchor(model, parent.joint) if parent and parent.carries else np.zeros(3)
-    extra = not link.carries and link.joint < 0
-    if extra:  # more shapes of the same body: their frame is the body frame
-        pos, quat = -above, np.array([1.0, 0.0, 0.0, 0.0])
-    elif parent and parent.body == link.body:  # the next joint of the same body
-        pos, quat = anchor(model, link.joint) - anchor(model, parent.joint), np.array([1.0, 0.0, 0.0, 0.0])
-    else:
-        pos, quat = model.body_pos[link.body], model.body_quat[link.body]
-        pos = pos + turned(quat, anchor(model, link.joint)) - above
-        if parent is None and not tree.free:
-            pos, quat = _static(model, int(model.body_parentid[link.body]), pos, quat)
-    text = (
-        f'<parent link="{parent.name if parent else "base"}"/><child link={quoteattr(link.name)}/>{origin(pos, quat)}'
-    )
-    if link.joint < 0:
-        return f'<joint name={quoteattr(link.name)} type="fixed">{text}</joint>'
-    slides = model.jnt_type[link.joint] == mujoco.mjtJoint.mjJNT_SLIDE
-    limited = bool(model.jnt_limited[link.joint])
-    # MuJoCo's joint positions are zero where qpos is qpos0 for the geometry, Bullet's where q is zero.
-    low, high = model.jnt_range[link.joint] - model.qpos0[model.jnt_qposadr[link.joint]] if limited else (1.0, -1.0)
-    kind = "prismatic" if slides else "revolute" if limited else "continuous"
-    limit = (
-        f'<limit lower="{float(low)!r}" upper="{float(high)!r}" effort="1e9" velocity="1e9"/>'
-        if limited or slides
-        else ""
-    )
-    axis = f'<axis xyz="{numbers(model.jnt_axis[link.joint])}"/>'
-    return f"<joint name={quoteattr(link.name)} type={quoteattr(kind)}>{text}{axis}{limit}</joint>"
-
-
-def _static(model: mujoco.MjModel, body: int, pos: np.ndarray, quat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def static_pose(model: mujoco.MjModel, body: int, pos: np.ndarray, quat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A pose in the frame of a body that does not move, in the world."""
     while body:
         pos = model.body_pos[body] + turned(model.body_quat[body], pos)
@@ -310,80 +257,7 @@ def _static(model: mujoco.MjModel, body: int, pos: np.ndarray, quat: np.ndarray)
 
 def geom_pose(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, np.ndarray]:
     """World pose of a static geom: position (3,) m and quaternion (4,) wxyz."""
-    return _static(model, int(model.geom_bodyid[geom]), model.geom_pos[geom], model.geom_quat[geom])
-
-
-def _inertial(mass: float, pos: np.ndarray, quat: np.ndarray) -> str:
-    unit = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
-    return f'<inertial>{origin(pos, quat)}<mass value="{mass!r}"/>{unit}</inertial>'
-
-
-def _shapes(model: mujoco.MjModel, geoms: tuple[int, ...], anchor_: np.ndarray) -> Iterator[str]:
-    """The collision elements of some geoms of one body, in the frame of a link at `anchor_`."""
-    for geom in geoms:
-        size = [float(value) for value in model.geom_size[geom]]
-        match G(int(model.geom_type[geom])):
-            case G.mjGEOM_SPHERE:
-                shape = f'<sphere radius="{size[0]!r}"/>'
-            case G.mjGEOM_CAPSULE:
-                shape = f'<capsule radius="{size[0]!r}" length="{2 * size[1]!r}"/>'
-            case G.mjGEOM_CYLINDER:
-                shape = f'<cylinder radius="{size[0]!r}" length="{2 * size[1]!r}"/>'
-            case _:
-                shape = f'<box size="{numbers(2 * model.geom_size[geom])}"/>'
-        place = origin(model.geom_pos[geom] - anchor_, model.geom_quat[geom])
-        yield f"\n<collision>{place}<geometry>{shape}</geometry></collision>"
-
-
-def origin(pos: np.ndarray, quat: np.ndarray) -> str:
-    """URDF's pose element from metres and a quaternion wxyz."""
-    return f'<origin xyz="{numbers(pos)}" rpy="{numbers(rpy(quat))}"/>'
-
-
-def numbers(values: np.ndarray) -> str:
-    """Numbers in full precision, with spaces between."""
-    return " ".join(repr(float(value)) for value in values)
-
-
-def rpy(quat: np.ndarray) -> np.ndarray:
-    """Roll, pitch, yaw (3,) rad of a quaternion wxyz in double precision, R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    matrix = np.zeros(9)
-    mujoco.mju_quat2Mat(matrix, quat)
-    m = matrix.reshape(3, 3)
-    cosine = np.hypot(m[0, 0], m[1, 0])
-    pitch = np.arctan2(-m[2, 0], cosine)
-    if cosine < 1e-9:  # gimbal lock: the roll takes the whole turn
-        return np.array([np.arctan2(-m[1, 2], m[1, 1]), pitch, 0.0])
-    return np.array([np.arctan2(m[2, 1], m[2, 2]), pitch, np.arctan2(m[1, 0], m[0, 0])])
-
-
-def turned(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """`vector` (3,) turned by a quaternion wxyz from body to world."""
-    result = np.zeros(3)
-    mujoco.mju_rotVecQuat(result, np.asarray(vector, float), np.asarray(quat, float))
-    return result
-
-
-def composed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The rotation `b` followed by `a`, (4,) wxyz."""
-    result = np.zeros(4)
-    mujoco.mju_mulQuat(result, np.asarray(a, float), np.asarray(b, float))
-    return result
-
-
-def conjugate(quat: np.ndarray) -> np.ndarray:
-    """The inverse rotation, (4,) wxyz."""
-    return quat * np.array([1.0, -1.0, -1.0, -1.0])
-
-
-def wxyz_from_xyzw(quat: np.ndarray) -> np.ndarray:
-    """Bullet's order of quaternions to MuJoCo's, (..., 4)."""
-    return np.asarray(quat, float)[..., [3, 0, 1, 2]]
-
-
-def xyzw_from_wxyz(quat: np.ndarray) -> np.ndarray:
-    """MuJoCo's order of quaternions to Bullet's, (..., 4)."""
-    return np.asarray(quat, float)[..., [1, 2, 3, 0]]
+    return static_pose(model, int(model.geom_bodyid[geom]), model.geom_pos[geom], model.geom_quat[geom])
 
 
 VARIABLE = frozenset(

@@ -15,6 +15,8 @@ import mujoco
 import numpy as np
 
 from embodied.engines import bullet_model as bm
+from embodied.engines import bullet_quaternions as bq
+from embodied.engines.bullet_urdf import urdf
 from embodied.engines.sensors import Bodies, at_rest, cross, multiply, rotate
 
 UNLIMITED = 1e30  # m/s, rad/s: Bullet otherwise clips every speed at 100, and a divergence would pass for a motion
@@ -102,9 +104,9 @@ class BulletWorld:
                 options = {"shapeType": pb.GEOM_BOX, "halfExtents": list(size)}
             case _:
                 options, lift = self._height_field(int(model.geom_dataid[geom]))
-                pos = pos + bm.turned(quat, np.array([0.0, 0.0, lift]))
+                pos = pos + bq.turned(quat, np.array([0.0, 0.0, lift]))
         shape = pb.createCollisionShape(**options, physicsClientId=client)
-        return pb.createMultiBody(0, shape, -1, list(pos), list(bm.xyzw_from_wxyz(quat)), physicsClientId=client)
+        return pb.createMultiBody(0, shape, -1, list(pos), list(bq.xyzw_from_wxyz(quat)), physicsClientId=client)
 
     def _height_field(self, field: int) -> tuple[dict[str, Any], float]:
         """Bullet's description of a height field, and how far (m) its middle lies above its frame."""
@@ -126,7 +128,7 @@ class BulletWorld:
     def _place(self, index: int, tree: bm.Tree) -> Placed:
         """Load a tree and set what URDF cannot say."""
         pb, client, model = self._pb, self.client, self.model
-        self._file.write_text(bm.urdf(model, tree))
+        self._file.write_text(urdf(model, tree))
         flags = (
             pb.URDF_USE_INERTIA_FROM_FILE
             | pb.URDF_MAINTAIN_LINK_ORDER
@@ -215,8 +217,8 @@ class BulletWorld:
                 quat = where[3:] / np.linalg.norm(where[3:])
                 self._last_quat[tree.uid] = quat
                 # MuJoCo: velocity of the frame's origin in the world, turning rate in the body frame.
-                arm, angvel = bm.turned(quat, model.body_ipos[tree.free]), bm.turned(quat, how[3:])
-                turn = bm.xyzw_from_wxyz(bm.composed(quat, model.body_iquat[tree.free]))
+                arm, angvel = bq.turned(quat, model.body_ipos[tree.free]), bq.turned(quat, how[3:])
+                turn = bq.xyzw_from_wxyz(bq.composed(quat, model.body_iquat[tree.free]))
                 pb.resetBasePositionAndOrientation(tree.uid, list(where[:3] + arm), list(turn), physicsClientId=client)
                 velocity = how[:3] + cross(np, angvel, arm)
                 pb.resetBaseVelocity(tree.uid, list(velocity), list(angvel), physicsClientId=client)
@@ -234,7 +236,7 @@ class BulletWorld:
                 quat = quat if quat @ self._last_quat[tree.uid] >= 0 else -quat
                 self._last_quat[tree.uid] = quat
                 qpos[tree.free_qpos : tree.free_qpos + 7] = np.concatenate([pos, quat])
-                spin = bm.turned(bm.conjugate(quat), angvel)
+                spin = bq.turned(bq.conjugate(quat), angvel)
                 qvel[tree.free_qvel : tree.free_qvel + 6] = np.concatenate([velocity, spin])
             if tree.joints:
                 rows = pb.getJointStates(tree.uid, tree.joints, physicsClientId=client)
@@ -247,8 +249,8 @@ class BulletWorld:
         pb, client, model = self._pb, self.client, self.model
         centre, turn = pb.getBasePositionAndOrientation(tree.uid, physicsClientId=client)
         velocity, angvel = (np.array(v) for v in pb.getBaseVelocity(tree.uid, physicsClientId=client))
-        quat = bm.composed(bm.wxyz_from_xyzw(np.array(turn)), bm.conjugate(model.body_iquat[tree.free]))
-        arm = bm.turned(quat, model.body_ipos[tree.free])
+        quat = bq.composed(bq.wxyz_from_xyzw(np.array(turn)), bq.conjugate(model.body_iquat[tree.free]))
+        arm = bq.turned(quat, model.body_ipos[tree.free])
         return np.array(centre) - arm, quat, velocity - cross(np, angvel, arm), angvel
 
     def bodies(self) -> Bodies:
@@ -264,7 +266,7 @@ class BulletWorld:
                     tree.uid, tree.links, computeLinkVelocity=1, computeForwardKinematics=1, physicsClientId=client
                 )
                 centre, frame, turn, speed, spin = (np.array([row[k] for row in rows]) for k in (0, 4, 5, 6, 7))
-                quat[tree.bodies] = bm.wxyz_from_xyzw(turn)
+                quat[tree.bodies] = bq.wxyz_from_xyzw(turn)
                 pos[tree.bodies] = frame - rotate(np, quat[tree.bodies], tree.anchors)
                 vel[tree.bodies] = speed + cross(np, spin, pos[tree.bodies] - centre)
                 angvel[tree.bodies] = spin
@@ -320,7 +322,7 @@ class BulletWorld:
         felt = np.zeros(len(sites))
         for row, site in enumerate(sites):
             body = int(model.site_bodyid[site])
-            pos = bodies.pos[body] + bm.turned(bodies.quat[body], model.site_pos[site])
+            pos = bodies.pos[body] + bq.turned(bodies.quat[body], model.site_pos[site])
             matrix = np.zeros(9)
             mujoco.mju_quat2Mat(matrix, multiply(np, bodies.quat[body], model.site_quat[site]))
             for uid, link in self._shape_bodies.get(body, ()):

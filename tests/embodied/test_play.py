@@ -6,8 +6,9 @@ import pytest
 import embodied
 from embodied import play
 from embodied.load_policy import load_policy
+from embodied.meshes import VISIBLE_GROUPS, body_parts
 from embodied.scenes import compose
-from embodied.viewer import VISIBLE_GROUPS, Scene, body_parts, start_server
+from embodied.viewer import Scene, start_server
 
 ROBOTS = ["robots/go1/go1.xml", "robots/crazyflie/crazyflie.xml"]
 

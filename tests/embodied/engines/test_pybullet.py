@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from embodied.engines import make_engine
-from embodied.engines.bullet_model import wxyz_from_xyzw, xyzw_from_wxyz
+from embodied.engines.bullet_quaternions import wxyz_from_xyzw, xyzw_from_wxyz
 from embodied.errors import EngineError
 from embodied.scenes import compile_spec, compose
 from embodied.task import Timing
