@@ -62,6 +62,16 @@ class FlatAdam:
         if self.config.schedule is Schedule.LINEAR:
             self.learning_rate.fill_(self.config.learning_rate * (1.0 - min(max(progress, 0.0), 1.0)))
 
+    @torch.no_grad()
+    def begin_anew(self) -> None:
+        """Forget the moments, as if no step had been taken.
+
+        Where a parameter's gradients were held at zero for many steps, Adam would else take its first real one for a
+        small mean divided by a much smaller deviation, and step further than the learning rate.
+        """
+        for moment in self._moments.values():
+            moment.zero_()
+
     def state(self) -> dict[str, Tensor]:
         """Parameters, moments and learning rate."""
         own = {"parameters": self.flat.detach(), "learning_rate": self.learning_rate}

@@ -179,6 +179,8 @@ class PPO:
             raise RuntimeError(f"the rollout holds {self._time} of {self.config.unroll} steps")
         self._estimate(obs)
         self.optimizer.start(progress)
+        if self._updates == self.config.critic_warm_up:
+            self.optimizer.begin_anew()
         measures = [
             self._minibatch(index)
             for _ in range(self.config.epochs)

@@ -8,6 +8,7 @@ import torch
 from embodied.errors import EmbodiedError
 from policies import PPO, PPOConfig, Trainer
 from policies.networks import NetworkConfig
+from policies.ppo_config import Schedule
 from policies.warm_start import imitate
 from tests.policies.toys import PointMass
 
@@ -49,6 +50,17 @@ def test_ppo_begins_with_it_and_holds_it_until_the_critic_has_learned():
         assert held == (iteration < 2)
         critics.append(torch.cat([parameter.flatten() for parameter in learner.critic.parameters()]).clone())
     assert not torch.equal(critics[0], critics[1])
+
+
+def test_the_first_step_after_the_warm_up_is_no_longer_than_any_first_step():
+    config = dataclasses.replace(CONFIG, critic_warm_up=3, epochs=1, minibatches=1, learning_rate=1e-3)
+    trainer = Trainer(PointMass(64), dataclasses.replace(config, schedule=Schedule.FIXED), total_steps=10_000)
+    for _ in range(3):
+        trainer.iterate()
+    start = [parameter.clone() for parameter in trainer.learner.actor.parameters()]
+    trainer.iterate()
+    moved = [(b - a).abs().max() for a, b in zip(start, trainer.learner.actor.parameters(), strict=True)]
+    assert 0.9e-3 < max(moved) < 1.1e-3
 
 
 def test_a_resumed_warm_up_ends_when_it_would_have():
