@@ -127,6 +127,8 @@ def policy_of(
         return policy.in_env(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
     if instruction is not None or wrong_instruction:
         raise _deaf(what)
+    if cameras := checkpoint.meta["policy"].get("cameras"):
+        return _policies("pixel_env").SeeingRule.in_env(policy, env, cameras, what)
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)

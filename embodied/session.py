@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
     from policies.joined_env import JoinedEnv
+    from policies.pixel_env import SeeingEnv
     from policies.policy import ActionRule, Policy
     from policies.trainer import Trainer
     from policies.vec_env import VecEnv
@@ -76,11 +77,14 @@ class Session:
         return 0
 
     def _learning_env(self) -> VecEnv:
-        """What the learner steps: the environments; every agent of them as one; or their adversaries."""
+        """What the learner steps: the environments; what is seen of them; every agent as one; or their adversaries."""
         from embodied.load_policy import load_policy
         from policies.adversary import AdversaryEnv
         from policies.agents_env import AgentsEnv
+        from policies.pixel_env import PixelEnv
 
+        if self.settings.cameras:
+            return PixelEnv(cast("SeeingEnv", self.env))
         if self.settings.adversaries:
             return AdversaryEnv(self.env, load_policy(self.settings.against, self.env), self.settings.adversaries)
         return cast("VecEnv", self.env if self.env.agents is None else AgentsEnv(self.env))
@@ -103,9 +107,13 @@ class Session:
         return agents - adversaries if agents and adversaries else None
 
     def _rule(self, env: Env, policy: Policy) -> ActionRule:
-        """The learned policy for all agents of `env`, or for its adversaries among a team."""
+        """The learned policy for all agents of `env`, with its eyes, or for its adversaries among a team."""
         from embodied.load_policy import load_policy
         from policies.adversary import Infiltrated
+        from policies.pixel_env import SeeingRule, Sight
+
+        if self.settings.cameras:
+            return SeeingRule(policy, Sight.of(cast("SeeingEnv", env)))
 
         if not self.settings.adversaries:
             return policy
@@ -136,12 +144,15 @@ class Session:
     def _save(self, trainer: Trainer) -> None:
         """Write a checkpoint that both a resume and a robot can use."""
         from embodied.checkpoints import flatten, prune
+        from policies.pixel_env import Sight
 
         assert self.run is not None
         self._saved_at = time.monotonic()
         if trainer.steps == self._saved_step:  # the last iteration may have been saved already
             return
         meta, tensors = trainer.policy.to_tensors()
+        if self.settings.cameras:
+            meta |= Sight.of(cast("SeeingEnv", self.env)).described()
         contents = flatten({"policy": tensors, "trainer": trainer.state()})
         known = {"identities": list(self.env.names)} if getattr(self.env, "identified", False) else {}
         self.run.save(trainer.steps, contents, {"policy": meta, "task": self.settings.task, **known})

@@ -33,6 +33,7 @@ class Settings(Generic[C, P, L]):
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
         python -m embodied.train mt10
         python -m embodied.train swarm/hover --learner sac --sac.gamma 0.98
+        python -m embodied.train manipulation/reach --learner svea --cameras view
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
         python -m embodied.train swarm/formation --adversaries 1 --against shipped
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
@@ -52,7 +53,12 @@ class Settings(Generic[C, P, L]):
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     learner: str = "ppo"
     """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3, pql, cqn, q-transformer and idql from
-    remembered ones, bc from demonstrations alone. Each has options of its own, which --help shows with --learner."""
+    remembered ones, svea from images, bc from demonstrations alone. Each has options of its own, which --help shows
+    with --learner."""
+    cameras: tuple[str, ...] = ()
+    """With --learner svea: what the policy sees, beside what the robot knows of itself."""
+    resolution: int = 64
+    """With --cameras: pixels of both sides."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None
@@ -100,13 +106,16 @@ class Settings(Generic[C, P, L]):
         return dataclasses.replace(self, **{"ppo" if self.off_policy is None else "off_policy": options})
 
 
-SHARED = ("device", "config", "calibration", "calibration_width", "starts", "starts_share", "widen")
+SHARED = (
+    "device", "config", "calibration", "calibration_width", "starts", "starts_share", "widen", "cameras", "resolution"
+)  # fmt: skip
 """Settings that `make` and `make_suite` take."""
 UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
 ADDED = {"learner": "ppo", "off_policy": None, "calibration": None, "calibration_width": 1.0}
+ADDED |= {"cameras": (), "resolution": 64}
 """Settings that the runs of earlier versions lack, and what they amounted to."""
 CALIBRATION = "calibration.json"
 """A run's own copy of the calibration it is trained with."""
@@ -157,6 +166,7 @@ def saved_settings(run: Run) -> Settings[Any, Any, Any]:
     if fields != set(saved):
         raise RunError(f"{run.path} was written by another version: {sorted(fields ^ set(saved))} differ in its config")
     defaults = default_settings(join_content().find(run.task), saved["learner"])
+    saved["cameras"] = tuple(saved["cameras"])
     if saved["calibration"] is not None:
         saved["calibration"] = run.path / CALIBRATION
     saved["config"] = from_json(type(defaults.config), saved["config"], "config")

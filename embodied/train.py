@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from embodied.env import Env
     from embodied.runs import Run
     from policies.joined_env import JoinedEnv
+    from policies.pixel_env import SeeingEnv
     from policies.policy import ActionRule, Policy
     from policies.vec_env import VecEnv
 
@@ -56,9 +57,10 @@ def start(settings: Settings[Any, Any, Any]) -> int:
     from embodied.runs import Run
     from policies import distributed
 
+    check_eyes(settings)
     with distributed.joined(settings.device or "cpu"):
         env = build_env(settings, settings.num_envs, settings.seed + RANK_SEED * distributed.rank())
-        settings, policy = with_start(settings, env)
+        settings, policy = with_start(with_images(settings, env), env)
         document = {name: value for name, value in to_json(settings).items() if name not in UNSAVED}
         document |= {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
@@ -66,6 +68,33 @@ def start(settings: Settings[Any, Any, Any]) -> int:
         if run and settings.calibration:
             keep_calibration(settings.calibration, run)
         return Session(settings, env, run).train(start_from=policy)
+
+
+def check_eyes(settings: Settings[Any, Any, Any]) -> None:
+    """Check that who learns from images has some, and nobody else.
+
+    Raises:
+        EmbodiedError: the learner is blind, lacks cameras, or is to learn a suite.
+    """
+    from policies.svea_config import SVEAConfig
+
+    sees, given = isinstance(settings.options, SVEAConfig), ", ".join(settings.cameras) or "none"
+    if sees != bool(settings.cameras):
+        raise EmbodiedError(
+            f"--learner {settings.learner} with --cameras {given}: svea learns from images, the others from numbers"
+        )
+    if sees and isinstance(join_content().find(settings.task), Suite):
+        raise EmbodiedError(f"--cameras {given}: images are for one task, not for the suite {settings.task}")
+
+
+def with_images(settings: Settings[Any, Any, Any], env: Env | JoinedEnv) -> Settings[Any, Any, Any]:
+    """The settings with the shape of what is seen."""
+    from policies.pixel_env import Sight
+
+    if not settings.cameras:
+        return settings
+    shape = Sight.of(cast("SeeingEnv", env)).image_shape
+    return settings.with_options(dataclasses.replace(settings.options, image_shape=shape))
 
 
 def keep_calibration(path: Path, run: Run) -> None:
@@ -85,11 +114,13 @@ def with_start(
     if settings.start_from is None:
         return settings, None
     from embodied.load_policy import load_policy
+    from policies.pixel_env import SeeingRule
     from policies.policy import Policy
 
     policy = load_policy(settings.start_from, env)
     if settings.start_from == EXPERT:
         return settings, _imitated(settings, env, policy)
+    policy = policy.policy if isinstance(policy, SeeingRule) else policy
     if not isinstance(policy, Policy):
         raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
     return settings.with_options(dataclasses.replace(settings.options, actor=policy.config)), policy

@@ -1,5 +1,6 @@
 """Learners by name: `ppo` from fresh rollouts; `sac`, `rlpd`, `awac`, `ddpg`, `td3`, `fast-td3`, `pql` from memory;
-`cqn`, `q-transformer` and `idql` from memory, without a policy that climbs; `bc` from demonstrations alone."""
+`cqn`, `q-transformer` and `idql` from memory, without a policy that climbs; `svea` from memory, of images; `bc` from
+demonstrations alone."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from policies.off_policy_config import (
 from policies.ppo import PPO
 from policies.ppo_config import PPOConfig
 from policies.q_transformer_config import QTransformerConfig
+from policies.svea_config import SVEAConfig
 
 if TYPE_CHECKING:
     from policies.learner import Learner
@@ -55,6 +57,7 @@ LEARNERS: dict[str, LearnerEntry] = {
     "cqn": LearnerEntry(CQNConfig, 16),
     "q-transformer": LearnerEntry(QTransformerConfig, 16),
     "idql": LearnerEntry(IDQLConfig, 16),
+    "svea": LearnerEntry(SVEAConfig, 16, steps=100_000),
     "bc": LearnerEntry(CloningConfig, 16, steps=100_000),
     "ddpg": LearnerEntry(DDPGConfig, 64),
     "td3": LearnerEntry(TD3Config, 64),

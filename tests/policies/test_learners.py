@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from embodied import evaluate, settings, train
 from embodied.content import join_content
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.load_policy import stored_policy
+from embodied.factory import make
+from embodied.load_policy import load_policy, stored_policy
 from embodied.runs import Run
 from policies import demonstrations
 from policies.learners import LEARNERS, default_config, find_learner
@@ -173,3 +174,38 @@ def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_p
     assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 4
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
     assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 6
+
+
+SEEING = ["manipulation/reach", "--engine", "mujoco", "--learner", "svea", "--cameras", "view", "--resolution", "16",
+          "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0", "--svea.unroll", "4", "--svea.warm-up", "16",
+          "--svea.batch-size", "8", "--svea.buffer-size", "96"]  # fmt: skip
+
+
+def test_a_policy_that_sees_is_trained_resumed_and_evaluated_without_being_told_where_things_are(tmp_path):
+    run = tmp_path / "run"
+    assert train.main([*SEEING, "--out", str(run)]) == 0
+    described = Run.open(run).load().meta["policy"]
+    assert (described["cameras"], described["resolution"], described["beside"]) == (["view"], [16, 16], "proprio")
+    assert described["observation_size"] == 11 + 3 * 16 * 16
+    assert train.main(["--resume", str(run), "--steps", "80"]) == 0
+    result = tmp_path / "result.json"
+    words = ["manipulation/reach", "--policy", str(run), "--engine", "mujoco", "--episodes", "1", "--json", str(result)]
+    assert evaluate.main([*words, "--visual-shift", "lights"]) == 0
+    assert json.loads(result.read_text())["visual_shift"] == "lights"
+    env = make("manipulation/reach", 1, "mujoco", cameras=("view", "wrist"), resolution=16)
+    with pytest.raises(EmbodiedError, match=r"sees through view, .* the environment has view, wrist"):
+        load_policy(run, env)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["swarm/hover", "--learner", "svea"], "--learner svea with --cameras none"),
+        (["swarm/hover", "--cameras", "front"], "--learner ppo with --cameras front"),
+        (["mt10", "--learner", "svea", "--cameras", "view"], "not for the suite mt10"),
+    ],
+)
+def test_eyes_without_a_learner_of_images_and_the_reverse_are_refused(words, message, capsys):
+    with pytest.raises(SystemExit):
+        train.main(words)
+    assert message in " ".join(capsys.readouterr().err.split())

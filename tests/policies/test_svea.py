@@ -151,7 +151,7 @@ def test_with_saliency_values_come_to_rest_on_the_salient_pixels():
 
 def test_a_run_from_pixels_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
     env = PixelEnv(SeenPointMass(4))
-    assert env.image_shape == CONFIG.image_shape
+    assert env.sight.image_shape == CONFIG.image_shape
     whole = train(env, CONFIG, total_steps=4 * 16)
     half = train(PixelEnv(SeenPointMass(4)), CONFIG, total_steps=2 * 16)
     saved = trees.unflatten(trees.flatten(half.state()))
