@@ -230,12 +230,14 @@ class MjxEngine:
 def known_to_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
     """A copy of `model` without what MJX refuses though it need not stop us.
 
-    PGS becomes Newton: both minimise the same cost, and Newton gets further. User sensors become clocks of the
+    PGS becomes Newton: both minimise the same cost, and Newton gets further. The mid-phase of collisions need not be
+    switched off, which Warp refuses: there is none. User sensors become clocks of the
     acceleration stage, which MJX leaves alone; the engine fills their places.
     """
     copy = model.__copy__()
     if copy.opt.solver == mujoco.mjtSolver.mjSOL_PGS:
         copy.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    copy.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
     users = copy.sensor_type == mujoco.mjtSensor.mjSENS_USER
     copy.sensor_type[users] = mujoco.mjtSensor.mjSENS_CLOCK
     copy.sensor_needstage[users] = mujoco.mjtStage.mjSTAGE_ACC

@@ -279,7 +279,8 @@ def test_cameras_bear_the_names_of_their_family(name: str, env_of: Callable[[str
 @pytest.mark.parametrize(("name", "engine"), [param(*pair) for pair in PAIRS])
 def test_every_listed_engine_builds(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
     assert engine in ENGINES
-    make_engine(engine, env_of(name).task, 2)
+    for options in ({"impl": "jax"}, {"impl": "warp"}) if engine == "mjx" else ({},):  # in all its implementations
+        make_engine(engine, env_of(name).task, 2, **options)
 
 
 @pytest.mark.slow
