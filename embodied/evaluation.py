@@ -66,6 +66,7 @@ def evaluate(
     *,
     seed: int | None = None,
     scored: int | None = None,
+    notes: Callable[[], Mapping[str, Tensor]] | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Run `episodes` whole episodes.
@@ -79,6 +80,7 @@ def evaluate(
         episodes: How many episodes to count.
         seed: Seed of the starts; the environment's own by default.
         scored: Of many agents, how many (the first) make up the team whose return `team_return` is; by default no one.
+        notes: What the policy notes of the running episodes, name -> (N,), kept when an episode ends.
         on_step: Called after each step with the episodes counted so far and the episodes wanted.
     """
     start = time.perf_counter()
@@ -99,6 +101,7 @@ def evaluate(
             counted += len(ids)
             ended = step.info | {"success": step.success, "fall": step.terminated}
             ended |= {} if scored is None else {"team_return": team}
+            ended |= {} if notes is None else notes()
             _append(rows, ended, ids)
         if scored is not None:
             team = team.masked_fill(step.done, 0.0)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import mujoco
 from jax import Array
 
+from embodied.dialogue import Words
 from embodied.scenes import compile_spec
 from embodied.world import Control, Outcome, Start, World
 
@@ -57,7 +58,7 @@ class Task(abc.ABC, Generic[M]):
     """What a robot senses, what it may do and what counts as success.
 
     Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `Memory`.
-    Every method but `build_spec` is traced by JAX for one environment and must be pure.
+    Every method but `build_spec` and `words` is traced by JAX for one environment and must be pure.
     """
 
     actuates_every_step: ClassVar[bool] = False
@@ -79,6 +80,8 @@ class Task(abc.ABC, Generic[M]):
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()
     """The task in words, then paraphrases, for language-conditioned policies."""
+    words_differ: ClassVar[bool] = False
+    """Whether `words` depend on the episode; otherwise every episode is told the `instruction`."""
 
     def __init__(self, config: Any = None) -> None:
         """Take `config`, or the defaults of `config_type`."""
@@ -196,6 +199,11 @@ class Task(abc.ABC, Generic[M]):
         """
         del memory
         return {}
+
+    def words(self, memory: M) -> Words:
+        """What an episode is told, where `words_differ`. Not traced: `memory` holds numpy arrays of one environment."""
+        del memory
+        return Words(self.instruction)
 
     def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
         """A scripted action of `action_shape` where the task has one.

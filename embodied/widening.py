@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.dialogue import Words
 from embodied.errors import EmbodiedError
 from embodied.task import Observation, Task, turned_into
 from embodied.world import Control, Outcome, Start, World
@@ -107,5 +108,8 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
 
         def props(self, memory: Memory[M]) -> Array | None:
             return inner.props(memory.own)
+
+        def words(self, memory: Memory[M]) -> Words:
+            return inner.words(memory.own)
 
     return turned_into(task, Widening)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from embodied.appearance import Appearance
 from embodied.dataset.episode import Episode
+from embodied.dialogue import Words, words_of
 from embodied.env import Env
 from embodied.errors import EmbodiedError, listing
 from embodied.load_policy import ActionRule
@@ -89,6 +90,8 @@ class Wave:
     """(N,) bool, solved at any step."""
     noise: np.ndarray
     """(N,) standard deviation."""
+    words: tuple[Words, ...]
+    """What each was told."""
     finished: np.ndarray
     """(N,) bool; the others were left when enough before them had finished."""
 
@@ -109,7 +112,6 @@ def collect(
         EmbodiedError: The environment has no cameras, many agents, or not the group of the state; or too few succeeded.
     """
     check(env, config.state)
-    said = env.task.instruction
     kept = tried = wave = 0
     while kept < config.episodes:
         seed = wave_seed(config.seed, wave)
@@ -120,7 +122,8 @@ def collect(
             tried += 1
             if done.success[place] or config.failures:
                 # In turn, so that every paraphrase is heard equally often.
-                episode = episode_of(env, done, place, said[kept % len(said)], seed)
+                told = done.words[place].told
+                episode = episode_of(env, done, place, told[kept % len(told)], seed)
                 kept += 1
                 yield Demonstration(episode, float(done.noise[place]), tried)
         if tried >= config.attempts * config.episodes > kept:
@@ -162,6 +165,7 @@ def attempt(
     generators = [np.random.default_rng([seed, place]) for place in range(count)]
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
     sensed = {group: values for group, values in env.reset(seed).items() if not group.startswith(PREFIX)}
+    words = tuple(words_of(env))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
     states, actions, looks = [], [], []
@@ -186,6 +190,7 @@ def attempt(
         lengths=lengths,
         success=solved,
         noise=noise,
+        words=words,
         finished=finished,
     )
 

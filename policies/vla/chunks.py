@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from embodied.dialogue import Tell
 from embodied.errors import EmbodiedError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class ChunkedRule:
         instructions: Sequence[str],
         restarted: Callable[[], Tensor],
         *,
+        tell: Tell | None = None,
         temperature: float | None = None,
         seed: int = 0,
     ) -> None:
@@ -35,16 +37,14 @@ class ChunkedRule:
             policy: What decides.
             instructions: What each environment is told, N.
             restarted: Tells which episodes have just begun, (N,) bool.
+            tell: What they are told instead, where that differs between episodes.
             temperature: As of `VLAPolicy.plan`.
             seed: Of sampling.
         """
         self.policy, self.instructions, self.temperature = policy, tuple(instructions), temperature
-        self._restarted = restarted
+        self._restarted, self._tell = restarted, tell
         self._generator = torch.Generator(policy.device).manual_seed(seed)
-        texts = tuple(dict.fromkeys(self.instructions))
-        with torch.no_grad():
-            read = policy.network.read(texts)
-        self._words = read[torch.tensor([texts.index(text) for text in self.instructions], device=policy.device)]
+        self._words = self._read(self.instructions)
         count, config = len(self.instructions), policy.network.config
         self._chunk = torch.zeros(count, config.chunk, policy.senses.action_size, device=policy.device)
         self._next = torch.full((count,), policy.execute, device=policy.device)
@@ -56,7 +56,10 @@ class ChunkedRule:
         Raises:
             EmbodiedError: the observation is of another number of environments.
         """
-        due = self._restarted() | (self._next >= self.policy.execute)
+        begun = self._restarted()
+        if self._tell is not None and begun.any():
+            self._hear(torch.nonzero(begun)[:, 0], obs)
+        due = begun | (self._next >= self.policy.execute)
         rows = torch.nonzero(due)[:, 0]
         if len(rows):
             seen = {group: obs[group] for group in self.policy.groups}
@@ -71,3 +74,17 @@ class ChunkedRule:
         action = self._chunk[torch.arange(len(self._chunk), device=self._next.device), self._next]
         self._next += 1
         return action
+
+    def _hear(self, rows: Tensor, obs: Mapping[str, Tensor]) -> None:
+        """Note what the environments `rows`, whose episode begins, are told."""
+        assert self._tell is not None
+        told = dict(zip(rows.tolist(), self._tell(rows, obs), strict=True))
+        self.instructions = tuple(told.get(row, text) for row, text in enumerate(self.instructions))
+        self._words[rows] = self._read(tuple(told.values()))
+
+    @torch.no_grad()
+    def _read(self, instructions: Sequence[str]) -> Tensor:
+        """(k, width) of k instructions, each different one read once."""
+        texts = tuple(dict.fromkeys(instructions))
+        read = self.policy.network.read(texts)
+        return read[torch.tensor([texts.index(text) for text in instructions], device=self.policy.device)]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from embodied.configs import from_json, to_json
+from embodied.dialogue import Tell, first_words, wrong_words
 from embodied.errors import EmbodiedError, listing
 from embodied.pixels import PREFIX
 from policies.policy import require_same_shapes
@@ -140,6 +141,7 @@ class VLAPolicy:
         *,
         instruction: str | None = None,
         wrong_instruction: bool = False,
+        tell: Tell | None = None,
         temperature: float | None = None,
         seed: int = 0,
     ) -> ChunkedRule:
@@ -148,9 +150,10 @@ class VLAPolicy:
         Args:
             env: Made with this policy's cameras.
             what: What errors call the policy.
-            instruction: What every environment is told; by default the task's own first instruction.
-            wrong_instruction: Tell each environment, in turn, another task's instruction: whoever still succeeds does
-                not listen.
+            instruction: What every environment is told; by default the task's own first instruction, or the episode's.
+            wrong_instruction: Tell each environment something else: what its episode calls wrong, or in turn another
+                task's instruction. Whoever still succeeds does not listen.
+            tell: What each episode is told when it begins, in place of all that.
             temperature: As of `plan`.
             seed: Of sampling.
 
@@ -158,13 +161,16 @@ class VLAPolicy:
             EmbodiedError: environment and policy do not fit, or there is nothing to say.
         """
         self._check_fit(env, what)
-        told = self._others(env, what) if wrong_instruction else (instruction or self._instruction(env, what),)
+        if tell is None and env.task.words_differ and instruction is None:
+            tell = wrong_words(env) if wrong_instruction else first_words(env)
+        others = wrong_instruction and tell is None
+        told = self._others(env, what) if others else (instruction or self._instruction(env, what),)
         instructions = [told[number % len(told)] for number in range(env.num_envs)]
 
         def restarted() -> Tensor:
             return torch.as_tensor(env.stepper.episode().steps.__array__() == 0).to(self.device)
 
-        return ChunkedRule(self, instructions, restarted, temperature=temperature, seed=seed)
+        return ChunkedRule(self, instructions, restarted, tell=tell, temperature=temperature, seed=seed)
 
     def _own(self, env: Env) -> list[str]:
         """The task's instructions, then those that it was demonstrated with."""

@@ -1,4 +1,4 @@
-"""Meta-World's fifty tasks, done by a Franka Panda."""
+"""Meta-World's fifty tasks, done by a Franka Panda, and one of our own in which it may have to ask."""
 
 from typing import NamedTuple
 
@@ -115,4 +115,14 @@ def register(registry: Registry) -> None:
                 variant_of=row.stand_in and f"manipulation/{row.stand_in}",
             )
         )
+    registry.register(
+        TaskEntry(
+            name="manipulation/pick-among",
+            target="tasks.manipulation.among:PickAmong",
+            summary="Pick up the thing that is meant, of two or three; the instruction may fit several.",
+            engines=ENGINES,
+            training="tasks.manipulation.training:CARRY",
+            variant_of="manipulation/pick-place",
+        )
+    )
     benchmarks.register(registry)

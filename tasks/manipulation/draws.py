@@ -77,3 +77,23 @@ class Ranges:
         chosen, found = jnp.argmax(valid), jnp.any(valid)
         corners = [jnp.asarray(corner, jnp.float32) for corner in self._fallback]
         return jnp.where(found, starts[chosen], corners[0]), jnp.where(found, goals[chosen], corners[1])
+
+
+def scattered(key: Array, box: Box, count: int, apart: float) -> Array:
+    """Positions (count, 3) m in a box, at least `apart` m from one another along the table.
+
+    Should no candidate be valid, they stand in a row from the box's left to its right.
+
+    Raises:
+        ValueError: there is no such row.
+    """
+    middle = [(low + high) / 2 for low, high in zip(box.low, box.high, strict=True)]
+    row = np.array([[x, *middle[1:]] for x in np.linspace(box.low[0], box.high[0], count)], np.float32)
+    step = (box.high[0] - box.low[0]) / max(count - 1, 1)
+    if count > 1 and step < apart:
+        raise ValueError(f"apart={apart} m: in a row, {count} positions are {step:g} m apart in this box")
+    points = box.at(jax.random.uniform(key, (CANDIDATES, count, 3)))
+    offsets = (points[:, :, None] - points[:, None])[..., :2]
+    far = jnp.sum(jnp.square(offsets), -1) >= apart**2
+    valid = jnp.all(far | jnp.eye(count, dtype=bool), (1, 2))
+    return jnp.where(jnp.any(valid), points[jnp.argmax(valid)], row)

@@ -162,8 +162,12 @@ class Tabletop(Task[Memory], abc.ABC):
     def reset(self, key: Array) -> Start[Memory]:
         """An episode that begins as drawn by `ranges`, or at one of the starts that the config numbers."""
         if self.config.goals is None:
-            return self.begin(self.place(*self.ranges.draw(key)))
+            return self.draw(key)
         return self._numbered(jax.random.randint(key, (), 0, self.config.goals))
+
+    def draw(self, key: Array) -> Start[Memory]:
+        """The start that a key stands for."""
+        return self.begin(self.place(*self.ranges.draw(key)))
 
     def restart(self, key: Array, memory: Memory) -> Start[Memory]:
         """As `reset`; of numbered starts, the one that follows."""
@@ -174,7 +178,7 @@ class Tabletop(Task[Memory], abc.ABC):
     def _numbered(self, number: Array) -> Start[Memory]:
         """The start that bears a number."""
         keys = first_keys(self.config.goal_seed, self.config.goals)
-        start = self.begin(self.place(*self.ranges.draw(keys[number])))
+        start = self.draw(keys[number])
         return dataclasses.replace(start, memory=dataclasses.replace(start.memory, number=number.astype(jnp.int32)))
 
     def begin(self, placement: Placement) -> Start[Memory]:

@@ -18,6 +18,7 @@ from embodied.appearance import Appearance
 from embodied.content import join_content
 from embodied.dataset.collecting import CollectConfig, Demonstration, collect, wave_seed
 from embodied.dataset.reader import open_dataset
+from embodied.dialogue import Words
 from embodied.env import Env
 from embodied.errors import EmbodiedError
 
@@ -46,7 +47,7 @@ class Plane:
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless
         self.task = self.stepper = self.pixels = self
-        self.instruction = WORDS
+        self.instruction, self.words_differ = WORDS, False
         self.executed: list[np.ndarray] = []
 
     def reset(self, seed: int) -> dict[str, Tensor]:
@@ -92,6 +93,15 @@ def straight(obs: Any) -> Tensor:
 
 def recorded(env: Plane, **options: Any) -> list[Demonstration]:
     return list(collect(cast("Env", env), straight, CollectConfig(**options)))
+
+
+def test_where_words_differ_each_episode_bears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its paraphrases take turns with those of the others."""
+    env = Plane(3, hopeless=False)
+    own = [Words(told) for told in (("go to 0", "to 0, please"), ("go to 1", "to 1, please"), ("go to 2",))]
+    monkeypatch.setattr("embodied.dataset.collecting.words_of", lambda asked: own if asked is env else [])
+    said = [demonstration.episode.instruction for demonstration in recorded(env, episodes=6, noise=0.0)]
+    assert said == ["go to 0", "to 1, please", "go to 2", "to 0, please", "go to 1", "go to 2"]
 
 
 def test_noise_is_in_what_is_executed_and_not_in_what_is_recorded() -> None:

@@ -83,6 +83,32 @@ def test_it_is_deterministic_at_temperature_zero_and_by_its_seed_above():
     assert not torch.equal(run(2, {})[0], run(2, {}, temperature=1.0)[0])
 
 
+def test_an_episode_is_told_when_it_begins_and_hears_that_until_the_next():
+    torch.manual_seed(0)
+    policy, time, told = untrained(DEMONSTRATIONS, execute=2), 0, []
+
+    def tell(rows, obs):
+        assert set(policy.groups) <= set(obs.values)
+        told.append((time, rows.tolist()))
+        return [RIGHT if time else LEFT] * len(rows)
+
+    class All(Counted):
+        def __iter__(self):
+            return iter(self.values)
+
+    begun = {0: [True] * 3, 3: [False, True, False]}
+    restarted = lambda: torch.tensor(begun.get(time, [False] * 3))  # noqa: E731
+    rule, obs = ChunkedRule(policy, ["unheard"] * 3, restarted, tell=tell), All()
+    for time in range(5):
+        action = rule(obs)
+        heard = [LEFT, RIGHT if time >= 3 else LEFT, LEFT]
+        assert rule.instructions == tuple(heard)
+    assert told == [(0, [0, 1, 2]), (3, [1])]
+    with torch.no_grad():  # the last look of all was at time 4; environment 1 looked at 3 and goes on
+        plans = policy.plan(obs.values, policy.network.read(heard), 0.0)
+    torch.testing.assert_close(action, torch.stack([plans[0, 0], plans[1, 1], plans[2, 0]]))
+
+
 def test_messages():
     with pytest.raises(EmbodiedError, match=r"execute=9; expected 1 to 8, the chunk's length, or 0 for all of it"):
         untrained(DEMONSTRATIONS, execute=9)

@@ -21,6 +21,10 @@ from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrain
 DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/right")])
 
 
+def said(*instruction: str) -> SimpleNamespace:
+    return SimpleNamespace(instruction=instruction, words_differ=False)
+
+
 class Room:
     """What a policy asks of an environment."""
 
@@ -32,7 +36,7 @@ class Room:
     stepper = SimpleNamespace(episode=lambda: SimpleNamespace(steps=np.zeros(3)))
 
     def __init__(self, **changes) -> None:
-        self.task = SimpleNamespace(instruction=(LEFT, "leftwards, please"))
+        self.task = said(LEFT, "leftwards, please")
         self.pixel_shapes = {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
         self.observation_sizes = {"policy": 9, "proprio": 3}
         vars(self).update(changes)
@@ -74,9 +78,9 @@ def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(
     assert policy.in_env(env).instructions == (LEFT, LEFT)
     assert policy.in_env(env, instruction="up").instructions == ("up", "up")
     assert policy.in_env(env, wrong_instruction=True).instructions == (RIGHT, RIGHT)
-    silent = Room(task=SimpleNamespace(instruction=()))
+    silent = Room(task=said())
     assert load_policy(path, silent).instructions == (LEFT,) * 3  # as it was demonstrated
-    unknown = Room(name="toy/up", num_envs=3, task=SimpleNamespace(instruction=("up",)))
+    unknown = Room(name="toy/up", num_envs=3, task=said("up"))
     assert policy.in_env(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
 
 
@@ -94,7 +98,7 @@ def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(
             {"pixel_shapes": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
             "resolution 48, 64, expected 32, 32",
         ),
-        ({"name": "toy/up", "task": SimpleNamespace(instruction=())}, "'toy/up' has no instruction, which policy"),
+        ({"name": "toy/up", "task": said()}, "'toy/up' has no instruction, which policy"),
     ],
 )
 def test_where_it_does_not_fit_it_says_why(stored, changes, message):

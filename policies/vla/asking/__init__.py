@@ -1,0 +1,1 @@
+"""Policies that ask before they act, where an instruction fits several things."""

@@ -1,0 +1,50 @@
+"""Scenes to learn from when to ask: what cameras see as episodes begin, what is said, and whether it is clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from embodied.dataset.episode import Episode
+from embodied.dialogue import check_dialogue, dialogues_of
+from embodied.env import Env
+from embodied.pixels import PREFIX
+from policies.vla.asking.asker import ACT, ASK
+from policies.vla.policy import STATE
+
+
+def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = lambda done: None) -> list[Episode]:
+    """Starts of `count` episodes, each an `Episode` of one step whose only action is to ask or to act.
+
+    Labels are exact: the simulation counts what the instruction fits.
+
+    Args:
+        env: Has cameras; begins anew.
+        count: How many.
+        seed: Of the starts.
+        on_scene: Called with how many there are.
+
+    Raises:
+        EmbodiedError: the task says the same in every episode.
+    """
+    check_dialogue(env)
+    found: list[Episode] = []
+    for wave in range(-(-count // env.num_envs)):
+        begin = int(np.random.SeedSequence([seed, wave]).generate_state(1)[0] >> 1)
+        obs = {group: values.cpu().numpy() for group, values in env.reset(begin).items()}
+        views = {group.removeprefix(PREFIX): obs[group].transpose(0, 2, 3, 1) for group in env.pixel_shapes}
+        for place, said in enumerate(dialogues_of(env, range(min(env.num_envs, count - len(found))))):
+            found.append(
+                Episode(
+                    task=env.name,
+                    instruction=said.instruction,
+                    images={camera: frames[place : place + 1].copy() for camera, frames in views.items()},
+                    state=obs[STATE][place : place + 1].copy(),
+                    action=np.array([[ASK if said.ambiguous else ACT]], np.float32),
+                    success=True,
+                    seed=begin,
+                )
+            )
+        on_scene(len(found))
+    return found

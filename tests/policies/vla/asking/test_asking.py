@@ -1,0 +1,143 @@
+"""Asking: labels are exact, a network learns them, and reports count what was asked and what it was good for."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from embodied.dialogue import Dialogue, Words
+from embodied.env import Env
+from embodied.errors import EmbodiedError
+from embodied.evaluation import Evaluation
+from embodied.runs import Run
+from policies.vla.asking.asker import ASK, ASKER, RULES, By, check_asker, learned
+from policies.vla.asking.conversation import Conversation
+from policies.vla.asking.evaluate import Settings as EvaluateSettings
+from policies.vla.asking.evaluate import stored
+from policies.vla.asking.report import asking, summary
+from policies.vla.asking.scenes import scenes
+from policies.vla.asking.train import Settings as TrainSettings
+from policies.vla.asking.train import fitted
+from policies.vla.config import FineTuningConfig
+from policies.vla.data import Demonstrations
+from tests.policies.vla.shown import episode, shown, untrained
+
+N, SIDE = 10, 32
+
+
+class Spots:
+    """A table with one or two bright spots; "take it" is clear where there is one, "take the left one" always."""
+
+    name, num_envs, control_dt, action_size, device = "toys/spots", N, 0.05, 4, torch.device("cpu")
+    pixel_shapes = {"pixels/top": (3, SIDE, SIDE)}  # noqa: RUF012
+    observation_sizes = {"proprio": 2}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.task = SimpleNamespace(words_differ=True, words=self.words)
+        self.stepper = SimpleNamespace(episode=lambda: SimpleNamespace(memory=self.memory))
+
+    def reset(self, seed: int) -> dict[str, torch.Tensor]:
+        random = np.random.default_rng(seed)
+        self.memory = {"two": random.uniform(size=N) < 0.5, "left": random.uniform(size=N) < 0.3}
+        pixels = np.zeros((N, 3, SIDE, SIDE), np.uint8)
+        for row, two in enumerate(self.memory["two"]):
+            for half in range(2 if two else 1):
+                y, x = random.integers(0, SIDE - 8), random.integers(0, SIDE // 2 - 8) + half * SIDE // 2
+                pixels[row, :, y : y + 8, x : x + 8] = 255
+        self.obs = {"pixels/top": torch.from_numpy(pixels), "proprio": torch.zeros(N, 2)}
+        return self.obs
+
+    @staticmethod
+    def words(memory: Any) -> Words:
+        text = "Take the left one." if memory["left"] else "Take it."
+        unclear = bool(memory["two"]) and not memory["left"]
+        return Words((text,), (), Dialogue(text, "Which one?" if unclear else None, "The right one."))
+
+
+def spots() -> Env:
+    return cast("Env", Spots())
+
+
+def test_labels_are_what_the_simulation_knows() -> None:
+    env = Spots()
+    found = scenes(cast("Env", env), 25, seed=3)
+    assert len(found) == 25
+    for scene in found:
+        bright = scene.images["top"][0, :, :, 0] > 0
+        two = bright[:, : SIDE // 2].any() and bright[:, SIDE // 2 :].any()
+        assert (scene.action[0, 0] == ASK) == (two and scene.instruction == "Take it.")
+    assert len({scene.images["top"].tobytes() for scene in found}) > 20
+
+
+def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any) -> None:
+    env = Spots()
+    tuning = FineTuningConfig(
+        batch_size=32, learning_rate=2e-3, warmup=10, shift=0, validation_interval=50, bfloat16=False
+    )
+    network = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32, text_buckets=64)
+    settings = TrainSettings(steps=200, tuning=tuning, network=network)
+    demonstrations = Demonstrations.of(scenes(cast("Env", env), 400, seed=0), env.control_dt)
+    policy = fitted(demonstrations, settings, Run.create(tmp_path, "asking", {}, tmp_path / "run"))
+    again = stored(tmp_path / "run", "the asker")
+    obs = env.reset(99)
+    conversation = Conversation(cast("Env", env), learned(policy))
+    rows = torch.arange(N)
+    told = conversation(rows, obs)
+    notes = conversation.notes()
+    assert (notes["asked"] == notes["ambiguous"]).float().mean() >= 0.9
+    assert [text.endswith("The right one.") for text in told] == notes["asked"].tolist()
+    assert Conversation(cast("Env", env), learned(again))(rows, obs) == told
+    some = Conversation(cast("Env", env), learned(policy))
+    assert some(rows[4:7], obs) == told[4:7]
+    assert not some.notes()["asked"][:4].any()
+
+
+def test_who_decides_by_rule() -> None:
+    said = [Dialogue("Take it.", None, "That."), Dialogue("Take it.", "Which?", "That.")]
+    decided = {by: rule(said, torch.arange(2), {}).tolist() for by, rule in RULES.items()}
+    assert decided == {By.NEVER: [False, False], By.ALWAYS: [True, True], By.ORACLE: [False, True]}
+    assert [one.heard(ask) for one, ask in zip(said, decided[By.ORACLE], strict=True)] == ["Take it.", "Take it. That."]
+
+
+def test_reports_count() -> None:
+    asked, ambiguous = torch.tensor([1, 1, 0, 0, 1.0]), torch.tensor([1, 1, 1, 0, 0.0])
+    found = asking(asked, ambiguous)
+    assert found["asked_when_ambiguous"] == pytest.approx(2 / 3)
+    assert found["asked_when_clear"] == pytest.approx(1 / 2)
+    assert (found["asked"], found["ambiguous"], found["right"]) == pytest.approx((0.6, 0.6, 0.6))
+    assert found["asked_when_clear_low"] < 0.5 < found["asked_when_clear_high"]
+    assert asking(torch.zeros(2), torch.zeros(2))["asked_when_ambiguous"] == 0.0
+    values = {name: torch.tensor(row) for name, row in {
+        "success": [1, 0, 0, 1, 1.0], "success_any": [1, 1, 0, 1, 1.0], "return": [0.0] * 5, "fall": [0, 0, 1, 0, 0.0],
+        "asked": asked.tolist(), "ambiguous": ambiguous.tolist(),
+    }.items()}  # fmt: skip
+    row = summary(Evaluation(5, values, 1.0, 10))
+    assert (row["wrong_object"], row["success_any_when_ambiguous"], row["success_any_when_clear"]) == pytest.approx(
+        (0.2, 2 / 3, 1.0)
+    )
+    assert "fall" not in row
+
+
+def test_messages() -> None:
+    actor = untrained(shown([episode(0)]))
+    with pytest.raises(EmbodiedError, match=r"it does not decide about asking; expected a run"):
+        check_asker(actor, actor.senses, "it")
+    config = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32)
+    asker = untrained(shown([episode(0, action=np.ones((12, 1), np.float32))]), config)
+    assert check_asker(asker, actor.senses, "it") is asker
+    other = dataclasses.replace(actor.senses, resolution=(64, 64))
+    with pytest.raises(EmbodiedError, match="it does not fit, it has resolution 32, 32, expected 64, 64"):
+        check_asker(asker, other, "it")
+    silent = spots()
+    silent.task.words_differ = False  # type: ignore[misc]
+    with pytest.raises(EmbodiedError, match="'toys/spots' says the same in every episode, so there is nothing to ask"):
+        Conversation(silent, RULES[By.NEVER])
+    with pytest.raises(EmbodiedError, match="--by learned needs --asker RUN"):
+        EvaluateSettings(by=(By.LEARNED,))
+    with pytest.raises(EmbodiedError, match=r"--scenes 0, .* expected at least 1 of each"):
+        TrainSettings(scenes=0)
