@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import jax
 import numpy as np
 
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, listing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,8 +98,13 @@ def check_dialogue(env: Env) -> None:
     Raises:
         EmbodiedError: they cannot.
     """
-    if not env.task.words_differ:
-        raise EmbodiedError(
-            f"'{env.name}' says the same in every episode, so there is nothing to ask; expected a task whose "
-            "instruction may fit several things, such as 'manipulation/pick-among'"
-        )
+    if env.task.words_differ:
+        return
+    from embodied.content import join_content
+
+    registry = join_content()
+    known = listing(name for name in registry if registry[name].load().words_differ)
+    raise EmbodiedError(
+        f"'{env.name}' says the same in every episode, so there is nothing to ask; expected a task whose instruction "
+        f"may fit several things: {known}"
+    )

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from embodied.dialogue import Tell
 from embodied.env import Env, array_from_tensor, tensor_from_array
-from embodied.errors import EmbodiedError
 from tasks.cooperation.ambiguity import referents, resolved
 from tasks.manipulation.among import HELD, Memory, PickAmong
 from tasks.manipulation.skills import Seen, raised, steer
@@ -52,12 +51,8 @@ class Listener:
             env: Where it acts.
             tell: What each episode is told when it begins.
             seed: Of guesses.
-
-        Raises:
-            EmbodiedError: it is another task.
         """
-        if not isinstance(env.task, PickAmong):
-            raise EmbodiedError(f"'{env.name}' has no script that listens; expected 'manipulation/pick-among'")
+        assert isinstance(env.task, PickAmong)
         self.env, self.tell, self.task = env, tell, env.task
         self._random = np.random.default_rng(seed)
         self._chosen = np.zeros(env.num_envs, np.int32)

@@ -86,7 +86,7 @@ def check_asker(policy: object, senses: Senses, what: str) -> VLAPolicy:
         raise EmbodiedError(
             f"{what} does not decide about asking; expected a run of python -m policies.vla.asking.train"
         )
-    expected = dataclasses.replace(senses, action_size=1)
+    expected = dataclasses.replace(senses, action_size=policy.senses.action_size)
     if policy.senses != expected:
         raise EmbodiedError(f"{what} does not fit, it {difference(policy.senses, expected)}")
     return policy

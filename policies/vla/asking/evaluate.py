@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ from embodied.load_policy import ActionRule, open_checkpoint, stored_policy
 from policies.vla.asking.asker import RULES, Asker, By, check_asker, learned
 from policies.vla.asking.conversation import Conversation
 from policies.vla.asking.report import rows, summary
-from policies.vla.data import Senses
-from policies.vla.policy import STATE, VLAPolicy
+from policies.vla.policy import VLAPolicy
 
 SCRIPT = "expert"
 """The policy that is the task's script: it takes what it has heard of, and guesses where that fits several."""
@@ -51,10 +51,6 @@ class Settings:
     """Of the starts."""
     wrong: bool = True
     """Also tell each episode something else that could be done in it: a policy that listens takes the wrong object."""
-    cameras: tuple[str, ...] = ("view", "wrist")
-    """With the script and an --asker: what the asker sees."""
-    resolution: int = 64
-    """With the script and an --asker: pixels of both sides."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
 
@@ -76,8 +72,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Evaluate as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "policies.vla.asking.evaluate")
     actor = None if settings.policy == SCRIPT else stored(Path(settings.policy), "the policy")
-    env = environment(settings, actor)
-    found = {by.value: judged(env, actor, asker_of(by, settings, env, actor), settings) for by in settings.askers}
+    asker = None if settings.asker is None else stored(settings.asker, "the asker")
+    env = environment(settings, actor or asker)
+    rules = dict(RULES)
+    if asker is not None:
+        senses = asker.senses if actor is None else actor.senses
+        rules[By.LEARNED] = learned(check_asker(asker, senses, f"the asker '{settings.asker}'"))
+    found = {by.value: judged(env, actor, rules[by], settings) for by in settings.askers}
     if settings.wrong:
         found[WRONG] = judged(env, actor, RULES[By.NEVER], settings, misled=True)
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} episodes each"
@@ -100,38 +101,20 @@ def stored(path: Path, what: str) -> VLAPolicy:
     return policy
 
 
-def environment(settings: Settings, actor: VLAPolicy | None) -> Env:
-    """What the policy acts in, with its eyes, or the asker's.
+def environment(settings: Settings, seeing: VLAPolicy | None) -> Env:
+    """What the policy acts in, with the eyes of one that sees.
 
     Raises:
-        EmbodiedError: the task says the same in every episode, or does not exist.
+        EmbodiedError: the task says the same in every episode, does not exist, or has no script that listens.
     """
     from embodied.factory import make
 
-    eyes: dict[str, Any] = {}
-    if actor is not None:
-        eyes = {"cameras": actor.senses.cameras, "resolution": actor.senses.resolution}
-    elif settings.asker is not None:
-        eyes = {"cameras": settings.cameras, "resolution": settings.resolution}
+    eyes = {} if seeing is None else {"cameras": seeing.senses.cameras, "resolution": seeing.senses.resolution}
     env = make(settings.task, settings.episodes, settings.engine, settings.seed, device="cpu", **eyes)
     check_dialogue(env)
+    if settings.policy == SCRIPT and not hasattr(env.task, "listener"):
+        raise EmbodiedError(f"'{env.name}' has no script that listens; expected --policy RUN")
     return env
-
-
-def asker_of(by: By, settings: Settings, env: Env, actor: VLAPolicy | None) -> Asker:
-    """What decides about asking.
-
-    Raises:
-        EmbodiedError: the stored network sees something else than the policy, or decides about other things.
-    """
-    if by in RULES:
-        return RULES[by]
-    assert settings.asker is not None
-    side = settings.resolution
-    dt = round(env.control_dt, 6)
-    seen = Senses(settings.cameras, (side, side), env.observation_sizes[STATE], env.action_size, dt)
-    asker = stored(settings.asker, "the asker")
-    return learned(check_asker(asker, seen if actor is None else actor.senses, f"the asker '{settings.asker}'"))
 
 
 def judged(
@@ -143,10 +126,10 @@ def judged(
     rule: ActionRule = env.task.listener(env, tell) if actor is None else actor.in_env(env, tell=tell)
     what = f"{settings.policy}, {'told wrong' if misled else 'asking'}"
     with cli.Line(what, env.max_episode_steps) as line:
-        step = iter(range(1, env.max_episode_steps + 1))
+        steps = itertools.count(1)
         outcome = evaluate(
             env, rule, settings.episodes, seed=settings.seed, notes=conversation.notes,
-            on_step=lambda done, _: line.update(next(step, env.max_episode_steps), f"{done} episodes"),
+            on_step=lambda done, _: line.update(next(steps), f"{done} episodes"),
         )  # fmt: skip
     return summary(outcome)
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from embodied import checkpoints
+from embodied.dialogue import Words
 from embodied.errors import EmbodiedError
 from embodied.load_policy import eyes_for, load_policy, policy_of, stored_policy
 from policies.vla.config import SIZES, Head, Size
@@ -82,6 +83,31 @@ def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(
     assert load_policy(path, silent).instructions == (LEFT,) * 3  # as it was demonstrated
     unknown = Room(name="toy/up", num_envs=3, task=said("up"))
     assert policy.in_env(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
+
+
+def test_where_words_differ_each_episode_is_told_its_own_or_something_wrong_or_what_one_says(stored):
+    policy, _ = stored
+
+    def words(memory):
+        number = int(memory["number"])
+        return Words((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
+
+    task = SimpleNamespace(instruction=("go",), words_differ=True, words=words)
+    episode = SimpleNamespace(steps=np.zeros(3), memory={"number": np.arange(3)})
+    env = Room(task=task, stepper=SimpleNamespace(episode=lambda: episode))
+    expected = {
+        "own": (policy.in_env(env), ("go to 0", "go to 1", "go to 2")),
+        "wrong": (policy.in_env(env, wrong_instruction=True), ("go to 0", "go to 2", "go to 3")),
+        "said": (policy.in_env(env, instruction="stop"), ("stop",) * 3),
+        "heard": (policy.in_env(env, tell=lambda rows, obs: [f"{row}!" for row in rows]), ("0!", "1!", "2!")),
+    }
+    for rule, told in expected.values():
+        rule(env.observe())
+        assert rule.instructions == told
+    episode.memory, episode.steps = {"number": np.array([5, 5, 5])}, np.array([1, 0, 1])
+    rule, _ = expected["own"]
+    rule(env.observe())
+    assert rule.instructions == ("go to 0", "go to 5", "go to 2")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,6 +20,7 @@ from embodied.errors import EmbodiedError
 from embodied.factory import make
 from embodied.load_policy import load_policy
 from embodied.world import World
+from policies.vla.asking import evaluate as command
 from tasks.cooperation.ambiguity import Sight, referents, resolved
 from tasks.manipulation.among import APART, AREA, AWAY, COLOURS, KINDS, LIFTED, REST, THINGS, PickAmong, Telling
 from tasks.manipulation.among import PickAmongConfig as Config
@@ -206,6 +209,20 @@ def test_who_is_told_wrong_fails_and_who_hears_the_first_sentence_alone_may(env:
     solved, failed = run(env, Listener(env, first))
     assert solved[~unclear].all()
     assert (solved ^ failed).all()
+
+
+@pytest.mark.slow
+def test_the_command_compares_who_asks_from_the_same_starts(tmp_path: Path) -> None:
+    words = ["manipulation/pick-among", "--episodes", "24", "--json", str(tmp_path / "asking.json"), "--seed", "3"]
+    assert command.main(words) == 0
+    never, always, oracle, wrong = json.loads((tmp_path / "asking.json").read_text())["results"]
+    assert [row["by"] for row in (never, always, oracle, wrong)] == ["never", "always", "oracle", command.WRONG]
+    assert never["ambiguous"] == always["ambiguous"] == oracle["ambiguous"] > 0
+    assert never["asked"] == 0 < oracle["asked"] == oracle["ambiguous"] < always["asked"] == 1
+    assert oracle["success_any"] == always["success_any"] == never["success_any_when_clear"] == 1
+    assert never["success_any_when_ambiguous"] < 1
+    assert never["wrong_object"] == 1 - never["success_any"]
+    assert (wrong["success_any"], wrong["wrong_object"]) == (0, 1)
 
 
 def test_words_are_each_environments_own(env: Any) -> None:

@@ -80,7 +80,7 @@ def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any
         batch_size=32, learning_rate=2e-3, warmup=10, shift=0, validation_interval=50, bfloat16=False
     )
     network = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32, text_buckets=64)
-    settings = TrainSettings(steps=200, tuning=tuning, network=network)
+    settings = TrainSettings(steps=130, tuning=tuning, network=network)
     demonstrations = Demonstrations.of(scenes(cast("Env", env), 400, seed=0), env.control_dt)
     policy = fitted(demonstrations, settings, Run.create(tmp_path, "asking", {}, tmp_path / "run"))
     again = stored(tmp_path / "run", "the asker")
@@ -135,7 +135,7 @@ def test_messages() -> None:
         check_asker(asker, other, "it")
     silent = spots()
     silent.task.words_differ = False  # type: ignore[misc]
-    with pytest.raises(EmbodiedError, match="'toys/spots' says the same in every episode, so there is nothing to ask"):
+    with pytest.raises(EmbodiedError, match=r"'toys/spots' says the same .* may fit several things: manipulation/pick"):
         Conversation(silent, RULES[By.NEVER])
     with pytest.raises(EmbodiedError, match="--by learned needs --asker RUN"):
         EvaluateSettings(by=(By.LEARNED,))
