@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REST = 0.02  # m, height of a thing's middle on the table
 LIFTED = 0.08  # m above that, at which a thing counts as picked up
 HELD = 0.12  # m above that, where the script holds it
-AREA = Box((-0.13, 0.57, REST), (0.13, 0.77, REST))  # m, where things stand: at the start the two cameras together see all
+AREA = Box((-0.13, 0.57, REST), (0.13, 0.77, REST))  # m, where things stand, in view of the two cameras
 APART = 0.11  # m between two things: an open finger's outside is 6.5 cm from the tcp, and half a thing 2 cm wide
 AWAY = (0.0, 3.0, REST)  # m, where the third thing is, unseen, when there are two
 THINGS = ("object", "other", "third")
