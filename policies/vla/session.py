@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,13 +14,13 @@ from embodied import cli
 from embodied.checkpoints import Checkpoint, flatten, prune, unflatten
 from embodied.dataset.episode import Episode
 from embodied.runs import Run
-from policies.vla.data import Demonstrations
 from policies.vla.fine_tuning import FineTuning
 from policies.vla.policy import Lesson, VLAPolicy
 from policies.vla.pretrained import Folders
+from policies.vla.selection import Selection, read
 from policies.vla.settings import Settings, network_config
 from policies.vla.statistics import Statistics
-from policies.vla.trials import Trials
+from policies.vla.trials import Trials, suite_of, within
 
 LOG_INTERVAL = 50  # gradient steps to a line of metrics
 KEPT = 3  # checkpoints
@@ -40,7 +39,8 @@ class Session:
         self.settings = settings
         config = network_config(settings)
         assert settings.dataset is not None
-        self.demonstrations = read(settings.dataset, settings.cameras, failures=settings.failures)
+        chosen = Selection(settings.tasks, settings.episodes_per_task, settings.failures)
+        self.demonstrations = read(settings.dataset, settings.cameras, chosen)
         device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(settings.seed)  # of the weights
         policy = VLAPolicy.untrained(
@@ -54,7 +54,8 @@ class Session:
         )
         self.tuning = FineTuning(policy, self.demonstrations, settings.tuning, settings.steps, seed=settings.seed)
         senses, episodes = self.demonstrations.senses, settings.trial_episodes
-        self.trials = Trials(settings.task, senses, episodes, settings.engine, device) if settings.task else None
+        suite = within(suite_of(settings.task), settings.tasks) if settings.task else None
+        self.trials = Trials(suite, senses, episodes, settings.engine, device) if suite else None
         self.signal: str | None = None
         self._sums = dict.fromkeys(AVERAGED, 0.0)
         self._latest: dict[str, float] = {}
@@ -165,18 +166,6 @@ def progress_text(latest: Mapping[str, float]) -> str:
     if "closed_loop" in latest:
         parts.append(f"success {100 * latest['closed_loop']:.0f} %")
     return "  ".join(parts)
-
-
-def read(dataset: Path, cameras: tuple[str, ...] = (), *, failures: bool = False) -> Demonstrations:
-    """The demonstrations of a folder, in memory.
-
-    Raises:
-        EmbodiedError: there is none, or it is damaged.
-    """
-    from embodied.dataset.reader import open_dataset
-
-    found = open_dataset(dataset, cameras=cameras or None)
-    return Demonstrations.of(found, 1.0 / found.info.fps, failures=failures)
 
 
 def lessons_of(episodes: tuple[Episode, ...]) -> tuple[Lesson, ...]:

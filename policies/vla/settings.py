@@ -21,6 +21,7 @@ class Settings:
         python -m policies.vla.train demos --task mt10 --out runs/vla/mt10
         python -m embodied.evaluate mt10 --policy runs/vla/mt10
         python -m policies.vla.train --resume runs/vla/mt10
+        python -m policies.vla.train demos --episodes-per-task 1 --tasks manipulation/reach manipulation/drawer-close
     """
 
     dataset: tyro.conf.Positional[Path | None] = None
@@ -47,6 +48,10 @@ class Settings:
     """Folder of a pretrained text encoder; by default one is learned from nothing."""
     lora: int = 0
     """Rank of the updates of pretrained parts; 0: they stay as they are."""
+    tasks: tuple[str, ...] = ()
+    """Of the dataset's, those to learn and to be tried on; by default all."""
+    episodes_per_task: int = 0
+    """The first so many episodes of each task, in the dataset's order, without those left out as failures; 0: all."""
     failures: bool = False
     """Learn from episodes that failed, too."""
     seed: int = 0
@@ -74,6 +79,8 @@ class Settings:
         """Check that there is something to learn from."""
         if self.dataset is None and self.resume is None:
             raise EmbodiedError("which dataset? python -m policies.vla.train DATASET, or --resume RUN")
+        if self.episodes_per_task < 0:
+            raise EmbodiedError(f"--episodes-per-task {self.episodes_per_task}: expected at least 1, or 0 for all")
         if self.steps < 1 or self.trial_episodes < 1:
             raise EmbodiedError(
                 f"--steps {self.steps} and --trial-episodes {self.trial_episodes}: expected at least 1 of each"

@@ -12,7 +12,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.runs import Run
 from policies.vla.session import Session
 from policies.vla.settings import NAME, UNSAVED, Settings
-from policies.vla.trials import suite_of
+from policies.vla.trials import suite_of, within
 
 
 @guard
@@ -25,7 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
 def start(settings: Settings) -> int:
     """Start a new run."""
     if settings.task is not None:
-        suite_of(settings.task)  # a name that does not exist is an error before hours of training
+        within(
+            suite_of(settings.task), settings.tasks
+        )  # a name that does not exist is an error before hours of training
     session = Session(settings)
     document: dict[str, Any] = {name: v for name, v in to_json(settings).items() if name not in UNSAVED}
     document |= {"demonstrations": session.demonstrations.fingerprint}

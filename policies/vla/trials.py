@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Collection
 from typing import Any
 
 from embodied.content import join_content
 from embodied.env import Env
+from embodied.errors import EmbodiedError, listing
 from embodied.evaluation import evaluate
 from embodied.factory import make
 from embodied.registry import Suite
@@ -17,32 +19,52 @@ from policies.vla.policy import VLAPolicy
 SEED = 2_000_003  # of the starts of trials during training, which are not those of the evaluation
 
 
-def suite_of(name: str) -> Suite:
-    """The suite of a name; a task alone counts as one.
+def suite_of(*names: str) -> Suite:
+    """The suite of a name; a task alone counts as one, and so do several tasks and suites together.
 
     Raises:
-        UnknownNameError: neither a task nor a suite.
+        UnknownNameError: one is neither a task nor a suite.
     """
-    entry = join_content().find(name)
-    return entry if isinstance(entry, Suite) else Suite(name.replace("/", "-"), entry.summary, (name,))
+    entries = [join_content().find(name) for name in names]
+    suites = [
+        entry if isinstance(entry, Suite) else Suite(name.replace("/", "-"), entry.summary, (name,))
+        for name, entry in zip(names, entries, strict=True)
+    ]
+    if len(suites) == 1:
+        return suites[0]
+    tasks = tuple(dict.fromkeys(task for suite in suites for task in suite.tasks))
+    return Suite("+".join(suite.name for suite in suites), f"{len(tasks)} tasks", tasks)
+
+
+def within(suite: Suite, tasks: Collection[str]) -> Suite:
+    """A suite without the tasks that are not among some; the suite itself where those are none.
+
+    Raises:
+        EmbodiedError: nothing is left.
+    """
+    if not tasks:
+        return suite
+    if not (kept := tuple(task for task in suite.tasks if task in tasks)):
+        raise EmbodiedError(f"none of {listing(tasks)} is a task of '{suite.name}', which has {listing(suite.tasks)}")
+    return dataclasses.replace(suite, tasks=kept, held_out=tuple(task for task in suite.held_out if task in tasks))
 
 
 class Trials:
     """A few environments of every task of a suite, kept between one trial and the next."""
 
     def __init__(
-        self, name: str, senses: Senses, episodes: int, engine: str | None = None, device: str = "cpu"
+        self, suite: Suite, senses: Senses, episodes: int, engine: str | None = None, device: str = "cpu"
     ) -> None:
         """Note what to try; environments are made when they are first needed.
 
         Args:
-            name: Task or suite.
+            suite: Of the tasks to try.
             senses: Of the policies to try.
             episodes: Of each task, all at once.
             engine: Physics engine; by default the best that runs each task on this machine.
             device: Where the policies are.
         """
-        self.suite, self.episodes = suite_of(name), episodes
+        self.suite, self.episodes = suite, episodes
         self._options = {"cameras": senses.cameras, "resolution": senses.resolution}
         self._engine, self._device = engine, device
         self._envs: dict[str, Env] = {}
