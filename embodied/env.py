@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from jax import Array
 from torch import Tensor
 
 from embodied import triage
-from embodied.errors import ActionError
+from embodied.episodes import environment_keys
+from embodied.errors import ActionError, EmbodiedError
 from embodied.pixels import Eyes, PixelObserver
 from embodied.registry import TaskEntry
 from embodied.steppers import FusedStepper, HostStepper, Result, Stepper
@@ -43,7 +44,7 @@ class Step:
         """
         if self._pixels is None:
             return self.sensed
-        return Observation(self.sensed, tuple(self._pixels.shapes), lambda: self._seen)
+        return Observation(self.sensed, self._pixels, self._result.watched)
 
     @functools.cached_property
     def sensed(self) -> dict[str, Tensor]:
@@ -53,13 +54,8 @@ class Step:
     @functools.cached_property
     def final_obs(self) -> dict[str, Tensor]:
         """Group -> as in `obs`. The observation the step led to: `obs` before any restart."""
-        seen = self._pixels.see_final(self._result, self._seen) if self._pixels is not None else {}
+        seen = self._pixels.see_final(self._result, self.obs.pixels) if isinstance(self.obs, Observation) else {}
         return self._tensors(self._result.final_observation) | seen
-
-    @functools.cached_property
-    def _seen(self) -> dict[str, Tensor]:
-        """Group -> what cameras see now, drawn when it is first asked for."""
-        return {} if self._pixels is None else self._pixels.see(self._result.watched)
 
     @functools.cached_property
     def reward(self) -> Tensor:
@@ -116,21 +112,33 @@ class Observation(Mapping[str, Tensor]):
     A policy that carries out several actions between two looks pays only for the pictures that it looks at.
     """
 
-    def __init__(self, flat: Mapping[str, Tensor], pixels: tuple[str, ...], draw: Callable[[], Mapping[str, Tensor]]):
-        """Groups that are known, names of those in pixels, and what draws these."""
-        self._flat, self._pixels, self._draw = flat, pixels, draw
+    def __init__(self, flat: Mapping[str, Tensor], observer: PixelObserver, watched: Any) -> None:
+        """Groups that are known, and what draws the others from what was watched."""
+        self._flat, self._observer, self._watched = flat, observer, watched
+
+    @functools.cached_property
+    def pixels(self) -> dict[str, Tensor]:
+        """Group -> what cameras see of all environments, drawn when it is first asked for."""
+        return self._observer.see(self._watched)
+
+    def rows(self, rows: Tensor, groups: Sequence[str]) -> dict[str, Tensor]:
+        """Some groups of the environments `rows` (k,) int64 alone; the others are not drawn."""
+        if "pixels" in self.__dict__ or not set(groups) & set(self._observer.shapes):
+            return {group: self[group][rows] for group in groups}
+        seen = self._observer.see(self._watched, rows)
+        return {group: seen[group] if group in seen else self._flat[group][rows] for group in groups}
 
     def __getitem__(self, group: str) -> Tensor:
         """The values of a group."""
-        return self._draw()[group] if group in self._pixels else self._flat[group]
+        return self.pixels[group] if group in self._observer.shapes else self._flat[group]
 
     def __iter__(self) -> Iterator[str]:
         """Names of all groups."""
-        yield from (*self._flat, *self._pixels)
+        yield from (*self._flat, *self._observer.shapes)
 
     def __len__(self) -> int:
         """Number of groups."""
-        return len(self._flat) + len(self._pixels)
+        return len(self._flat) + len(self._observer.shapes)
 
 
 class Env:
@@ -222,16 +230,27 @@ class Env:
         """Group `pixels/<camera>` -> (3, height, width) of its uint8 images, (agents, 3, ...) where agents carry it."""
         return {} if self.pixels is None else self.pixels.shapes
 
-    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+    def reset(self, seed: int | None = None, *, alike: int = 1) -> Mapping[str, Tensor]:
         """Start every environment afresh. Returns group -> as in `Step.obs`; with agents (N, agents, size).
 
-        The same seed gives the same starts; without one, the seed the environment was made with.
+        Args:
+            seed: The same one gives the same starts; by default the one the environment was made with.
+            alike: How many neighbours begin alike, with one random key between them: environments 0 to `alike` - 1 as
+                environment 0 would alone, the next as environment 1, and so on. Under the same actions they stay alike.
+
+        Raises:
+            EmbodiedError: `alike` does not divide the number of environments.
         """
+        if alike < 1 or self.num_envs % alike:
+            raise EmbodiedError(
+                f"alike={alike} does not divide {self.num_envs} environments into groups that begin alike"
+            )
         self._steps, self._since, self._started = 0, 0, True
         self._totals = triage.Tally()
-        arrays = self.stepper.reset(self.seed if seed is None else seed)
-        seen = {} if self.pixels is None else self.pixels.see(self.stepper.watched())
-        return {name: tensor_from_array(array, self.device) for name, array in arrays.items()} | seen
+        keys = environment_keys(self.seed if seed is None else seed, self.num_envs // alike)
+        arrays = self.stepper.reset(jnp.repeat(keys, alike, axis=0) if alike > 1 else keys)
+        sensed = {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
+        return sensed if self.pixels is None else Observation(sensed, self.pixels, self.stepper.watched())
 
     def stagger(self) -> None:
         """Let the running episodes end at different times, spread evenly over the time limit.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import time
-from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.content import join_content
 from embodied.errors import EmbodiedError
+from embodied.interrupts import Interrupts
 from embodied.registry import Suite
 from embodied.settings import Settings, build_env
 
@@ -32,7 +31,7 @@ class Session:
     def __init__(self, settings: Settings[Any, Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
         """Only rank 0 has a `run`; the others train in silence."""
         self.settings, self.env, self.run = settings, env, run
-        self.signal: str | None = None
+        self.interrupts = Interrupts()
         self._saved_at = time.monotonic()
         self._saved_step: int | None = None
         self._started = time.monotonic()
@@ -43,35 +42,32 @@ class Session:
         from policies.trainer import train
 
         settings = self.settings
-        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         state = None if resume is None else unflatten(resume.tensors)["trainer"]
         self._saved_step = None if resume is None else resume.step
         self._announce(resume)
-        try:
-            with cli.Line(settings.task, settings.steps) as line:
-                self._line = line
-                trainer = train(
-                    self._learning_env(),
-                    settings.options,
-                    total_steps=settings.steps,
-                    seed=settings.seed,
-                    start_from=start_from,
-                    adviser=self._adviser(),
-                    resume=state,
-                    on_iteration=self._on_iteration,
-                    should_stop=lambda: self.signal is not None,
-                )
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        with self.interrupts, cli.Line(settings.task, settings.steps) as line:
+            self._line = line
+            trainer = train(
+                self._learning_env(),
+                settings.options,
+                total_steps=settings.steps,
+                seed=settings.seed,
+                start_from=start_from,
+                adviser=self._adviser(),
+                resume=state,
+                on_iteration=self._on_iteration,
+                should_stop=lambda: self.interrupts.signal is not None,
+            )
         if self.run is None:
             return 0
         seconds = time.monotonic() - self._started
         self._save(trainer)
         self.run.close()
-        if self.signal:
-            cli.console().print(f"stopped by {self.signal} at {trainer.steps:,} steps and saved; go on with\n"
-                                f"  python -m embodied.train --resume {self.run.path}")  # fmt: skip
+        if self.interrupts.signal:
+            cli.console().print(
+                f"stopped by {self.interrupts.signal} at {trainer.steps:,} steps and saved; go on with\n"
+                f"  python -m embodied.train --resume {self.run.path}"
+            )
             return 0
         self._report(trainer, seconds)
         return 0
@@ -126,12 +122,6 @@ class Session:
                 f"{self.settings.learner}: {self.settings.task} on {self.env.engine_name}, {self.env.num_envs:,} "
                 f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
             )
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self.signal and number == signal.SIGINT:
-            raise KeyboardInterrupt  # a second Ctrl-C does not wait for the iteration to end
-        self.signal = signal.Signals(number).name
 
     def _on_iteration(self, trainer: Trainer, metrics: dict[str, float]) -> None:
         if self.run is None:

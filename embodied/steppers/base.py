@@ -57,8 +57,8 @@ class Culprit:
 class Stepper(Protocol):
     """What `Env` drives."""
 
-    def reset(self, seed: int) -> dict[str, Array]:
-        """Start every environment afresh; returns the first observation."""
+    def reset(self, keys: Array) -> dict[str, Array]:
+        """Start every environment afresh, each with its random key (N, 2); returns the first observation."""
         ...
 
     def step(self, action: Array) -> Result:

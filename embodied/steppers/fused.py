@@ -50,9 +50,9 @@ class FusedStepper:
             jax.jit(jax.vmap(lambda physics, episode: watch(engine.world(physics), episode))) if watch else None
         )
 
-    def reset(self, seed: int) -> dict[str, Array]:
+    def reset(self, keys: Array) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
-        self._state, observation = self._reset(placed(episodes.environment_keys(seed, self.num_envs)))
+        self._state, observation = self._reset(placed(keys))
         return observation
 
     def step(self, action: Array) -> Result:

@@ -51,11 +51,10 @@ class HostStepper:
         self._watch = jax.jit(jax.vmap(watch)) if watch else None
         self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows))
 
-    def reset(self, seed: int) -> dict[str, Array]:
+    def reset(self, keys: Array) -> dict[str, Array]:
         """Start every environment afresh; see `Stepper.reset`."""
         everyone = np.arange(self.num_envs)
-        keys = placed(episodes.environment_keys(seed, self.num_envs))
-        episode, observation = self._first_episodes(everyone, *self._begin(keys))
+        episode, observation = self._first_episodes(everyone, *self._begin(placed(keys)))
         self._state = HostState(episode, placed(no_totals(episode)))
         self._world = self.engine.world()
         self._culprit = None

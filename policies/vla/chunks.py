@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from embodied.dialogue import Tell
+from embodied.env import Observation
 from embodied.errors import EmbodiedError
+from policies.vla.data import STATE
 
 if TYPE_CHECKING:
     from policies.vla.policy import VLAPolicy
@@ -62,13 +64,11 @@ class ChunkedRule:
         due = begun | (self._next >= self.policy.execute)
         rows = torch.nonzero(due)[:, 0]
         if len(rows):
-            seen = {group: obs[group] for group in self.policy.groups}
-            if (count := len(next(iter(seen.values())))) != len(self.instructions):
+            if (count := len(obs[STATE])) != len(self.instructions):
                 raise EmbodiedError(
                     f"{count} environments were observed, but {len(self.instructions)} were told what to do"
                 )
-            if len(rows) < count:
-                seen = {group: values[rows] for group, values in seen.items()}
+            seen = glimpse(obs, self.policy.groups, rows)
             self._chunk[rows] = self.policy.plan(seen, self._words[rows], self.temperature, self._generator)
             self._next[rows] = 0
         action = self._chunk[torch.arange(len(self._chunk), device=self._next.device), self._next]
@@ -88,3 +88,9 @@ class ChunkedRule:
         texts = tuple(dict.fromkeys(instructions))
         read = self.policy.network.read(texts)
         return read[torch.tensor([texts.index(text) for text in instructions], device=self.policy.device)]
+
+def glimpse(obs: Mapping[str, Tensor], groups: Sequence[str], rows: Tensor) -> dict[str, Tensor]:
+    """Some groups of the environments `rows` (k,), ascending; of `Env`'s observations nothing else is drawn."""
+    if isinstance(obs, Observation):
+        return obs.rows(rows, groups)
+    return {group: obs[group][rows] for group in groups}

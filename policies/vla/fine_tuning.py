@@ -16,6 +16,7 @@ from policies.offline import keep_freed_memory
 from policies.vla.config import FineTuningConfig
 from policies.vla.data import Batch, Demonstrations, Moments
 from policies.vla.policy import VLAPolicy
+from policies.vla.precision import fast_bfloat16, features, read
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 """Pictures (N, 3, height, width) uint8 to changed ones, each changed on its own; see `embodied.augment`."""
@@ -111,23 +112,19 @@ class FineTuning:
         return torch.Generator(self.learning.device).manual_seed(seed)
 
     def _features(self, policy: VLAPolicy, moments: Moments, batch: Batch, pixels: Tensor) -> Tensor:
-        device = policy.device
         given, which = batch.text.unique(return_inverse=True)
         instructions = [moments.instructions[number] for number in given.tolist()]
-        state = policy.statistics.unit_state(batch.state.to(device))
-        with torch.autocast(device.type, torch.bfloat16, enabled=self._bfloat16):
-            words = policy.network.read(instructions)[which.to(device)]
-            features = policy.network(pixels.to(device, non_blocking=True), state, words)
-        return features.float()  # probabilities and velocities are computed in float32
+        words = read(policy, instructions, bfloat16=self._bfloat16)[which.to(policy.device)]
+        return features(policy, pixels, batch.state, words, bfloat16=self._bfloat16)
 
     def _loss(
         self, policy: VLAPolicy, moments: Moments, batch: Batch, pixels: Tensor, noise: torch.Generator
     ) -> Tensor:
         """(), mean over the actions that exist."""
-        features = self._features(policy, moments, batch, pixels)
+        seen = self._features(policy, moments, batch, pixels)
         action = policy.statistics.unit_action(batch.action.to(policy.device))
         exists = batch.exists.to(policy.device)
-        return (policy.network.head.loss(features, action, noise) * exists).sum() / exists.sum()
+        return (policy.network.head.loss(seen, action, noise) * exists).sum() / exists.sum()
 
     @torch.no_grad()
     def _look(self) -> dict[str, float]:
@@ -139,10 +136,10 @@ class FineTuning:
         totals, noise = torch.zeros(3), self._noise(0)
         for part in numbers.split(self.config.batch_size):
             batch = moments.batch(part)
-            features = self._features(policy, moments, batch, batch.pixels)
+            seen = self._features(policy, moments, batch, batch.pixels)
             action = policy.statistics.unit_action(batch.action.to(policy.device))
-            error = (head.act(features, head.temperature, noise) - action).abs().mean(-1).cpu()
-            loss = head.loss(features, action, noise).cpu()
+            error = (head.act(seen, head.temperature, noise) - action).abs().mean(-1).cpu()
+            loss = head.loss(seen, action, noise).cpu()
             totals += torch.stack([(x * batch.exists).sum() for x in (error, loss, torch.ones_like(loss))])
         error, loss = (totals[:2] / totals[2]).tolist()
         self._looks_since += 1
@@ -182,10 +179,3 @@ def _sometimes_convolved(images: Tensor, generator: torch.Generator) -> Tensor:
     """Half of the pictures through a random convolution: all of them would hide what colours mean."""
     chosen = torch.rand(len(images), generator=generator, device=images.device) < 0.5
     return torch.where(chosen[:, None, None, None], random_convolution(images, generator), images)
-
-
-def fast_bfloat16(device: torch.device) -> bool:
-    """Whether a processor has instructions for bfloat16; others would imitate them, slowly."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())

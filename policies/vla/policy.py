@@ -17,7 +17,7 @@ from embodied.pixels import PREFIX
 from policies.policy import require_same_shapes
 from policies.vla.chunks import ChunkedRule
 from policies.vla.config import VLAConfig
-from policies.vla.data import Senses, difference
+from policies.vla.data import STATE, Senses, difference
 from policies.vla.network import VLANetwork
 from policies.vla.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
 from policies.vla.statistics import Statistics
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 KIND = "vla"
 """What such a policy is called where it is stored."""
-STATE = "proprio"
-"""The observation group that tells what a robot knows of itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +107,11 @@ class VLAPolicy:
 
     def features(self, obs: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """(N, chunk, width) for `network.head`, from raw observation groups and (N, width) of `network.read`."""
-        pixels = torch.stack([obs[PREFIX + camera].permute(0, 2, 3, 1) for camera in self.senses.cameras], 1)
-        return self.network(pixels, self.statistics.unit_state(obs[STATE]), words)
+        return self.network(self.pixels(obs), self.statistics.unit_state(obs[STATE]), words)
+
+    def pixels(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """(N, cameras, height, width, 3) uint8, what `network` takes of raw observation groups."""
+        return torch.stack([obs[PREFIX + camera].permute(0, 2, 3, 1) for camera in self.senses.cameras], 1)
 
     def plan(
         self,
@@ -160,7 +161,7 @@ class VLAPolicy:
         Raises:
             EmbodiedError: environment and policy do not fit, or there is nothing to say.
         """
-        self._check_fit(env, what)
+        self.require_fit(env, what)
         if tell is None and env.task.words_differ and instruction is None:
             tell = wrong_words(env) if wrong_instruction else first_words(env)
         others = wrong_instruction and tell is None
@@ -172,10 +173,21 @@ class VLAPolicy:
 
         return ChunkedRule(self, instructions, restarted, tell=tell, temperature=temperature, seed=seed)
 
+    def _taught(self, env: Env) -> list[str]:
+        """The words in which the task was demonstrated."""
+        return [text for lesson in self.lessons if lesson.task == env.name for text in lesson.instructions]
+
     def _own(self, env: Env) -> list[str]:
         """The task's instructions, then those that it was demonstrated with."""
-        taught = [text for lesson in self.lessons if lesson.task == env.name for text in lesson.instructions]
-        return [*env.task.instruction, *taught]
+        return [*env.task.instruction, *self._taught(env)]
+
+    def told(self, env: Env, what: str = "the policy") -> tuple[str, ...]:
+        """What it may be told in an environment: the words in which the task was demonstrated, or else the task's own.
+
+        Raises:
+            EmbodiedError: there are neither.
+        """
+        return tuple(dict.fromkeys(self._taught(env) or env.task.instruction)) or (self._instruction(env, what),)
 
     def _instruction(self, env: Env, what: str) -> str:
         """What an environment is told unless someone says otherwise."""
@@ -191,8 +203,12 @@ class VLAPolicy:
             raise EmbodiedError(f"{what} knows no task but {tasks}, so there is no wrong instruction for '{env.name}'")
         return wrong
 
-    def _check_fit(self, env: Env, what: str) -> None:
-        """Compare what an environment shows with what this policy takes."""
+    def require_fit(self, env: Env, what: str = "the policy") -> None:
+        """Compare what an environment shows with what this policy takes.
+
+        Raises:
+            EmbodiedError: They differ; names both sides.
+        """
         missing = [camera for camera in self.senses.cameras if PREFIX + camera not in env.pixel_shapes]
         if missing:
             raise EmbodiedError(

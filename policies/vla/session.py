@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
 import torch
 
 from embodied import cli
-from embodied.checkpoints import Checkpoint, flatten, prune, unflatten
+from embodied.checkpoints import Checkpoint, unflatten
 from embodied.dataset.episode import Episode
+from embodied.interrupts import Interrupts
 from embodied.runs import Run
 from policies.vla.fine_tuning import FineTuning
 from policies.vla.policy import Lesson, VLAPolicy
 from policies.vla.pretrained import Folders
+from policies.vla.saving import save_policy
 from policies.vla.selection import Selection, read
 from policies.vla.settings import Settings, network_config
 from policies.vla.statistics import Statistics
 from policies.vla.trials import Trials, suite_of, within
 
 LOG_INTERVAL = 50  # gradient steps to a line of metrics
-KEPT = 3  # checkpoints
 AVERAGED = ("loss", "gradient_norm")  # measures of every step; others are of the moment
 
 
@@ -56,7 +55,7 @@ class Session:
         senses, episodes = self.demonstrations.senses, settings.trial_episodes
         suite = within(suite_of(settings.task), settings.tasks) if settings.task else None
         self.trials = Trials(suite, senses, episodes, settings.engine, device) if suite else None
-        self.signal: str | None = None
+        self.interrupts = Interrupts()
         self._sums = dict.fromkeys(AVERAGED, 0.0)
         self._latest: dict[str, float] = {}
 
@@ -66,19 +65,14 @@ class Session:
             self.tuning.load_state(unflatten(resume.tensors)["trainer"])
         self._saved_step = None if resume is None else resume.step
         self._announce(run, resume)
-        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         started = time.monotonic()
-        try:
-            with cli.Line(run.task, self.settings.steps) as line:
-                self._loop(run, line)
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        with self.interrupts, cli.Line(run.task, self.settings.steps) as line:
+            self._loop(run, line)
         self._save(run)
         run.close()
-        if self.signal:
+        if self.interrupts.signal:
             cli.console().print(
-                f"stopped by {self.signal} at gradient step {self.tuning.steps:,} and saved; go on with\n"
+                f"stopped by {self.interrupts.signal} at gradient step {self.tuning.steps:,} and saved; go on with\n"
                 f"  python -m policies.vla.train --resume {run.path}"
             )
             return 0
@@ -90,7 +84,7 @@ class Session:
         settings, tuning = self.settings, self.tuning
         tried = saved = logged = time.monotonic()
         counted = tuning.steps
-        while not tuning.finished and self.signal is None:
+        while not tuning.finished and self.interrupts.signal is None:
             measures = tuning.step()
             self._sums = {name: total + measures.pop(name) for name, total in self._sums.items()}
             due = self.trials is not None and time.monotonic() - tried > settings.trial_seconds
@@ -119,18 +113,8 @@ class Session:
         """Write a checkpoint that both a resume and a robot can use."""
         if self.tuning.steps == self._saved_step:
             return
-        meta, tensors = self.tuning.policy.to_tensors()
-        task = {"task": self.settings.task} if self.settings.task else {}
-        contents = flatten({"policy": tensors, "trainer": self.tuning.state()})
-        run.save(self.tuning.steps, contents, {"policy": meta, **task})
-        prune(run.checkpoints, keep=KEPT)
+        save_policy(run, self.tuning.steps, self.tuning.policy, self.tuning.state(), self.settings.task)
         self._saved_step = self.tuning.steps
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self.signal and number == signal.SIGINT:
-            raise KeyboardInterrupt  # a second Ctrl-C does not wait for the step to end
-        self.signal = signal.Signals(number).name
 
     def _announce(self, run: Run, resume: Checkpoint | None) -> None:
         policy = self.tuning.learning

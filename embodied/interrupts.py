@@ -1,0 +1,34 @@
+"""Ctrl-C and SIGTERM as a wish that long work looks at between its steps, so that it can save first."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Self
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interrupts:
+    """While it is entered, the first signal is remembered; a second Ctrl-C does not wait for the step to end."""
+
+    signal: str | None = None
+    """The name of the signal that arrived, if one did."""
+
+    def __enter__(self) -> Self:
+        """Take the signals over."""
+        self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give them back."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.signal and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = signal.Signals(number).name

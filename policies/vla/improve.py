@@ -1,0 +1,72 @@
+"""`python -m policies.vla.improve`: reinforcement learning of a vision-language-action policy in batched simulation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from embodied import cli
+from embodied.checkpoints import Checkpoint
+from embodied.configs import from_json, to_json
+from embodied.errors import EmbodiedError, guard
+from embodied.factory import check_device
+from embodied.load_policy import open_checkpoint, stored_policy
+from embodied.runs import Run
+from policies.vla.improve_session import ImproveSession
+from policies.vla.improve_settings import Settings
+from policies.vla.policy import VLAPolicy
+from policies.vla.settings import NAME, UNSAVED
+from policies.vla.trials import suite_of
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Improve as the command line says; returns the exit code."""
+    settings = cli.parse(Settings, arguments, "policies.vla.improve")
+    return _resume(settings.resume, settings.json) if settings.resume is not None else start(settings)
+
+
+def start(settings: Settings) -> int:
+    """Start a new run."""
+    assert settings.policy is not None
+    what = f"policy '{settings.policy}'"
+    policy = vla_policy(open_checkpoint(settings.policy), what, settings.device)
+    session = ImproveSession(settings, policy, suite_of(*_tasks(settings, policy)), what)
+    document: dict[str, Any] = {name: v for name, v in to_json(settings).items() if name not in UNSAVED}
+    name = settings.task[0] if len(settings.task) == 1 else NAME
+    return session.train(Run.create(Path("runs"), name, document, settings.out))
+
+
+def _resume(path: Path, json: Path | None) -> int:
+    """Go on with a run, which holds its own policy."""
+    run = Run.open(path)
+    settings = from_json(Settings, {**run.config, "json": None if json is None else str(json)})
+    checkpoint = run.resume()
+    what = f"run '{run.path}'"
+    policy = vla_policy(checkpoint, what, settings.device)
+    return ImproveSession(settings, policy, suite_of(*_tasks(settings, policy)), what).train(run, checkpoint)
+
+
+def _tasks(settings: Settings, policy: VLAPolicy) -> tuple[str, ...]:
+    return settings.task or tuple(lesson.task for lesson in policy.lessons)
+
+
+def vla_policy(checkpoint: Checkpoint, what: str, device: str | None = None) -> VLAPolicy:
+    """The vision-language-action policy in a checkpoint, on a GPU where there is one and no other device is named.
+
+    Raises:
+        EmbodiedError: it holds none, or one of another kind; begins with `what`.
+    """
+    check_device(device)
+    found = stored_policy(checkpoint, what, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if not isinstance(found, VLAPolicy):
+        kind = checkpoint.meta["policy"].get("kind")
+        raise EmbodiedError(f"{what} is of kind {kind!r}; expected one that python -m policies.vla.train made")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

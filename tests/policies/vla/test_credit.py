@@ -1,0 +1,57 @@
+"""Credit: within groups its mean is zero, what all share teaches nothing, a critic discounts what it expects."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from policies.vla.credit import GroupJudge, group_advantage, outcome_gae, spread
+from tests.policies.vla.toy_arena import BRIEF, ToyArena, fresh_policy, toy_episodes
+
+GROUP = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
+SUCCESS = torch.tensor([1, 0, 0, 1, 1, 1, 1, 0, 1, 1]).bool()
+
+
+def test_advantages_have_mean_zero_and_deviation_one_in_each_group():
+    advantage = group_advantage(SUCCESS, GROUP)
+    for group, mixed in ((0, True), (1, False), (2, True), (3, False)):
+        own = advantage[group == GROUP]
+        assert own.mean().abs() < 1e-6
+        assert not mixed or own.std().item() == pytest.approx(1.0, abs=1e-4)
+        assert mixed or not own.any()
+    assert ((advantage > 0) <= SUCCESS).all()
+
+
+def test_groups_without_spread_teach_nothing():
+    assert (spread(SUCCESS, GROUP) > 0).tolist() == [True] * 4 + [False] * 3 + [True] * 2 + [False]
+
+
+def test_every_episode_weighs_the_same_however_long_it_is():
+    experience = toy_episodes(fresh_policy(), ToyArena())
+    judge = GroupJudge(BRIEF, 1, 2, torch.device("cpu"), 0)
+    credit = judge.judge(experience)
+    per_number = credit.weight[:, None, None] * experience.acted[..., None].expand_as(experience.tokens)
+    weights = torch.zeros(len(experience)).index_add_(0, experience.episode, per_number.sum((1, 2)))
+    torch.testing.assert_close(weights, torch.full((len(experience),), 1 / len(experience)))
+    assert experience.length.unique().numel() > 1
+    kept = experience.only(judge.worth(experience))
+    assert set(kept.group.tolist()) == {
+        group for group in range(8) if 0 < experience.success[experience.group == group].float().mean() < 1
+    }
+
+
+def test_a_critics_advantages_are_those_of_each_episode_by_itself():
+    experience = toy_episodes(fresh_policy(), ToyArena(), seed=3)
+    value = torch.rand(len(experience.episode), generator=torch.Generator().manual_seed(0))
+    advantage, returns = outcome_gae(experience, value, 0.9, 0.8)
+    torch.testing.assert_close(advantage + value, returns)
+    for number in range(len(experience)):
+        rows = torch.nonzero(experience.episode == number)[:, 0]
+        expected, following, ahead = [], 0.0, 0.0
+        reward = float(experience.success[number])
+        for row in reversed(rows.tolist()):
+            delta = reward + 0.9 * following - value[row].item()
+            ahead = delta + 0.9 * 0.8 * ahead
+            expected.append(ahead)
+            following, reward = value[row].item(), 0.0
+        torch.testing.assert_close(advantage[rows], torch.tensor(expected[::-1]))

@@ -1,0 +1,72 @@
+"""A task small enough to be learned in seconds: a red picture says left, a blue one right."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from policies.vla.experience import Experience
+from policies.vla.improvement_config import ImprovementConfig
+from policies.vla.rollouts import Sampler, roll_out
+from policies.vla.stopwatch import Stopwatch
+from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrained
+
+COARSE = dataclasses.replace(SMALL, width=16, layers=1, channels=(4, 8, 8), text_width=8, bins=4, chunk=4)
+BRIEF = ImprovementConfig(
+    groups=8,
+    group_size=4,
+    rounds=2,
+    horizon=8,
+    temperature=1.0,
+    learning_rate=5e-3,
+    minibatch=64,
+    epochs=2,
+    warmup=1,
+    bfloat16=False,
+)
+DEMONSTRATIONS = shown([episode(0), episode(1)])
+
+
+class ToyArena:
+    """Environments on a line, with the goal on one side or the other."""
+
+    name = "toy/left"
+    told = (LEFT, RIGHT)
+    horizon = 8
+    knowledge = 2
+
+    def __init__(self, num_envs: int = BRIEF.episodes, goal: float = 1.0) -> None:
+        """The goal is `goal` away, and as far on the other side an episode fails."""
+        self.num_envs, self.goal = num_envs, goal
+        self.looked: list[list[int]] = []
+
+    def begin(self, seed: int, alike: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randint(2, (self.num_envs // alike,), generator=generator)
+        self.side, self.place = drawn.repeat_interleave(alike), torch.zeros(self.num_envs)
+
+    def look(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.looked.append(rows.tolist())
+        front = torch.zeros(len(rows), 3, 32, 32, dtype=torch.uint8)
+        front[torch.arange(len(rows)), 2 * self.side[rows]] = 255
+        return {"pixels/front": front, "pixels/wrist": torch.zeros_like(front), "proprio": torch.zeros(len(rows), 3)}
+
+    def know(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.stack([self.side[rows].float(), self.place[rows]], -1)
+
+    def step(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.place = self.place + action[:, 0] * (2 * self.side - 1)
+        return self.place > self.goal, self.place < -self.goal
+
+
+def fresh_policy(seed: int = 0, execute: int = 0):
+    torch.manual_seed(seed)
+    return untrained(DEMONSTRATIONS, COARSE, execute)
+
+
+def toy_episodes(policy, arena: ToyArena, *, alike: int = 4, seed: int = 0) -> Experience:
+    """One in every environment of an arena, half of the groups told to go to either side."""
+    sampler = Sampler(policy, 1.0, torch.Generator().manual_seed(seed), bfloat16=False)
+    texts = [(LEFT, RIGHT)[place // 4 % 2] for place in range(arena.num_envs)]
+    return roll_out(arena, sampler, texts, 0, alike=alike, seed=seed, watch=Stopwatch())
