@@ -1,0 +1,31 @@
+"""Environments that begin alike: on every kind of engine, and until somebody does something else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import embodied
+from embodied.errors import EmbodiedError
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_neighbours_begin_as_one_would_alone_and_go_apart_by_what_they_do(engine: str) -> None:
+    env = embodied.make("swarm/hover", 4, engine, seed=3)
+    expected = env.reset()["policy"].clone()
+    obs = env.reset(alike=2)["policy"]
+    torch.testing.assert_close(obs, expected[:2].repeat_interleave(2, 0), atol=1e-6, rtol=0)
+    assert (expected[0] != expected[1]).any()
+    action = torch.full((4, env.action_size), 0.1)
+    action[1] = -0.5
+    for _ in range(3):
+        after = env.step(action).obs["policy"]
+    torch.testing.assert_close(after[2], after[3], atol=1e-6, rtol=0)
+    assert (after[0] - after[1]).abs().max() > 1e-3
+
+
+def test_a_count_that_does_not_divide_is_named() -> None:
+    env = embodied.make("swarm/hover", 6)
+    for alike in (0, 4):
+        with pytest.raises(EmbodiedError, match=f"alike={alike} does not divide 6 environments into groups"):
+            env.reset(alike=alike)
