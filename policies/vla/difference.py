@@ -17,6 +17,7 @@ from policies.vla.conduct import Trace
 
 APART = (0.05, 0.9)  # opening of fingers that something may keep apart: neither closed nor open
 STILL = 0.005  # change of the opening per control step below which fingers rest
+LEAST = 0.01  # m off a path that nobody would call another way
 POINTS = 100  # of a path, evenly spaced in time, that are compared
 
 
@@ -52,10 +53,11 @@ class Difference:
     path_spread: float
     """m from each path of the first policy to its nearest other one: its own spread."""
     path_deviation: float
-    """From the second policy's paths to the nearest of the first's from another start, in units of its spread."""
+    """From the second policy's paths to the nearest of the first's from another start, in units of its spread,
+    at least a centimetre."""
     outside: float | None
     """Share of the second policy's successes that are farther from all that the first did than any of its own paths
-    from the others; of E paths of the same kind 1 / E would be. None without a success."""
+    from the others, and than a centimetre; of E paths of the same kind 1 / E would be. None without a success."""
 
 
 def compare(task: str, before: Sequence[Trace], after: Sequence[Trace]) -> Difference:
@@ -67,7 +69,7 @@ def compare(task: str, before: Sequence[Trace], after: Sequence[Trace]) -> Diffe
     between.fill_diagonal_(torch.inf)  # the same start makes paths alike: neither policy is compared with it
     own, new = apart.amin(1), between.amin(1)
     solved = torch.tensor([trace.success for trace in after])
-    outside = (new > own.max())[solved].float().mean().item() if solved.any() else None
+    outside = (new > own.max().clamp(min=LEAST))[solved].float().mean().item() if solved.any() else None
     spread = own.mean().item()
     return Difference(
         task=task,
@@ -77,7 +79,7 @@ def compare(task: str, before: Sequence[Trace], after: Sequence[Trace]) -> Diffe
         action_distance_within=action_distance(before[::2], before[1::2]),
         path_shift=shift,
         path_spread=spread,
-        path_deviation=new.mean().item() / max(spread, 1e-9),
+        path_deviation=new.mean().item() / max(spread, LEAST),
         outside=outside,
     )
 

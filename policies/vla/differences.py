@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from rich import box
 from rich.table import Table
 
 from embodied import cli
@@ -17,7 +18,7 @@ from embodied.factory import make
 from embodied.load_policy import open_checkpoint
 from embodied.suite import shared_config
 from policies.vla.conduct import Trace, observe_conduct
-from policies.vla.difference import Difference, compare
+from policies.vla.difference import Difference, Manner, compare
 from policies.vla.improve import vla_policy
 from policies.vla.paths_picture import save_paths
 from policies.vla.policy import VLAPolicy
@@ -100,32 +101,28 @@ def observe_both(settings: Settings, policies: dict[str, VLAPolicy]) -> Both:
 
 
 def table(rows: list[Difference]) -> Table:
-    """A line for each task; before -> after."""
-    result = Table(title="before -> after", title_justify="left", title_style="bold")
-    for column in COLUMNS:
+    """Two lines for each task: how the first policy does it and how its own episodes differ, then the other one."""
+    result = Table(title="before, after", title_justify="left", title_style="bold", box=box.SIMPLE)
+    for column in ("task", "success", "steps", "closed", "holding", "actions", "path, cm", "deviation", "outside"):
         result.add_column(column, no_wrap=True)
     for row in rows:
-        before, after = row.before, row.after
-        result.add_row(
-            row.task.rpartition("/")[2],
-            f"{100 * before.success:.0f} -> {100 * after.success:.0f}",
-            f"{_whole(before.steps)} -> {_whole(after.steps)}",
-            f"{100 * before.closed:.0f} -> {100 * after.closed:.0f}",
-            f"{100 * before.holding:.0f} -> {100 * after.holding:.0f}",
-            f"{row.action_distance:.3f} ({row.action_distance_within:.3f})",
-            f"{100 * row.path_shift:.1f} ({100 * row.path_spread:.1f})",
-            f"{row.path_deviation:.1f}",
-            _whole(None if row.outside is None else 100 * row.outside),
-        )
+        own = (f"{row.action_distance_within:.3f}", f"{100 * row.path_spread:.1f}", "", "")
+        apart = (
+            f"{row.action_distance:.3f}", f"{100 * row.path_shift:.1f}", f"{row.path_deviation:.1f}",
+            _percent(row.outside),
+        )  # fmt: skip
+        result.add_row(row.task.rpartition("/")[2], *_cells(row.before), *own)
+        result.add_row("", *_cells(row.after), *apart, end_section=True)
     return result
 
 
-COLUMNS = ("task", "success, %", "steps", "closed, %", "holding, %", "actions", "path, cm", "deviation", "outside, %")
-"""Of the table; in brackets what the first policy's own episodes differ by."""
+def _cells(manner: Manner) -> tuple[str, ...]:
+    steps = "-" if manner.steps is None else f"{manner.steps:.0f}"
+    return _percent(manner.success), steps, _percent(manner.closed), _percent(manner.holding)
 
 
-def _whole(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
 
 
 if __name__ == "__main__":
