@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from embodied.dialogue import words_of
 from embodied.env import Env
 from policies.vec_env import CRITIC, POLICY
 from policies.vla.chunks import glimpse
@@ -27,8 +29,12 @@ class Arena(Protocol):
     knowledge: int
     """Length of what a critic is told."""
 
-    def begin(self, seed: int, alike: int) -> None:
-        """Begin afresh; `alike` neighbours begin in the same state (see `Env.reset`)."""
+    def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
+        """Begin afresh; `alike` neighbours begin in the same state (see `Env.reset`).
+
+        Returns:
+            What each environment is told, N: `texts`, or the words of its episode.
+        """
         ...
 
     def look(self, rows: Tensor) -> dict[str, Tensor]:
@@ -66,9 +72,10 @@ class SimulatedArena:
         self._known = CRITIC if CRITIC in env.observation_sizes else POLICY
         self.knowledge = env.observation_sizes[self._known]
 
-    def begin(self, seed: int, alike: int) -> None:
-        """See `Arena.begin`."""
+    def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
+        """See `Arena.begin`; the episodes have words of their own where the task says so (`Task.words_differ`)."""
         self._obs = self._env.reset(seed, alike=alike)
+        return [words.told[0] for words in words_of(self._env)] if self._env.task.words_differ else texts
 
     def look(self, rows: Tensor) -> dict[str, Tensor]:
         """See `Arena.look`; nothing else is drawn."""

@@ -89,6 +89,7 @@ class ChunkedRule:
         read = self.policy.network.read(texts)
         return read[torch.tensor([texts.index(text) for text in instructions], device=self.policy.device)]
 
+
 def glimpse(obs: Mapping[str, Tensor], groups: Sequence[str], rows: Tensor) -> dict[str, Tensor]:
     """Some groups of the environments `rows` (k,), ascending; of `Env`'s observations nothing else is drawn."""
     if isinstance(obs, Observation):

@@ -55,19 +55,19 @@ def roll_out(
     Args:
         arena: Where.
         sampler: Who decides.
-        texts: What each environment is told, N.
+        texts: What each environment is told, N, unless its episode has words of its own.
         task: Its number, for the record.
         alike: How many neighbours begin in the same state; they are a group.
         seed: Of the starts.
         watch: What counts the time.
     """
     policy, count = sampler.policy, arena.num_envs
+    with watch.part(Part.PHYSICS):
+        texts = arena.begin(seed, alike, texts)
     told = tuple(dict.fromkeys(texts))
     text = torch.tensor([told.index(one) for one in texts], device=policy.device)
     with watch.part(Part.INFERENCE):
         words = read(policy, told, bfloat16=sampler.bfloat16)[text]
-    with watch.part(Part.PHYSICS):
-        arena.begin(seed, alike)
     everyone = torch.arange(count, device=policy.device)
     running = torch.ones(count, dtype=torch.bool, device=policy.device)
     success, length, time, looks = torch.zeros_like(running), torch.zeros_like(everyone), 0, []

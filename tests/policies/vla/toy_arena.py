@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import torch
 
@@ -41,10 +42,11 @@ class ToyArena:
         self.num_envs, self.goal = num_envs, goal
         self.looked: list[list[int]] = []
 
-    def begin(self, seed: int, alike: int) -> None:
+    def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randint(2, (self.num_envs // alike,), generator=generator)
         self.side, self.place = drawn.repeat_interleave(alike), torch.zeros(self.num_envs)
+        return texts
 
     def look(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
         self.looked.append(rows.tolist())
