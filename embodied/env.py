@@ -54,8 +54,10 @@ class Step:
     @functools.cached_property
     def final_obs(self) -> dict[str, Tensor]:
         """Group -> as in `obs`. The observation the step led to: `obs` before any restart."""
-        seen = self._pixels.see_final(self._result, self.obs.pixels) if isinstance(self.obs, Observation) else {}
-        return self._tensors(self._result.final_observation) | seen
+        final = self._tensors(self._result.final_observation)
+        if self._pixels is None or not isinstance(self.obs, Observation):
+            return final
+        return final | self._pixels.see_final(self._result, self.obs.pixels)
 
     @functools.cached_property
     def reward(self) -> Tensor:

@@ -123,7 +123,7 @@ class Improvement:
                 loss = found.loss * (count / len(rows))
                 norm = self.stepper.descend(loss)
                 steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, norm]))
-        measures = dict(zip(MEASURED, torch.stack(steps).mean(0).tolist(), strict=True))
+        measures: dict[str, float] = dict(zip(MEASURED, torch.stack(steps).mean(0).tolist(), strict=True))
         if broken := [f"{name}={value}" for name, value in measures.items() if not math.isfinite(value)]:
             raise DivergedError(f"training diverged in iteration {self.iterations}: {', '.join(broken)}")
         return measures
