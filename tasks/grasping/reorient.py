@@ -16,6 +16,7 @@ from embodied.rotations import (
     matrix_from_quat,
     quat_angle,
     quat_conjugate,
+    quat_from_axis_angle,
     quat_integrate,
     quat_multiply,
     random_quat,
@@ -62,14 +63,21 @@ class ReorientConfig(InHandConfig):
     within: float = REACHED
     """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so training
     begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
+    first: float = np.pi
+    """rad between the cube at the start and its first target at most; pi: any orientation. Training begins with less."""
+    kick: tuple[float, float] = KICK
+    """rad/s about each axis, smallest and largest, with which a target moves on: proportional to how far."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check the angle."""
+        """Check the angles."""
         super().__post_init__()
         if not 0 < self.within < np.pi:
             raise ValueError(f"within={self.within} rad; expected an angle between 0 and pi")
+        if not 0 < self.first <= np.pi:
+            raise ValueError(f"first={self.first} rad; expected an angle between 0 and pi")
+        randomize.require_ranges("reorient", {"kick": self.kick})
 
 
 @jax.tree_util.register_dataclass
@@ -122,10 +130,11 @@ class Reorient(InHand[Memory]):
     def reset(self, key: Array) -> Start[Memory]:
         """The cube over the hand, turned any way, and any target."""
         place, turn, goal, fields = jax.random.split(key, 4)
-        qpos, qvel = self.state_at_start(place, random_quat(turn))
+        start = random_quat(turn)
+        qpos, qvel = self.state_at_start(place, start)
         nothing = jnp.zeros(self.action_size)
         memory = Memory(
-            goal=random_quat(goal),
+            goal=self._first_goal(goal, start),
             goal_spin=jnp.zeros(3),
             targets=jnp.asarray(self.home.targets),
             action=nothing,
@@ -135,6 +144,15 @@ class Reorient(InHand[Memory]):
             count=jnp.zeros(()),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+
+    def _first_goal(self, key: Array, start: Array) -> Array:
+        """(4,) wxyz, any orientation, or one near the cube's."""
+        if self.config.first >= np.pi:
+            return random_quat(key)
+        towards, size = jax.random.split(key)
+        axis = jax.random.normal(towards, (3,))
+        angle = jax.random.uniform(size, maxval=self.config.first)
+        return quat_multiply(start, quat_from_axis_angle(axis / jnp.linalg.norm(axis), angle))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Servo targets (m,) rad, in their ranges."""
@@ -151,7 +169,7 @@ class Reorient(InHand[Memory]):
         """See whether the target was reached; then it moves on."""
         del action
         reached = quat_angle(world["cube_quat"], memory.goal) < self.config.within
-        kick = jax.random.uniform(key, (3,), minval=KICK[0], maxval=KICK[1])
+        kick = jax.random.uniform(key, (3,), minval=self.config.kick[0], maxval=self.config.kick[1])
         spin = jnp.where(reached, kick, SLOWING * memory.goal_spin)
         return dataclasses.replace(
             memory,
