@@ -64,7 +64,7 @@ class ReorientConfig(InHandConfig):
     """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so training
     begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
     first: float = np.pi
-    """rad between the cube at the start and its first target at most; pi: any orientation. Training begins with less."""
+    """rad from the cube at the start to its first target at most; pi: any orientation. Training begins with less."""
     kick: tuple[float, float] = KICK
     """rad/s about each axis, smallest and largest, with which a target moves on: proportional to how far."""
     weights: Weights = dataclasses.field(default_factory=Weights)

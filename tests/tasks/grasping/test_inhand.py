@@ -70,7 +70,7 @@ def test_a_target_that_is_reached_counts_and_moves_on() -> None:
 def test_the_first_target_is_as_near_as_asked() -> None:
     task = REORIENT(ReorientConfig(first=0.5, without=("all",)))
     starts = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 64))
-    angle = quat_angle(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.memory.goal)
+    angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.memory.goal)
     assert 0.4 < float(angle.max()) <= 0.501
     with pytest.raises(ValueError, match="first=4 rad"):
         ReorientConfig(first=4)
