@@ -51,7 +51,7 @@ def make(
         engine: Physics engine; by default the best that runs the task on this machine.
         seed: Seed of every random draw.
         device: Where torch tensors live; by default with the engine.
-        config: The task's config; `overrides` replace single fields of it.
+        config: The task's config, or one of a type that it extends; `overrides` replace single fields of it.
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
         calibration: Folder or file that `sim2real.calibrate` wrote: the robot is as its log says.
         calibration_width: With `calibration`: every episode's robot is drawn from what the log allows, its standard
@@ -76,7 +76,8 @@ def make(
     if num_envs < 1:
         raise EmbodiedError(f"num_envs={num_envs}; expected at least 1")
     check_device(device)
-    task = entry.load()(override(config or entry.load().config_type(), overrides))
+    kind = entry.load().config_type
+    task = entry.load()(override(kind() if config is None else extended(config, kind), overrides))
     engine = engine or default_engine(entry)
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
@@ -95,6 +96,13 @@ def make(
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     eyes = eyes_of(cameras, resolution, (*visual_terms, *shifts), shadows)
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry, eyes=eyes)
+
+
+def extended(config: Any, kind: type[Any]) -> Any:
+    """`config` as one of `kind`, if that extends its type and has more fields, which keep their defaults."""
+    if isinstance(config, kind) or not issubclass(kind, type(config)):
+        return config
+    return kind(**{field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
 
 
 def override(config: Any, overrides: dict[str, Any]) -> Any:

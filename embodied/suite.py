@@ -39,11 +39,15 @@ def find_suite(name: str) -> Suite:
 
 
 def shared_config(suite: Suite, *, training: bool) -> Any:
-    """The options that all tasks have, as the suite sets them; None where tasks have options of different kinds."""
+    """The options that all tasks have, as the suite sets them; None where none have all of them in common.
+
+    Some tasks may have more: their config extends this one, and `make` takes it for them.
+    """
     kinds = {join_content()[task].load().config_type for task in (*suite.tasks, *suite.held_out)}
-    if len(kinds) > 1:
+    common = next((kind for kind in kinds if all(issubclass(other, kind) for other in kinds)), None)
+    if common is None:
         return None
-    return override(kinds.pop()(), {**suite.options, **(suite.train_options if training else {})})
+    return override(common(), {**suite.options, **(suite.train_options if training else {})})
 
 
 def make_suite(

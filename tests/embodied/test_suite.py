@@ -16,7 +16,9 @@ from embodied.evaluation import wilson
 from embodied.factory import make
 from embodied.load_policy import load_policy
 from embodied.registry import Registry, Suite, TaskEntry
-from embodied.suite import evaluate_suite, find_suite, make_suite, overall
+from embodied.suite import evaluate_suite, find_suite, make_suite, overall, shared_config
+from tasks.manipulation.among import PickAmongConfig
+from tasks.manipulation.tabletop import TabletopConfig
 
 SUITE = Suite(
     "toy", "Two tasks of one robot.", ("manipulation/reach", "manipulation/push"), identified=True, seed=3, episodes=4
@@ -69,6 +71,16 @@ def test_all_tasks_step_side_by_side_each_as_alone_and_say_which_they_are(toy: S
         assert torch.equal(alone.step(action[rows]).obs["policy"], step.obs["policy"][rows, :39])
     with pytest.raises(EmbodiedError, match=r"num_envs=1; expected at least 1 for each of the 2"):
         make_suite("toy", 1)
+
+
+def test_a_suite_has_the_options_that_all_its_tasks_share_and_those_with_more_keep_theirs() -> None:
+    mixed = Suite("mixed", "", ("manipulation/reach", "manipulation/pick-among"), options={"goals": 3})
+    config = shared_config(mixed, training=False)
+    assert type(config) is TabletopConfig
+    among = make("manipulation/pick-among", 1, "mujoco", config=config).task.config
+    assert among == PickAmongConfig(goals=3)
+    strangers = Suite("strangers", "", ("manipulation/reach", "swarm/hover"))
+    assert shared_config(strangers, training=False) is None
 
 
 def test_an_evaluation_meets_every_start_once(toy: Suite) -> None:
