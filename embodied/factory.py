@@ -18,6 +18,7 @@ from embodied.pixels import eyes_of
 from embodied.randomize import Term
 from embodied.registry import TaskEntry
 from embodied.starts import load, with_starts
+from embodied.task import Task
 from embodied.visual_shifts import shift_terms
 from embodied.widening import widening
 
@@ -76,18 +77,14 @@ def make(
     if num_envs < 1:
         raise EmbodiedError(f"num_envs={num_envs}; expected at least 1")
     check_device(device)
-    kind = entry.load().config_type
-    task = entry.load()(override(kind() if config is None else extended(config, kind), overrides))
+    task = configured(entry, config, overrides)
     engine = engine or default_engine(entry)
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
     if calibration is not None:
-        from sim2real.identification.calibrated import calibrated
-        from sim2real.identification.calibration import load as load_calibration
-
-        task = calibrated(task, load_calibration(calibration), calibration_width)
+        task = _calibrated(task, calibration, calibration_width)
     if starts is not None:
         task = with_starts(task, load(starts, task), starts_share)
     if widen is not None:
@@ -96,6 +93,24 @@ def make(
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     eyes = eyes_of(cameras, resolution, (*visual_terms, *shifts), shadows)
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry, eyes=eyes)
+
+
+def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task[Any]:
+    """The task with a config: its own, or one of a type that it extends, with some fields replaced.
+
+    Raises:
+        EmbodiedError: as of `override`.
+    """
+    kind = entry.load().config_type
+    return entry.load()(override(kind() if config is None else extended(config, kind), overrides))
+
+
+def _calibrated(task: Task[Any], file: Path, width: float) -> Task[Any]:
+    """The task on the robot that a log shows."""
+    from sim2real.identification.calibrated import calibrated
+    from sim2real.identification.calibration import load as load_calibration
+
+    return calibrated(task, load_calibration(file), width)
 
 
 def extended(config: Any, kind: type[Any]) -> Any:
