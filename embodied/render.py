@@ -24,6 +24,7 @@ from torch import Tensor
 
 from embodied.appearance import Appearance
 from embodied.errors import EmbodiedError, UnknownNameError, listing
+from embodied.raykernel import specialise
 
 GROUPS = (0, 1, 2)  # of geoms that are drawn: MuJoCo's default, which leaves out shapes that only collide
 SIDES = (4, 4096)  # pixels, smallest and largest side of an image
@@ -94,7 +95,6 @@ class BatchRenderer:
 
     def _put(self) -> None:
         """The model, the state and the buffers on the device."""
-        rgb, depth, segmentation = self._asked
         known = _drawable(self.model)
         try:
             self._m = self._mjw.put_model(known)
@@ -102,6 +102,13 @@ class BatchRenderer:
             raise EmbodiedError(f"cannot render this model: MuJoCo Warp does not support it: {error}") from None
         # Nothing here collides; the least room for contacts and constraints keeps the state small.
         self._d = self._mjw.make_data(known, nworld=self.num_envs, nconmax=1, njmax=1)
+        to_torch = self._warp.to_torch
+        self._qpos, self._mocap_pos = to_torch(self._d.qpos), to_torch(self._d.mocap_pos)
+        self._put_context(known)
+
+    def _put_context(self, known: mujoco.MjModel, same_fovy: bool = True) -> None:
+        """The trees of bounds, the images and the kernel; rays are the same in all environments if their `fovy` is."""
+        rgb, depth, segmentation = self._asked
         self._context = self._mjw.create_render_context(
             known,
             nworld=self.num_envs,
@@ -114,10 +121,10 @@ class BatchRenderer:
             use_textures=bool(self.model.ntex),
             enabled_geom_groups=list(GROUPS),
             render_skybox=True,
-            use_precomputed_rays=False,
+            use_precomputed_rays=same_fovy,
         )
+        specialise(self._m, self._context)
         to_torch = self._warp.to_torch
-        self._qpos, self._mocap_pos = to_torch(self._d.qpos), to_torch(self._d.mocap_pos)
         self._packed = to_torch(self._context.rgb_data)
         self._depth, self._seen = to_torch(self._context.depth_data), to_torch(self._context.seg_data)
 
@@ -173,6 +180,8 @@ class BatchRenderer:
             own = self._warp.array(np.repeat(shared.numpy(), self.num_envs, axis=0), dtype=shared.dtype)
             setattr(self._m, name, own)
             self._fields[name] = self._warp.to_torch(own)
+            if name == "cam_fovy":
+                self._put_context(_drawable(self.model), same_fovy=False)
         return self._fields[name]
 
     def _tensor(self, array: Any, rows: Tensor | None) -> Tensor:

@@ -200,6 +200,20 @@ def test_colours_and_sizes_differ_between_environments(model: mujoco.MjModel, re
     renderer.render(dataclasses.replace(appearance, fields={name: rows[[0, 0]] for name, rows in fields.items()}))
 
 
+def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
+    model: mujoco.MjModel, renderer: BatchRenderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embodied.render.specialise", lambda *given: None)
+    own = BatchRenderer(model, 4, renderer.cameras, SIZE, depth=True, segmentation=True)
+    appearance = scattered(model, 4, seed=4)
+    fovy = {"cam_fovy": np.repeat(model.cam_fovy[None], 4, 0).astype(np.float32)}  # rays are computed pixel by pixel
+    for camera, images in own.render(dataclasses.replace(appearance, fields=fovy)).items():
+        seen = renderer.render(appearance)[camera]
+        assert torch.equal(seen.segmentation, images.segmentation)
+        assert (seen.rgb.int() - images.rgb.int()).abs().max() <= 1
+        torch.testing.assert_close(seen.depth, images.depth, rtol=1e-6, atol=0)
+
+
 def test_what_diverged_leaves_its_neighbours_alone(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
     appearance = scattered(model, 2)
     sound = renderer.render(appearance)["beside"].rgb[1]
