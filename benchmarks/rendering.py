@@ -1,7 +1,8 @@
 """How fast cameras of many environments are drawn, and how far the pictures agree with OpenGL's.
 
 Rate: frames per second of one camera, colours only. `frames_per_cpu_second` counts the processor time of this process,
-which other work on the same cores does not change; on a GPU it means nothing.
+all threads together, which other work on the same cores changes little; on a GPU it means nothing. `load` is how many
+processes wanted a core meanwhile.
 
 Agreement: the share of pixels in which the ray caster and `mujoco.Renderer` see the same geom, over random states of
 each task and over its cameras. OpenGL draws without anti-aliasing, which would mix the numbers of geoms, and without
@@ -62,7 +63,7 @@ class Settings:
     sides: tuple[int, ...] = (64, 128)
     """pixels."""
     num_envs: tuple[int, ...] = (64, 256, 1024)
-    repeats: int = 1
+    repeats: int = 3
     """Timed batches; the fastest counts."""
     json: Path | None = None
     """File for the results."""
@@ -84,7 +85,7 @@ def main(settings: Settings) -> None:
     shown |= {row["task"]: f"{row['same']:.2%}" for row in rows}
     cli.console().print(cli.table("cameras", shown))
     worst = min((row["same"] for row in rows), default=1.0)
-    result = {"same_worst": worst, "least": LEAST, "cores_used": 1, "load": os.getloadavg()[0]}
+    result = {"same_worst": worst, "least": LEAST, "threads": torch.get_num_threads(), "load": os.getloadavg()[0]}
     cli.write_result(
         settings.json, cli.command_line("benchmarks.rendering"), {**result, "rates": rates, "agreement": rows}
     )

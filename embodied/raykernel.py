@@ -17,8 +17,8 @@ from typing import Any
 CPU_FLAGS = "-march=native -menable-no-nans -w"
 
 
-def specialise(model: Any, context: Any) -> None:
-    """Give MuJoCo Warp's render `context` a kernel without what its scene, the Warp `model`, does not need.
+def specialised(model: Any, context: Any) -> Any:
+    """A kernel for MuJoCo Warp's render `context` without what its scene, the Warp `model`, does not need.
 
     MuJoCo Warp would build its own at the first image. It has no option for this, so names of its module are used that
     are private; `tests/embodied/test_render.py` holds that both kernels draw the same.
@@ -26,7 +26,7 @@ def specialise(model: Any, context: Any) -> None:
     import warp
     from mujoco.mjx.third_party.mujoco_warp._src import render
 
-    make_cast_ray = render._make_cast_ray
+    make_cast_ray: Any = render._make_cast_ray
 
     def make_needed(kinds: tuple[int, ...], first_hit: bool = False) -> Any:
         """A function that casts a ray at these kinds of geoms; where nothing casts shadows, their rays meet none."""
@@ -34,9 +34,9 @@ def specialise(model: Any, context: Any) -> None:
 
     render._make_cast_ray = make_needed
     try:
-        kernel = render._build_megakernel(model, context)
+        kernel: Any = render._build_megakernel(model, context)
     finally:
         render._make_cast_ray = make_cast_ray
     if kernel.module.options["cpu_compiler_flags"] != CPU_FLAGS:
         warp.set_module_options({"cpu_compiler_flags": CPU_FLAGS}, kernel.module)
-    context._megakernel = kernel
+    return kernel

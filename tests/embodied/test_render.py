@@ -203,7 +203,7 @@ def test_colours_and_sizes_differ_between_environments(model: mujoco.MjModel, re
 def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
     model: mujoco.MjModel, renderer: BatchRenderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embodied.render.specialise", lambda *given: None)
+    monkeypatch.setattr("embodied.raycaster.specialised", lambda *given: None)
     own = BatchRenderer(model, 4, renderer.cameras, SIZE, depth=True, segmentation=True)
     appearance = scattered(model, 4, seed=4)
     fovy = {"cam_fovy": np.repeat(model.cam_fovy[None], 4, 0).astype(np.float32)}  # rays are computed pixel by pixel
@@ -212,6 +212,24 @@ def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
         assert torch.equal(seen.segmentation, images.segmentation)
         assert (seen.rgb.int() - images.rgb.int()).abs().max() <= 1
         torch.testing.assert_close(seen.depth, images.depth, rtol=1e-6, atol=0)
+
+
+def test_threads_change_no_pixel(
+    model: mujoco.MjModel, renderer: BatchRenderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embodied.render.SHARE", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    shared_out = BatchRenderer(model, 4, renderer.cameras, SIZE, depth=True, segmentation=True)
+    appearance = scattered(model, 4, seed=5)
+    colours = np.random.default_rng(0).uniform(0.1, 1, (4, model.ngeom, 4)).astype(np.float32)
+    coloured = dataclasses.replace(appearance, fields={"geom_rgba": colours})
+    for rows in (None, None, torch.tensor([2]), torch.tensor([3, 1])):
+        for camera, images in renderer.render(coloured, rows).items():
+            seen = shared_out.render(coloured, rows)[camera]
+            for field in dataclasses.fields(Images):
+                assert torch.equal(getattr(seen, field.name), getattr(images, field.name)), (camera, field.name)
+    assert "_threads" in vars(shared_out)
+    renderer.render(dataclasses.replace(appearance, fields={"geom_rgba": np.repeat(model.geom_rgba[None], 4, 0)}))
 
 
 def test_what_diverged_leaves_its_neighbours_alone(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
