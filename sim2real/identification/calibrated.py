@@ -95,15 +95,15 @@ class Calibrated(Task[Any]):
     def reset(self, key: Array) -> Start[Any]:
         """As the task begins, with a robot that the log allows."""
         key, draw = jax.random.split(key)
-        return self._as_calibrated(super().reset(key), self.draw(draw))  # type: ignore[safe-super]
+        return self._as_calibrated(super().reset(key), self.draw_robot(draw))  # type: ignore[safe-super]
 
     def restart(self, key: Array, memory: Any) -> Start[Any]:
         """As the task goes on, with a robot that the log allows."""
         key, draw = jax.random.split(key)
         # The task may call its own `reset`, and so ours; what counts is drawn last.
-        return self._as_calibrated(super().restart(key, memory), self.draw(draw))
+        return self._as_calibrated(super().restart(key, memory), self.draw_robot(draw))
 
-    def draw(self, key: Array) -> Array:
+    def draw_robot(self, key: Array) -> Array:
         """(p,) values of all parameters, of one robot: `Calibration.draw`, of another width, in JAX."""
         as_float32 = lambda numbers: jnp.asarray(numbers, jnp.float32)  # noqa: E731
         root = as_float32(self.width * self.calibration.root)

@@ -430,7 +430,7 @@ def test_a_batch_is_a_loop_of_singles(
     expected = rollout(many, steps)
     keys = episodes.environment_keys(4, N)
     for i in (0, 5):
-        monkeypatch.setattr(episodes, "environment_keys", lambda seed, count, i=i: keys[i : i + 1])
+        monkeypatch.setattr("embodied.env.environment_keys", lambda seed, count, i=i: keys[i : i + 1])
         one.reset()
         for index, row in enumerate(rollout(one, steps[:, i : i + 1])):
             for name, value in row.items():
