@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import mujoco
 
-from embodied.errors import UnknownNameError
+from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.randomize import Term
 from embodied.visual_terms import STANDING, move_camera, recolour, vary_lights
 
@@ -67,16 +67,20 @@ SHIFTS: Mapping[VisualShift, Callable[[mujoco.MjModel, Sequence[str]], tuple[Ter
 }
 
 
-def shift_terms(shift: str, model: mujoco.MjModel, cameras: Sequence[str]) -> tuple[Term, ...]:
-    """The terms of a shift, for the cameras that are observed.
+def shift_terms(shift: str, model: mujoco.MjModel, cameras: str | Sequence[str]) -> tuple[Term, ...]:
+    """The terms of a shift, for the cameras that are observed, one or several.
 
     Raises:
+        EmbodiedError: none of them stands, so that none can be moved.
         UnknownNameError: there is no such shift; lists those that exist.
     """
+    names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
     known = {name.value: terms for name, terms in SHIFTS.items()}
     if shift not in known:
         raise UnknownNameError("visual shift", shift, known)
-    return known[shift](model, cameras)
+    if not (terms := known[shift](model, names)):
+        raise EmbodiedError(f"visual shift {shift!r}: none of the cameras {', '.join(names) or '(none)'} stands still")
+    return terms
 
 
 def _standing(model: mujoco.MjModel) -> set[str]:

@@ -35,6 +35,9 @@ def test_only_standing_cameras_move_and_by_no_more_than_said() -> None:
     (term,) = shift_terms("camera", model, CAMERAS)
     assert "view" in term.description
     assert f"{CAMERA_SHIFT:g} m" in term.description
+    assert len(shift_terms("camera", model, "view")) == 1
+    with pytest.raises(EmbodiedError, match="none of the cameras wrist stands still"):
+        shift_terms("camera", model, ("wrist",))
 
 
 def test_shifts_that_cannot_be_are_refused() -> None:
