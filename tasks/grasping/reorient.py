@@ -32,6 +32,7 @@ GOALS = 5  # in a row, by which an episode counts as solved
 KICK = (1.0, 5.0)  # rad/s
 SLOWING = 0.8
 PACE = 2.0
+ONCE = ("reached", "progress")  # reward terms that are not paid by the second
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,9 @@ class Weights:
     """Power of the motors, W."""
     reached: float = 100.0
     """Once for every target that is reached."""
+    progress: float = 0.0
+    """rad by which a step brought the cube closer to the target (Dactyl, arXiv:1808.00177: 1, beside 5 for reaching it
+    and -20 for a drop). It pays at once for what `orientation` pays for little by little."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +105,10 @@ class Memory:
     """() bool, whether the target was reached in this step."""
     count: Array
     """() targets reached so far."""
+    angle: Array
+    """() rad from the target now."""
+    progress: Array
+    """() rad by which the last step brought the cube closer to the target it had."""
 
 
 class Reorient(InHand[Memory]):
@@ -123,9 +131,9 @@ class Reorient(InHand[Memory]):
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
-        """Term -> weight per control step; the config gives all but `reached` per second."""
+        """Term -> weight per control step; the config gives all but `reached` and `progress` per second."""
         weights = dataclasses.asdict(self.config.weights)
-        return {name: w if name == "reached" else self.timing.control_dt * w for name, w in weights.items()}
+        return {name: w if name in ONCE else self.timing.control_dt * w for name, w in weights.items()}
 
     def reset(self, key: Array) -> Start[Memory]:
         """The cube over the hand, turned any way, and any target."""
@@ -133,8 +141,9 @@ class Reorient(InHand[Memory]):
         start = random_quat(turn)
         qpos, qvel = self.state_at_start(place, start)
         nothing = jnp.zeros(self.action_size)
+        first = self._first_goal(goal, start)
         memory = Memory(
-            goal=self._first_goal(goal, start),
+            goal=first,
             goal_spin=jnp.zeros(3),
             targets=jnp.asarray(self.home.targets),
             action=nothing,
@@ -142,6 +151,8 @@ class Reorient(InHand[Memory]):
             action_bend=nothing,
             reached=jnp.zeros((), bool),
             count=jnp.zeros(()),
+            angle=quat_angle(start, first),
+            progress=jnp.zeros(()),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
@@ -168,15 +179,20 @@ class Reorient(InHand[Memory]):
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """See whether the target was reached; then it moves on."""
         del action
-        reached = quat_angle(world["cube_quat"], memory.goal) < self.config.within
+        cube = world["cube_quat"]
+        angle = quat_angle(cube, memory.goal)
+        reached = angle < self.config.within
         kick = jax.random.uniform(key, (3,), minval=self.config.kick[0], maxval=self.config.kick[1])
         spin = jnp.where(reached, kick, SLOWING * memory.goal_spin)
+        goal = quat_integrate(memory.goal, spin, PACE * self.timing.control_dt)
         return dataclasses.replace(
             memory,
-            goal=quat_integrate(memory.goal, spin, PACE * self.timing.control_dt),
+            goal=goal,
             goal_spin=spin,
             reached=reached,
             count=memory.count + reached,
+            angle=quat_angle(cube, goal),
+            progress=memory.angle - angle,
         )
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
@@ -212,6 +228,7 @@ class Reorient(InHand[Memory]):
             "action_rate": squared_norm(memory.action_change) + squared_norm(memory.action_bend),
             "energy": self.power(world),
             "reached": memory.reached.astype(jnp.float32),
+            "progress": memory.progress,
         }
 
     def outcome(self, world: World, memory: Memory) -> Outcome:

@@ -88,6 +88,23 @@ def test_far_away_targets_are_not_reached() -> None:
     np.testing.assert_allclose(after.goal, turned, atol=1e-6)
 
 
+def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_none() -> None:
+    task = REORIENT()
+    env = env_of(task, 1)
+    env.reset()
+    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    start = task.reset(jax.random.key(0)).memory
+    goal = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
+    nearer = task.update(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
+    assert float(nearer.progress) == pytest.approx(0.2, abs=1e-5)
+    assert float(task.rewards(world, nearer, jnp.zeros(16))["progress"]) == float(nearer.progress)
+    there = dataclasses.replace(start, goal=world["cube_quat"], angle=jnp.zeros(()))
+    for number in range(20):
+        there = task.update(world, there, jnp.zeros(16), jax.random.key(2 + number))
+        assert float(there.progress) == pytest.approx(0.0, abs=1e-3)
+    assert float(there.angle) > REACHED
+
+
 def test_what_is_observed_of_the_turn_depends_on_the_difference_alone() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
     cube, goal, world = (random_quat(key) for key in keys)
