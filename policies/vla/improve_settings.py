@@ -30,11 +30,11 @@ class Settings:
     """Tasks or suites; by default every task that the policy was taught."""
     algorithm: Algorithm = Algorithm.GRPO
     """grpo or ppo."""
-    iterations: int = 100
+    iterations: int = 0
     """After which it ends; 0: no matter. An iteration is one or more rounds of episodes, and the learning from them."""
     steps: int = 0
     """Control steps of all environments together after which it ends; 0: no matter."""
-    minutes: float = 0.0
+    minutes: float = 60.0
     """Of training, trials included, after which it ends; 0: no matter. What comes first counts."""
     out: Path | None = None
     """Run folder, instead of runs/vla/TIME; must be new or empty."""

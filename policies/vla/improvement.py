@@ -72,7 +72,7 @@ class Improvement:
         self._order = torch.Generator().manual_seed(seed)
         bfloat16 = fast_bfloat16(device) if config.bfloat16 is None else config.bfloat16
         self.sampler = Sampler(policy, config.temperature, torch.Generator(device).manual_seed(seed), bfloat16)
-        self.iterations, self.env_steps, self._rounds = 0, 0, 0
+        self.iterations, self.env_steps, self.gradient_steps, self._rounds = 0, 0, 0, 0
 
     def step(self) -> dict[str, float]:
         """Act in rounds of episodes, then learn from them.
@@ -121,6 +121,10 @@ class Improvement:
             for rows in order.chunk(parts):
                 found, entropy = self.objective(experience, credit, rows)
                 loss = found.loss * (count / len(rows))
+                self.gradient_steps += 1
+                self.stepper.learning_rate = self.config.learning_rate * min(
+                    self.gradient_steps / max(self.config.rise, 1), 1.0
+                )
                 norm = self.stepper.descend(loss)
                 steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, norm]))
         measures: dict[str, float] = dict(zip(MEASURED, torch.stack(steps).mean(0).tolist(), strict=True))
@@ -154,6 +158,7 @@ class Improvement:
             "draws": self.sampler.generator.get_state(),
             "iterations": self.iterations,
             "env_steps": self.env_steps,
+            "gradient_steps": self.gradient_steps,
             "rounds": self._rounds,
         }
 
@@ -164,7 +169,7 @@ class Improvement:
         self._order.set_state(tree["order"].cpu())
         self.sampler.generator.set_state(tree["draws"].cpu())
         self.iterations, self.env_steps = int(tree["iterations"]), int(tree["env_steps"])
-        self._rounds = int(tree["rounds"])
+        self.gradient_steps, self._rounds = int(tree["gradient_steps"]), int(tree["rounds"])
 
     def _episodes(self, number: int, arena: Arena) -> Experience:
         """One in every environment of an arena; each group is told one of the instructions, in turn."""

@@ -33,7 +33,9 @@ class ImprovementConfig:
     """By which logits are divided, in episodes and in updates. SimpleVLA-RL's 1.6 is too much here: a large pretrained
     model is surer of its tokens, and every number of eight actions drawn by itself shakes the hand."""
     learning_rate: float = 2e-5
-    """Step size of Adam."""
+    """Largest step size of Adam."""
+    rise: int = 20
+    """Gradient steps over which it rises from nothing: Adam's first step is a full one, whatever the gradient."""
     epochs: int = 1
     """How often each decision is learned from."""
     minibatch: int = 128
@@ -60,7 +62,7 @@ class ImprovementConfig:
     def __post_init__(self) -> None:
         """Check ranges."""
         least = {"groups": 1, "group_size": 2, "rounds": 1, "horizon": 0, "epochs": 1, "minibatch": 1}
-        least |= {"critic_epochs": 1, "warmup": 0}
+        least |= {"critic_epochs": 1, "warmup": 0, "rise": 0}
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")

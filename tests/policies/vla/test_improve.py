@@ -80,7 +80,7 @@ def test_messages_of_the_settings():
     with pytest.raises(EmbodiedError, match="which policy"):
         Settings()
     with pytest.raises(EmbodiedError, match=r"--iterations 0, --steps 0, --minutes 0\.0: expected one above 0"):
-        Settings(policy="x", iterations=0)
+        Settings(policy="x", minutes=0.0)
 
 
 def test_rates_are_those_of_the_whole_loop():

@@ -77,6 +77,18 @@ def test_a_resumed_training_is_the_same_bit_for_bit(algorithm):
     assert not [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])]
 
 
+def test_the_step_size_rises():
+    config = dataclasses.replace(BRIEF, rise=1000)
+    made = Improvement(fresh_policy(), [ToyArena()], Algorithm.GRPO, config)
+    made.step()
+    assert made.gradient_steps > 0
+    assert made.stepper.learning_rate == pytest.approx(config.learning_rate * made.gradient_steps / 1000)
+    brisk = improvement(Algorithm.GRPO)
+    brisk.gradient_steps = 10_000
+    brisk.step()
+    assert brisk.stepper.learning_rate == brisk.config.learning_rate
+
+
 def test_the_time_is_split_into_all_that_happened():
     made = improvement(Algorithm.GRPO)
     made.step()
