@@ -68,7 +68,11 @@ class ReorientConfig(InHandConfig):
     """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so training
     begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
     first: float = np.pi
-    """rad from the cube at the start to its first target at most; pi: any orientation. Training begins with less."""
+    """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation. Training
+    begins with less."""
+    patience: float = 0.0
+    """s in which a target is to be reached; then another takes its place, as far from the cube as a first one. 0: any
+    time. Training begins with a few, lest most of what it sees is a cube that is stuck."""
     kick: tuple[float, float] = KICK
     """rad/s about each axis, smallest and largest, with which a target moves on: proportional to how far."""
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -79,8 +83,10 @@ class ReorientConfig(InHandConfig):
         super().__post_init__()
         if not 0 < self.within < np.pi:
             raise ValueError(f"within={self.within} rad; expected an angle between 0 and pi")
-        if not 0 < self.first <= np.pi:
-            raise ValueError(f"first={self.first} rad; expected an angle between 0 and pi")
+        if not self.within < self.first <= np.pi:
+            raise ValueError(f"first={self.first} rad; expected an angle between within={self.within} and pi")
+        if not 0 <= self.patience < np.inf:
+            raise ValueError(f"patience={self.patience} s; expected 0 or more")
         randomize.require_ranges("reorient", {"kick": self.kick})
 
 
@@ -105,6 +111,8 @@ class Memory:
     """() bool, whether the target was reached in this step."""
     count: Array
     """() targets reached so far."""
+    waited: Array
+    """() control steps for which the target has been this one."""
     angle: Array
     """() rad from the target now."""
     progress: Array
@@ -141,7 +149,7 @@ class Reorient(InHand[Memory]):
         start = random_quat(turn)
         qpos, qvel = self.state_at_start(place, start)
         nothing = jnp.zeros(self.action_size)
-        first = self._first_goal(goal, start)
+        first = self._goal_for(goal, start)
         memory = Memory(
             goal=first,
             goal_spin=jnp.zeros(3),
@@ -151,19 +159,20 @@ class Reorient(InHand[Memory]):
             action_bend=nothing,
             reached=jnp.zeros((), bool),
             count=jnp.zeros(()),
+            waited=jnp.zeros(()),
             angle=quat_angle(start, first),
             progress=jnp.zeros(()),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
 
-    def _first_goal(self, key: Array, start: Array) -> Array:
+    def _goal_for(self, key: Array, cube: Array) -> Array:
         """(4,) wxyz, any orientation, or one near the cube's."""
         if self.config.first >= np.pi:
             return random_quat(key)
         towards, size = jax.random.split(key)
         axis = jax.random.normal(towards, (3,))
-        angle = jax.random.uniform(size, maxval=self.config.first)
-        return quat_multiply(start, quat_from_axis_angle(axis / jnp.linalg.norm(axis), angle))
+        angle = jax.random.uniform(size, minval=self.config.within, maxval=self.config.first)
+        return quat_multiply(cube, quat_from_axis_angle(axis / jnp.linalg.norm(axis), angle))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Servo targets (m,) rad, in their ranges."""
@@ -177,20 +186,24 @@ class Reorient(InHand[Memory]):
         return targets, memory
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
-        """See whether the target was reached; then it moves on."""
+        """See whether the target was reached; then it moves on. Patience for one that is not has an end."""
         del action
-        cube = world["cube_quat"]
+        cube, dt = world["cube_quat"], self.timing.control_dt
         angle = quat_angle(cube, memory.goal)
         reached = angle < self.config.within
-        kick = jax.random.uniform(key, (3,), minval=self.config.kick[0], maxval=self.config.kick[1])
+        waited = jnp.where(reached, 0.0, memory.waited + 1)
+        over = (self.config.patience > 0) & (waited * dt >= self.config.patience)
+        another, further = jax.random.split(key)
+        kick = jax.random.uniform(further, (3,), minval=self.config.kick[0], maxval=self.config.kick[1])
         spin = jnp.where(reached, kick, SLOWING * memory.goal_spin)
-        goal = quat_integrate(memory.goal, spin, PACE * self.timing.control_dt)
+        goal = jnp.where(over, self._goal_for(another, cube), quat_integrate(memory.goal, spin, PACE * dt))
         return dataclasses.replace(
             memory,
             goal=goal,
-            goal_spin=spin,
+            goal_spin=jnp.where(over, 0.0, spin),
             reached=reached,
             count=memory.count + reached,
+            waited=jnp.where(over, 0.0, waited),
             angle=quat_angle(cube, goal),
             progress=memory.angle - angle,
         )

@@ -72,7 +72,7 @@ def test_the_first_target_is_as_near_as_asked() -> None:
     starts = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 64))
     angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.memory.goal)
     assert 0.4 < float(angle.max()) <= 0.501
-    with pytest.raises(ValueError, match="first=4 rad"):
+    with pytest.raises(ValueError, match=r"first=4 rad; expected an angle between within=0\.1 and pi"):
         ReorientConfig(first=4)
 
 
@@ -103,6 +103,23 @@ def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_
         there = task.update(world, there, jnp.zeros(16), jax.random.key(2 + number))
         assert float(there.progress) == pytest.approx(0.0, abs=1e-3)
     assert float(there.angle) > REACHED
+
+
+def test_patience_for_a_target_ends() -> None:
+    task = REORIENT(ReorientConfig(first=0.5, patience=0.5, within=0.2))
+    env = env_of(task, 1)
+    env.reset()
+    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
+    memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, goal=far)
+    for number in range(10):
+        np.testing.assert_allclose(memory.goal, far, atol=1e-6)
+        memory = task.update(world, memory, jnp.zeros(16), jax.random.key(1 + number))
+        assert not bool(memory.reached)
+    assert 0.2 <= float(quat_angle(world["cube_quat"], memory.goal)) <= 0.5
+    assert float(memory.waited) == 0
+    with pytest.raises(ValueError, match="patience=-1 s"):
+        ReorientConfig(patience=-1)
 
 
 def test_what_is_observed_of_the_turn_depends_on_the_difference_alone() -> None:
