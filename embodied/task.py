@@ -23,6 +23,9 @@ T = TypeVar("T", bound="Task[Any]")
 Observation = Mapping[str, Mapping[str, Array]]
 """Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
 
+PROPRIO = "proprio"
+"""The observation group of what a robot knows of itself, beside cameras."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Timing:

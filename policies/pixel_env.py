@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError, listing
+from embodied.task import PROPRIO
 from policies.vec_env import CRITIC, POLICY, Step, StepData, VecEnv
 
 if TYPE_CHECKING:
     from policies.policy import Policy
-
-PROPRIO = "proprio"
-"""What a robot knows of itself."""
 
 
 class SeeingEnv(VecEnv, Protocol):

@@ -25,9 +25,7 @@ from embodied.env import Env
 from embodied.errors import EmbodiedError, listing
 from embodied.load_policy import ActionRule
 from embodied.pixels import PREFIX
-
-PROPRIO = "proprio"
-"""The observation group of what a robot knows of itself."""
+from embodied.task import PROPRIO
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 from embodied.dialogue import Tell
 from embodied.env import Observation
 from embodied.errors import EmbodiedError
-from policies.vla.data import STATE
+from embodied.task import PROPRIO
 
 if TYPE_CHECKING:
     from policies.vla.policy import VLAPolicy
@@ -64,7 +64,7 @@ class ChunkedRule:
         due = begun | (self._next >= self.policy.execute)
         rows = torch.nonzero(due)[:, 0]
         if len(rows):
-            if (count := len(obs[STATE])) != len(self.instructions):
+            if (count := len(obs[PROPRIO])) != len(self.instructions):
                 raise EmbodiedError(
                     f"{count} environments were observed, but {len(self.instructions)} were told what to do"
                 )

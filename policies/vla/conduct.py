@@ -11,7 +11,7 @@ from torch import Tensor
 from embodied.env import Env
 from embodied.errors import EmbodiedError, listing
 from embodied.load_policy import ActionRule
-from policies.vla.data import STATE
+from embodied.task import PROPRIO
 
 HAND, OPENING = "hand", "opening"
 """Terms of the group `proprio`: where the hand is, (3) m, world frame; how far it is open, (1), 1 open, 0 closed."""
@@ -52,7 +52,7 @@ def observe_conduct(
     success, length = torch.zeros_like(running), torch.zeros_like(running, dtype=torch.int64)
     seen, done = [], []
     for time in range(limit):
-        seen.append(obs[STATE].clone())
+        seen.append(obs[PROPRIO].clone())
         done.append(rule(obs).clone())
         step = env.step(done[-1])
         obs = step.obs
@@ -72,7 +72,7 @@ def observe_conduct(
 
 def _places(env: Env) -> tuple[slice, slice]:
     """Where hand and opening lie in the group `proprio`."""
-    terms, first, found = env.observation_terms.get(STATE, {}), 0, {}
+    terms, first, found = env.observation_terms.get(PROPRIO, {}), 0, {}
     for name, shape in terms.items():
         found[name] = slice(first, first := first + (shape[0] if shape else 1))
     if missing := [name for name in (HAND, OPENING) if name not in found]:

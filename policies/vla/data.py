@@ -14,9 +14,6 @@ from embodied.dataset.episode import Episode
 from embodied.errors import EmbodiedError, listing
 from policies.vla.words import check_instruction
 
-STATE = "proprio"
-"""The observation group that tells what a robot knows of itself."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Senses:

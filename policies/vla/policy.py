@@ -14,10 +14,11 @@ from embodied.configs import from_json, to_json
 from embodied.dialogue import Tell, first_words, wrong_words
 from embodied.errors import EmbodiedError, listing
 from embodied.pixels import PREFIX
+from embodied.task import PROPRIO
 from policies.policy import require_same_shapes
 from policies.vla.chunks import ChunkedRule
 from policies.vla.config import VLAConfig
-from policies.vla.data import STATE, Senses, difference
+from policies.vla.data import Senses, difference
 from policies.vla.network import VLANetwork
 from policies.vla.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
 from policies.vla.statistics import Statistics
@@ -103,11 +104,11 @@ class VLAPolicy:
     @property
     def groups(self) -> tuple[str, ...]:
         """The observation groups it reads."""
-        return (*(PREFIX + camera for camera in self.senses.cameras), STATE)
+        return (*(PREFIX + camera for camera in self.senses.cameras), PROPRIO)
 
     def features(self, obs: Mapping[str, Tensor], words: Tensor) -> Tensor:
         """(N, chunk, width) for `network.head`, from raw observation groups and (N, width) of `network.read`."""
-        return self.network(self.pixels(obs), self.statistics.unit_state(obs[STATE]), words)
+        return self.network(self.pixels(obs), self.statistics.unit_state(obs[PROPRIO]), words)
 
     def pixels(self, obs: Mapping[str, Tensor]) -> Tensor:
         """(N, cameras, height, width, 3) uint8, what `network` takes of raw observation groups."""
@@ -216,13 +217,13 @@ class VLAPolicy:
                 f"{listing(missing)}: embodied.make({env.name!r}, cameras={self.senses.cameras}, "
                 f"resolution={self.senses.resolution})"
             )
-        if STATE not in env.observation_sizes:
+        if PROPRIO not in env.observation_sizes:
             raise EmbodiedError(
-                f"{what} reads the observation group '{STATE}', but '{env.name}' has {listing(env.observation_sizes)}"
+                f"{what} reads the observation group '{PROPRIO}', but '{env.name}' has {listing(env.observation_sizes)}"
             )
         shown = env.pixel_shapes[PREFIX + self.senses.cameras[0]]
         found = Senses(
-            self.senses.cameras, (shown[-1], shown[-2]), env.observation_sizes[STATE], env.action_size,
+            self.senses.cameras, (shown[-1], shown[-2]), env.observation_sizes[PROPRIO], env.action_size,
             round(env.control_dt, 6),
         )  # fmt: skip
         if found != self.senses:

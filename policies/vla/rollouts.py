@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from embodied.task import PROPRIO
 from policies.vla.arenas import Arena
-from policies.vla.data import STATE
 from policies.vla.experience import Experience
 from policies.vla.policy import VLAPolicy
 from policies.vla.precision import features, read
@@ -77,7 +77,7 @@ def roll_out(
             obs = arena.look(rows)
             pixels = policy.pixels(obs)
         with watch.part(Part.INFERENCE):
-            chunk, tokens, log_prob = sampler.draw(pixels, obs[STATE], words[rows])
+            chunk, tokens, log_prob = sampler.draw(pixels, obs[PROPRIO], words[rows])
         known, elapsed = arena.know(rows), torch.full((len(rows),), time / arena.horizon, device=policy.device)
         acted = torch.zeros(chunk.shape[:2], dtype=torch.bool, device=policy.device)
         for place in range(min(policy.execute, arena.horizon - time)):
@@ -92,7 +92,7 @@ def roll_out(
             running = running & ~(solved | ended)
             if not bool(running.any()):
                 break
-        looks.append((pixels, obs[STATE], known, elapsed, tokens.short(), log_prob, acted, rows))
+        looks.append((pixels, obs[PROPRIO], known, elapsed, tokens.short(), log_prob, acted, rows))
     names = ("pixels", "state", "knowledge", "elapsed", "tokens", "log_prob", "acted", "episode")
     decisions = {name: torch.cat(parts) for name, parts in zip(names, zip(*looks, strict=True), strict=True)}
     return Experience(

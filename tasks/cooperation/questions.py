@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tasks.cooperation.ambiguity import NOUNS, Sight, answer, question, referents, resolved, sights
 from tasks.cooperation.facts import teams
 from tasks.cooperation.paths import FEELERS, HAND, LEVEL, PALM, SLACK, PathTask
 from tasks.cooperation.pictures import pixels_of
@@ -21,6 +20,7 @@ from tasks.cooperation.plans import length, rows, shortest
 from tasks.cooperation.reach import ring
 from tasks.cooperation.robots import LOOK, OPENING, RELEASE, half_view
 from tasks.cooperation.scenes import CooperationScene, instruction
+from tasks.questions.ambiguity import NOUNS, Sight, answer, question, referents, resolved, sights
 
 
 class Kind(StrEnum):

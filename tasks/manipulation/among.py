@@ -16,7 +16,6 @@ from jax import Array
 from embodied.dialogue import Tell, Words
 from embodied.task import Timing
 from embodied.world import Outcome, Start, World
-from tasks.cooperation.ambiguity import Sight
 from tasks.manipulation import objects, panda
 from tasks.manipulation import tabletop as table
 from tasks.manipulation.dialogues import dialogue, heard, instructions
@@ -24,6 +23,7 @@ from tasks.manipulation.draws import Box, scattered
 from tasks.manipulation.rewards import both, grasp, reach, share
 from tasks.manipulation.skills import CLOSE, Aim, Seen, carry, fetch
 from tasks.manipulation.tabletop import Placement, Tabletop, TabletopConfig
+from tasks.questions.ambiguity import Sight
 
 if TYPE_CHECKING:
     from embodied.env import Env

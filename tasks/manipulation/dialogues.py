@@ -1,6 +1,6 @@
 """What users say of objects on a table: templates of instructions that name one or fit several, and what follows.
 
-Ambiguity is exact: `tasks.cooperation.ambiguity.referents` says how many objects an instruction fits.
+Ambiguity is exact: `tasks.questions.ambiguity.referents` says how many objects an instruction fits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from embodied.dialogue import Dialogue
 from embodied.errors import EmbodiedError, listing
-from tasks.cooperation.ambiguity import Sight, answer, question, referents
+from tasks.questions.ambiguity import Sight, answer, question, referents
 
 TEMPLATES = ("Pick up the {}.", "Lift the {} off the table.", "Take the {} and hold it up.")
 """Ways to ask for an object."""

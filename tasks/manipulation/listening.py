@@ -18,9 +18,9 @@ from torch import Tensor
 
 from embodied.dialogue import Tell
 from embodied.env import Env, array_from_tensor, tensor_from_array
-from tasks.cooperation.ambiguity import referents, resolved
 from tasks.manipulation.among import HELD, Memory, PickAmong
 from tasks.manipulation.skills import Seen, raised, steer
+from tasks.questions.ambiguity import referents, resolved
 
 
 def understood(task: PickAmong, memory: Memory, heard: str) -> tuple[int, ...]:

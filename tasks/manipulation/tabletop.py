@@ -19,7 +19,7 @@ from jax import Array
 from embodied.episodes import first_keys
 from embodied.errors import EmbodiedError
 from embodied.scenes import compose
-from embodied.task import Observation, Task, Timing
+from embodied.task import PROPRIO, Observation, Task, Timing
 from embodied.world import Control, Outcome, Start, World
 from tasks.manipulation import panda
 from tasks.manipulation.draws import Box, Ranges
@@ -265,7 +265,7 @@ class Tabletop(Task[Memory], abc.ABC):
         return {
             "policy": {**shown, "goal": goal},
             "critic": {**shown, "goal": memory.goal, **hidden},
-            "proprio": {"hand": seen[:3], "opening": seen[3:4], "joint_pos": arm},
+            PROPRIO: {"hand": seen[:3], "opening": seen[3:4], "joint_pos": arm},
         }
 
     @property

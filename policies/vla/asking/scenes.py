@@ -10,8 +10,8 @@ from embodied.dataset.episode import Episode
 from embodied.dialogue import check_dialogue, dialogues_of
 from embodied.env import Env
 from embodied.pixels import PREFIX
+from embodied.task import PROPRIO
 from policies.vla.asking.asker import ACT, ASK
-from policies.vla.policy import STATE
 
 
 def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = lambda done: None) -> list[Episode]:
@@ -40,7 +40,7 @@ def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = 
                     task=env.name,
                     instruction=said.instruction,
                     images={camera: frames[place : place + 1].copy() for camera, frames in views.items()},
-                    state=obs[STATE][place : place + 1].copy(),
+                    state=obs[PROPRIO][place : place + 1].copy(),
                     action=np.array([[ASK if said.ambiguous else ACT]], np.float32),
                     success=True,
                     seed=begin,

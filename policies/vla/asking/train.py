@@ -16,13 +16,14 @@ from embodied.env import Env
 from embodied.errors import EmbodiedError, guard
 from embodied.pixels import PREFIX
 from embodied.runs import Run
+from embodied.task import PROPRIO
 from policies.vla.asking.asker import ASKER, learned
 from policies.vla.asking.report import asking
 from policies.vla.asking.scenes import scenes
 from policies.vla.config import FineTuningConfig, VLAConfig
 from policies.vla.data import Demonstrations
 from policies.vla.fine_tuning import FineTuning
-from policies.vla.policy import STATE, VLAPolicy
+from policies.vla.policy import VLAPolicy
 from policies.vla.session import lessons_of
 from policies.vla.statistics import Statistics
 
@@ -130,7 +131,7 @@ def judged(policy: VLAPolicy, env: Env, count: int) -> dict[str, float]:
     for first in range(0, count, env.num_envs):
         part = episodes[first : first + env.num_envs]
         said = [Dialogue(episode.instruction, None, "") for episode in part]
-        obs = {STATE: torch.stack([torch.from_numpy(episode.state[0]) for episode in part])}
+        obs = {PROPRIO: torch.stack([torch.from_numpy(episode.state[0]) for episode in part])}
         for camera in policy.senses.cameras:
             views = [torch.from_numpy(episode.images[camera][0]).permute(2, 0, 1) for episode in part]
             obs[PREFIX + camera] = torch.stack(views)

@@ -21,12 +21,12 @@ from embodied.factory import make
 from embodied.load_policy import load_policy
 from embodied.world import World
 from policies.vla.asking import evaluate as command
-from tasks.cooperation.ambiguity import Sight, referents, resolved
 from tasks.manipulation.among import APART, AREA, AWAY, COLOURS, KINDS, LIFTED, REST, THINGS, PickAmong, Telling
 from tasks.manipulation.among import PickAmongConfig as Config
 from tasks.manipulation.dialogues import TEMPLATES, dialogue, heard, instructions
 from tasks.manipulation.draws import Box, scattered
 from tasks.manipulation.listening import Listener, understood
+from tasks.questions.ambiguity import Sight, referents, resolved
 
 N = 150
 
