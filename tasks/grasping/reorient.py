@@ -209,12 +209,13 @@ class Reorient(InHand[Memory]):
         )
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
-        """Playground's 57 numbers for the policy (of a hand with 16 joints).
+        """Playground's 57 numbers for the policy (of a hand with 16 joints), and how the cube lies.
 
         `policy`, with noise: joint_pos (n) rad, targets (m) rad from home, cube_pos (3) m from the palm, turn (6) two
-        columns of the rotation from target to cube, the last action (m). `critic`: those; clean_joint_pos (n) rad,
-        joint_vel (n) rad/s, tips (3 of each finger) m from the palm, touch (1 of each finger), log of 1 + N,
-        clean_cube_pos (3) m from the palm, cube_linvel (3) m/s and cube_angvel (3) rad/s in the world, clean_turn (6).
+        rows of the rotation from target to cube, lie (6) two rows of the cube's own in the world, the last action (m).
+        `critic`: those; clean_joint_pos (n) rad, joint_vel (n) rad/s, tips (3 of each finger) m from the palm, touch (1
+        of each finger), log of 1 + N, clean_cube_pos (3) m from the palm, cube_linvel (3) m/s and cube_angvel (3) rad/s
+        in the world, clean_turn (6), clean_lie (6).
         """
         clean, noisy = self.sense(world, key)
         policy = {
@@ -222,9 +223,11 @@ class Reorient(InHand[Memory]):
             "targets": memory.targets - self.home.targets,
             "cube_pos": noisy["cube_pos"],
             "turn": _turn(noisy["cube_quat"], memory.goal),
+            "lie": _rows(noisy["cube_quat"]),
             "action": memory.action,
         }
-        hidden = {**self.hidden(world, clean), "clean_turn": _turn(clean["cube_quat"], memory.goal)}
+        cube = clean["cube_quat"]
+        hidden = {**self.hidden(world, clean), "clean_turn": _turn(cube, memory.goal), "clean_lie": _rows(cube)}
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
@@ -264,5 +267,10 @@ class Reorient(InHand[Memory]):
 
 
 def _turn(quat: Array, goal: Array) -> Array:
-    """(6,) the last two rows of the rotation from the goal to the cube: smooth where angles are not."""
-    return matrix_from_quat(quat_multiply(quat, quat_conjugate(goal))).reshape(-1)[3:]
+    """(6,) the rotation from the goal to the cube."""
+    return _rows(quat_multiply(quat, quat_conjugate(goal)))
+
+
+def _rows(quat: Array) -> Array:
+    """(6,) the last two rows of a rotation's matrix: smooth where angles are not."""
+    return matrix_from_quat(quat).reshape(-1)[3:]
