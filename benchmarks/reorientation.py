@@ -13,12 +13,14 @@ from typing import Any
 
 from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
+import numpy as np
 import tyro
 from torch import Tensor
 
 import embodied
 from embodied.evaluation import evaluate, wilson
 from embodied.load_policy import load_policy
+from tasks.grasping.reorient import KICK, ReorientConfig
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -39,8 +41,14 @@ class Settings:
     """Environments."""
     seed: int = 1000
     """Of the starts."""
-    config: tuple[str, ...] = ()
-    """Other options of the task, as NAME=NUMBER."""
+    first: float = np.pi
+    """rad from the cube to the first target at most; pi: any orientation (Playground)."""
+    kick: tuple[float, float] = KICK
+    """rad/s with which a target that was reached moves on."""
+    action_scale: float = 0.5
+    """rad, of the policy's actions: those it was trained with."""
+    varied: bool = True
+    """With noise and other frictions, masses and motors in every episode."""
     json: Path | None = None
     """File for the results."""
 
@@ -53,14 +61,18 @@ def main(settings: Settings) -> None:
             rows.append(counted(settings, within))
             line.update(number + 1, shown(rows[-1]))
     cli.console().print(cli.table(settings.task, {f"within {row['within']} rad": shown(row) for row in rows}))
-    result = {"task": settings.task, "policy": settings.policy, "config": settings.config, "results": rows}
+    shared = ("task", "policy", "first", "kick", "action_scale", "varied", "episodes")
+    result = {name: getattr(settings, name) for name in shared} | {"results": rows}
     cli.write_result(settings.json, cli.command_line("benchmarks.reorientation"), result)
 
 
 def counted(settings: Settings, within: float) -> dict[str, Any]:
     """Targets per episode and drops at one tolerance."""
-    options = {name: float(value) for name, _, value in (item.partition("=") for item in settings.config)}
-    env = embodied.make(settings.task, settings.num_envs, seed=settings.seed, **{**options, "within": within})
+    config = ReorientConfig(
+        within=within, first=settings.first, kick=settings.kick, action_scale=settings.action_scale,
+        without=() if settings.varied else ("all",),
+    )  # fmt: skip
+    env = embodied.make(settings.task, settings.num_envs, seed=settings.seed, config=config)
     found = evaluate(env, load_policy(settings.policy, env), settings.episodes).values
     targets: Tensor = found["reached"] * found["length"]
     low, median, high = (float(targets.quantile(share)) for share in QUARTILES)
