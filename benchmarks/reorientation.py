@@ -20,7 +20,7 @@ from torch import Tensor
 import embodied
 from embodied.evaluation import evaluate, wilson
 from embodied.load_policy import load_policy
-from tasks.grasping.reorient import KICK, ReorientConfig
+from tasks.grasping.reorient_config import KICK, ReorientConfig
 
 QUARTILES = (0.25, 0.5, 0.75)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 
 import jax
@@ -23,71 +24,16 @@ from embodied.rotations import (
 )
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
-from tasks.grasping.inhand import CONTROL_HZ, PHYSICS_DT, InHand, InHandConfig
+from tasks.grasping.inhand import CONTROL_HZ, PHYSICS_DT, InHand
+from tasks.grasping.reorient_config import ReorientConfig
 
-REACHED = 0.1  # rad from the target (Playground)
 GOALS = 5  # in a row, by which an episode counts as solved
-# A new target is where the last one goes in a second or so of turning: it starts with U(1, 5) rad/s about each axis
-# and slows down by a fifth in every step of twice the control's time (Playground's LEAP hand): 1.5 rad on average.
-KICK = (1.0, 5.0)  # rad/s
-SLOWING = 0.8
-PACE = 2.0
+SLOWING = 0.8  # by which a target that moves on is as fast in every step as in the one before
+PACE = 2.0  # by how much more than the control's time it moves on in a step (both Playground's)
 ONCE = ("reached", "progress")  # reward terms that are not paid by the second
-
-
-@dataclasses.dataclass(frozen=True)
-class Weights:
-    """Weights of the reward terms, per second but for `reached` (Playground's LEAP hand)."""
-
-    orientation: float = 5.0
-    """Closeness of the cube's orientation to the target, in [0, 1]."""
-    position: float = 0.5
-    """Closeness of the cube to the middle of the hand, in [0, 1]."""
-    lost: float = -100.0
-    """Once, when the cube is dropped: so, one control step of it."""
-    hand_pose: float = -0.5
-    """Squared distance of the joints from home, rad^2."""
-    action_rate: float = -0.001
-    """Squared change of the action, and squared change of that."""
-    energy: float = -0.001
-    """Power of the motors, W."""
-    reached: float = 100.0
-    """Once for every target that is reached."""
-    progress: float = 0.0
-    """rad by which a step brought the cube closer to the target (Dactyl, arXiv:1808.00177: 1, beside 5 for reaching it
-    and -20 for a drop). It pays at once for what `orientation` pays for little by little."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ReorientConfig(InHandConfig):
-    """Options of the reorientation tasks."""
-
-    action_scale: float = 0.5
-    """rad that an action of 1 moves a servo's target in one control step."""
-    within: float = REACHED
-    """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so training
-    begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
-    first: float = np.pi
-    """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation. Training
-    begins with less."""
-    patience: float = 0.0
-    """s in which a target is to be reached; then another takes its place, as far from the cube as a first one. 0: any
-    time. Training begins with a few, lest most of what it sees is a cube that is stuck."""
-    kick: tuple[float, float] = KICK
-    """rad/s about each axis, smallest and largest, with which a target moves on: proportional to how far."""
-    weights: Weights = dataclasses.field(default_factory=Weights)
-    """Weights of the reward terms."""
-
-    def __post_init__(self) -> None:
-        """Check the angles."""
-        super().__post_init__()
-        if not 0 < self.within < np.pi:
-            raise ValueError(f"within={self.within} rad; expected an angle between 0 and pi")
-        if not self.within < self.first <= np.pi:
-            raise ValueError(f"first={self.first} rad; expected an angle between within={self.within} and pi")
-        if not 0 <= self.patience < np.inf:
-            raise ValueError(f"patience={self.patience} s; expected 0 or more")
-        randomize.require_ranges("reorient", {"kick": self.kick})
+# What is told of how the cube lies is the same in its 24 symmetric poses: sums over its three axes of all products of
+# four of an axis's parts. They are smooth, and say which way the axes lie but not which is which.
+FOURS = np.array(list(itertools.combinations_with_replacement(range(3), 4)))  # (15, 4)
 
 
 @jax.tree_util.register_dataclass
@@ -212,10 +158,10 @@ class Reorient(InHand[Memory]):
         """Playground's 57 numbers for the policy (of a hand with 16 joints), and how the cube lies.
 
         `policy`, with noise: joint_pos (n) rad, targets (m) rad from home, cube_pos (3) m from the palm, turn (6) two
-        rows of the rotation from target to cube, lie (6) two rows of the cube's own in the world, the last action (m).
+        rows of the rotation from target to cube, lie (15) of the cube, see `FOURS`, the last action (m).
         `critic`: those; clean_joint_pos (n) rad, joint_vel (n) rad/s, tips (3 of each finger) m from the palm, touch (1
         of each finger), log of 1 + N, clean_cube_pos (3) m from the palm, cube_linvel (3) m/s and cube_angvel (3) rad/s
-        in the world, clean_turn (6), clean_lie (6).
+        in the world, clean_turn (6), clean_lie (15).
         """
         clean, noisy = self.sense(world, key)
         policy = {
@@ -223,11 +169,11 @@ class Reorient(InHand[Memory]):
             "targets": memory.targets - self.home.targets,
             "cube_pos": noisy["cube_pos"],
             "turn": _turn(noisy["cube_quat"], memory.goal),
-            "lie": _rows(noisy["cube_quat"]),
+            "lie": _lie(noisy["cube_quat"]),
             "action": memory.action,
         }
         cube = clean["cube_quat"]
-        hidden = {**self.hidden(world, clean), "clean_turn": _turn(cube, memory.goal), "clean_lie": _rows(cube)}
+        hidden = {**self.hidden(world, clean), "clean_turn": _turn(cube, memory.goal), "clean_lie": _lie(cube)}
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
@@ -267,10 +213,11 @@ class Reorient(InHand[Memory]):
 
 
 def _turn(quat: Array, goal: Array) -> Array:
-    """(6,) the rotation from the goal to the cube."""
-    return _rows(quat_multiply(quat, quat_conjugate(goal)))
+    """(6,) the last two rows of the rotation from the goal to the cube: smooth where angles are not."""
+    return matrix_from_quat(quat_multiply(quat, quat_conjugate(goal))).reshape(-1)[3:]
 
 
-def _rows(quat: Array) -> Array:
-    """(6,) the last two rows of a rotation's matrix: smooth where angles are not."""
-    return matrix_from_quat(quat).reshape(-1)[3:]
+def _lie(quat: Array) -> Array:
+    """(15,) which way the cube's axes lie in the world: see `FOURS`."""
+    axes = matrix_from_quat(quat).T
+    return axes[:, FOURS].prod(-1).sum(0)

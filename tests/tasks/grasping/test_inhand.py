@@ -14,11 +14,12 @@ import torch
 from embodied.engines import make_engine
 from embodied.env import Env
 from embodied.errors import UnknownNameError
-from embodied.rotations import quat_angle, quat_multiply, random_quat
+from embodied.rotations import quat_angle, quat_from_axis_angle, quat_multiply, random_quat
 from tasks.grasping import inhand
 from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import HANDS, hand_named
-from tasks.grasping.reorient import REACHED, ReorientConfig, _turn
+from tasks.grasping.reorient import _lie, _turn
+from tasks.grasping.reorient_config import REACHED, ReorientConfig
 from tasks.grasping.rotate_z import FASTEST, STROKE, TURN
 
 REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
@@ -129,6 +130,18 @@ def test_what_is_observed_of_the_turn_depends_on_the_difference_alone() -> None:
     # The same turn of the world before both leaves what is between them in the world's frame turned along.
     first = _turn(quat_multiply(cube, world), quat_multiply(goal, world))
     np.testing.assert_allclose(first, _turn(cube, goal), atol=1e-5)
+
+
+def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others() -> None:
+    quat = random_quat(jax.random.key(3))
+    quarters = [quat_from_axis_angle(axis, jnp.pi / 2) for axis in jnp.eye(3)]
+    alike = quat
+    for turn in (0, 1, 1, 2, 0, 1, 2, 2, 0):
+        alike = quat_multiply(alike, quarters[turn])
+        np.testing.assert_allclose(_lie(alike), _lie(quat), atol=1e-5)
+    for axis in jnp.eye(3):
+        other = quat_multiply(quat, quat_from_axis_angle(axis, 0.3))
+        assert float(jnp.abs(_lie(other) - _lie(quat)).max()) > 0.1
 
 
 def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:

@@ -1,0 +1,70 @@
+"""Options of the tasks in which a hand turns a cube to one orientation after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from embodied import randomize
+from tasks.grasping.inhand import InHandConfig
+
+REACHED = 0.1  # rad from the target (Playground)
+# A new target is where the last one goes in a second or so of turning: it starts with U(1, 5) rad/s about each axis
+# and slows down by a fifth in every step of twice the control's time (Playground's LEAP hand): 1.5 rad on average.
+KICK = (1.0, 5.0)  # rad/s
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per second but for the last two (Playground's LEAP hand, which has no `progress`)."""
+
+    orientation: float = 5.0
+    """Closeness of the cube's orientation to the target, in [0, 1]."""
+    position: float = 0.5
+    """Closeness of the cube to the middle of the hand, in [0, 1]."""
+    lost: float = -100.0
+    """Once, when the cube is dropped: so, one control step of it."""
+    hand_pose: float = -0.5
+    """Squared distance of the joints from home, rad^2."""
+    action_rate: float = -0.001
+    """Squared change of the action, and squared change of that."""
+    energy: float = -0.001
+    """Power of the motors, W."""
+    reached: float = 100.0
+    """Once for every target that is reached."""
+    progress: float = 0.0
+    """rad by which a step brought the cube closer to the target (Dactyl, arXiv:1808.00177: 1, beside 5 for reaching it
+    and -20 for a drop). It pays at once for what `orientation` pays for little by little."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReorientConfig(InHandConfig):
+    """Options of the reorientation tasks."""
+
+    action_scale: float = 0.5
+    """rad that an action of 1 moves a servo's target in one control step."""
+    within: float = REACHED
+    """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so training
+    begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
+    first: float = np.pi
+    """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation. Training
+    begins with less."""
+    patience: float = 0.0
+    """s in which a target is to be reached; then another takes its place, as far from the cube as a first one. 0: any
+    time. Training begins with a few, lest most of what it sees is a cube that is stuck."""
+    kick: tuple[float, float] = KICK
+    """rad/s about each axis, smallest and largest, with which a target moves on: proportional to how far."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+    def __post_init__(self) -> None:
+        """Check the angles."""
+        super().__post_init__()
+        if not 0 < self.within < np.pi:
+            raise ValueError(f"within={self.within} rad; expected an angle between 0 and pi")
+        if not self.within < self.first <= np.pi:
+            raise ValueError(f"first={self.first} rad; expected an angle between within={self.within} and pi")
+        if not 0 <= self.patience < np.inf:
+            raise ValueError(f"patience={self.patience} s; expected 0 or more")
+        randomize.require_ranges("reorient", {"kick": self.kick})
