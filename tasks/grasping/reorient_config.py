@@ -17,7 +17,7 @@ KICK = (1.0, 5.0)  # rad/s
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """Weights of the reward terms, per second but for the last two (Playground's LEAP hand, which has no `progress`)."""
+    """Weights of the reward terms, per second but for the last two (Playground's LEAP hand; `progress` is not its)."""
 
     orientation: float = 5.0
     """Closeness of the cube's orientation to the target, in [0, 1]."""
