@@ -60,6 +60,8 @@ class Words:
     """Something else that could be done in this very episode: a policy that listens fails."""
     dialogue: Dialogue | None = None
     """Where the robot may ask first."""
+    fits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Phrase -> how many things in this episode it fits; the same phrases in every episode of a task."""
 
 
 def words_of(env: Env, rows: Sequence[int] | None = None) -> list[Words]:

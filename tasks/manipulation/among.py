@@ -44,6 +44,7 @@ COLOURS = {"red": objects.RED, "green": objects.GREEN, "blue": objects.BLUE, "ye
 KINDS = ("block", "can")
 """Both collide as the same box; a can is round, with lids of steel."""
 LOOKS = len(COLOURS) * len(KINDS)
+PHRASES = (*KINDS, *(f"{colour} {kind}" for kind in KINDS for colour in COLOURS))
 
 
 class Telling(StrEnum):
@@ -162,7 +163,7 @@ class PickAmong(Tabletop):
         return found
 
     def words(self, memory: Memory) -> Words:
-        """The instruction in every template; a clear one for another thing; the dialogue."""
+        """The instruction in every template; a clear one for another thing; the dialogue; what fits how many."""
         seen, order = self.sights(memory)
         wanted = order.index(0) + 1
         meant, others = seen[wanted - 1], [sight for sight in seen if sight.mark != wanted]
@@ -170,7 +171,8 @@ class PickAmong(Tabletop):
         said = [dialogue(seen, wanted, text) for text in instructions(phrase, first)]
         told = heard(said) if self.config.telling is Telling.CLARIFIED else tuple(one.instruction for one in said)
         wrong = [text for other in others if other.full != meant.full for text in instructions(other.full, first)[:1]]
-        return Words(told, tuple(wrong), said[0])
+        fits = {phrase: sum(phrase in (sight.noun, sight.full) for sight in seen) for phrase in PHRASES}
+        return Words(told, tuple(wrong), said[0], fits)
 
     def sights(self, memory: Memory) -> tuple[tuple[Sight, ...], tuple[int, ...]]:
         """What stands there at the start, marked 1, 2 ... from the left; and which of `THINGS` bears each mark."""

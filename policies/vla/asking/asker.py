@@ -1,7 +1,8 @@
 """Who decides whether to ask: nobody, always, an oracle, or a network that sees and reads.
 
-To ask or to act is one more action, of one number with two values: the signal token of Ask-to-Clarify
-(arXiv:2509.15061). So the network that decides is a small vision-language-action policy, fitted as one.
+To ask or to act is one more action, a number with two values: the signal token of Ask-to-Clarify (arXiv:2509.15061). So
+the network that decides is a small vision-language-action policy, fitted as one. Its other numbers, as many as a task
+has phrases to tell of, say what there is to see.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ASKER = VLAConfig(
     width=96, layers=2, attention_heads=4, channels=(32, 64, 96), text_width=64, text_layers=1, text_buckets=512,
     chunk=1, bins=2,
 )  # fmt: skip
-"""A network of 0.4 M parameters whose only action is to ask or to act."""
+"""A network of 0.4 M parameters that asks or acts."""
 
 Asker: TypeAlias = Callable[[Sequence[Dialogue], Tensor, Mapping[str, Tensor]], Tensor]
 """Dialogues of k environments, which they are among all, (k,) int64, and what all observe, to (k,) bool: ask?"""
@@ -82,7 +83,7 @@ def check_asker(policy: object, senses: Senses, what: str) -> VLAPolicy:
     Raises:
         EmbodiedError: it acts instead, or sees something else.
     """
-    if not isinstance(policy, VLAPolicy) or policy.senses.action_size != 1 or policy.network.config.bins != 2:
+    if not isinstance(policy, VLAPolicy) or policy.network.config.bins != 2:
         raise EmbodiedError(
             f"{what} does not decide about asking; expected a run of python -m policies.vla.asking.train"
         )

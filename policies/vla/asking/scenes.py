@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from embodied.dataset.episode import Episode
-from embodied.dialogue import check_dialogue, dialogues_of
+from embodied.dialogue import Words, check_dialogue, words_of
 from embodied.env import Env
 from embodied.pixels import PREFIX
 from embodied.task import PROPRIO
@@ -15,9 +15,11 @@ from policies.vla.asking.asker import ACT, ASK
 
 
 def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = lambda done: None) -> list[Episode]:
-    """Starts of `count` episodes, each an `Episode` of one step whose only action is to ask or to act.
+    """Starts of `count` episodes, each an `Episode` of one step: whether to ask, and what there is to see.
 
-    Labels are exact: the simulation counts what the instruction fits.
+    The action's first number is `ASK` or `ACT`. Two more for each phrase of `Words.fits` say whether it fits anything,
+    and several things: a network that is only told when to ask guesses by the words, and never begins to look. Labels
+    are exact: the simulation counts.
 
     Args:
         env: Has cameras; begins anew.
@@ -34,17 +36,24 @@ def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = 
         begin = int(np.random.SeedSequence([seed, wave]).generate_state(1)[0] >> 1)
         obs = {group: values.cpu().numpy() for group, values in env.reset(begin).items()}
         views = {group.removeprefix(PREFIX): obs[group].transpose(0, 2, 3, 1) for group in env.pixel_shapes}
-        for place, said in enumerate(dialogues_of(env, range(min(env.num_envs, count - len(found))))):
+        for place, words in enumerate(words_of(env, range(min(env.num_envs, count - len(found))))):
+            said = words.dialogue
+            assert said is not None  # checked above
             found.append(
                 Episode(
                     task=env.name,
                     instruction=said.instruction,
                     images={camera: frames[place : place + 1].copy() for camera, frames in views.items()},
                     state=obs[PROPRIO][place : place + 1].copy(),
-                    action=np.array([[ASK if said.ambiguous else ACT]], np.float32),
+                    action=np.where([[said.ambiguous, *_there(words)]], ASK, ACT).astype(np.float32),
                     success=True,
                     seed=begin,
                 )
             )
         on_scene(len(found))
     return found
+
+
+def _there(words: Words) -> list[bool]:
+    """Of every phrase, whether it fits anything, and several things."""
+    return [count > few for count in words.fits.values() for few in (0, 1)]
