@@ -49,11 +49,11 @@ class Settings:
     """Those of the policy that acts, in its order."""
     resolution: int = 64
     """Pixels of both sides, as the policy's that acts."""
-    scenes: int = 6000
+    scenes: int = 20_000
     """To learn from, a part of which is held out."""
     tests: int = 1000
     """Scenes on which it is judged at the end."""
-    steps: int = 4000
+    steps: int = 5000
     """Gradient steps in all; fewer if held-out scenes say so."""
     num_envs: int = 100
     """Scenes that are drawn together."""
