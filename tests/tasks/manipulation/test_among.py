@@ -52,10 +52,13 @@ def test_what_an_instruction_fits_is_what_a_count_over_the_things_says(twins: bo
     for memory in memories[:25]:
         seen, _ = task.sights(memory)
         phrases = [*KINDS, *(f"{colour} {kind}" for colour in COLOURS for kind in KINDS)]
+        counted = task.words(memory).fits
+        assert set(counted) == set(phrases)
         for phrase, template in itertools.product(phrases, TEMPLATES):
             *colour, kind = phrase.split()
             fits = tuple(s.mark for s in seen if s.noun == kind and (not colour or s.colour == colour[0]))
             assert referents(seen, template.format(phrase)) == fits
+            assert counted[phrase] == len(fits)
 
 
 @pytest.mark.parametrize("twins", [False, True])

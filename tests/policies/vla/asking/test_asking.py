@@ -15,7 +15,7 @@ from embodied.env import Env
 from embodied.errors import EmbodiedError
 from embodied.evaluation import Evaluation
 from embodied.runs import Run
-from policies.vla.asking.asker import ASK, ASKER, RULES, By, check_asker, learned
+from policies.vla.asking.asker import ACT, ASK, ASKER, RULES, By, check_asker, learned
 from policies.vla.asking.conversation import Conversation
 from policies.vla.asking.evaluate import Settings as EvaluateSettings
 from policies.vla.asking.evaluate import stored
@@ -56,7 +56,8 @@ class Spots:
     def words(memory: Any) -> Words:
         text = "Take the left one." if memory["left"] else "Take it."
         unclear = bool(memory["two"]) and not memory["left"]
-        return Words((text,), (), Dialogue(text, "Which one?" if unclear else None, "The right one."))
+        said = Dialogue(text, "Which one?" if unclear else None, "The right one.")
+        return Words((text,), (), said, {"spot": 1 + int(memory["two"])})
 
 
 def spots() -> Env:
@@ -70,7 +71,8 @@ def test_labels_are_what_the_simulation_knows() -> None:
     for scene in found:
         bright = scene.images["top"][0, :, :, 0] > 0
         two = bright[:, : SIDE // 2].any() and bright[:, SIDE // 2 :].any()
-        assert (scene.action[0, 0] == ASK) == (two and scene.instruction == "Take it.")
+        asks = two and scene.instruction == "Take it."
+        assert scene.action.tolist() == [[ASK if asks else ACT, ASK, ASK if two else ACT]]
     assert len({scene.images["top"].tobytes() for scene in found}) > 20
 
 
