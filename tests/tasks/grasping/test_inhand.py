@@ -1,6 +1,7 @@
 """A cube lies in every hand, targets move on when they are reached, and what is observed says where they are."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import embodied  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
@@ -15,6 +16,7 @@ from embodied.engines import make_engine
 from embodied.env import Env
 from embodied.errors import UnknownNameError
 from embodied.rotations import quat_angle, quat_from_axis_angle, quat_multiply, random_quat
+from embodied.world import World
 from tasks.grasping import inhand
 from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import HANDS, hand_named
@@ -27,6 +29,14 @@ REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
 
 def env_of(task: Any, num_envs: int) -> Env:
     return Env(task, make_engine("mujoco", task, num_envs), num_envs, seed=0)
+
+
+@functools.cache
+def world_of(kind: type[Any]) -> World:
+    """One world as an episode begins."""
+    env = env_of(kind(), 1)
+    env.reset()
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
 
 
 @pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
@@ -50,10 +60,7 @@ def test_the_cube_is_the_published_one() -> None:
 
 
 def test_a_target_that_is_reached_counts_and_moves_on() -> None:
-    task = REORIENT()
-    env = env_of(task, 1)
-    env.reset()
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    task, world = REORIENT(), world_of(REORIENT)
     memory = task.reset(jax.random.key(0)).memory
     at_goal = dataclasses.replace(memory, goal=world["cube_quat"])
     after = task.update(world, at_goal, jnp.zeros(16), jax.random.key(1))
@@ -78,10 +85,7 @@ def test_the_first_target_is_as_near_as_asked() -> None:
 
 
 def test_far_away_targets_are_not_reached() -> None:
-    task = REORIENT()
-    env = env_of(task, 1)
-    env.reset()
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    task, world = REORIENT(), world_of(REORIENT)
     start = task.reset(jax.random.key(0)).memory
     turned = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
     after = task.update(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
@@ -90,10 +94,7 @@ def test_far_away_targets_are_not_reached() -> None:
 
 
 def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_none() -> None:
-    task = REORIENT()
-    env = env_of(task, 1)
-    env.reset()
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    task, world = REORIENT(), world_of(REORIENT)
     start = task.reset(jax.random.key(0)).memory
     goal = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
     nearer = task.update(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
@@ -108,9 +109,7 @@ def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_
 
 def test_patience_for_a_target_ends() -> None:
     task = REORIENT(ReorientConfig(first=0.5, patience=0.5, within=0.2))
-    env = env_of(task, 1)
-    env.reset()
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    world = world_of(REORIENT)
     far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
     memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, goal=far)
     for number in range(10):
@@ -145,10 +144,7 @@ def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others()
 
 
 def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
-    task = ROTATE()
-    env = env_of(task, 1)
-    env.reset()
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    task, world = ROTATE(), world_of(ROTATE)
     memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, turned=jnp.asarray(1.01 * TURN))
     assert bool(task.outcome(world, memory).success)
     assert not bool(task.outcome(world, dataclasses.replace(memory, turned=jnp.zeros(()))).success)
@@ -156,10 +152,7 @@ def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
 
 @pytest.mark.parametrize(("rate", "seconds"), [(0.3, 10.0), (8.0, 2.0), (-1.0, 2.0)])
 def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: float, seconds: float) -> None:
-    task = ROTATE()
-    env = env_of(task, 1)
-    env.reset()
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    task, world = ROTATE(), world_of(ROTATE)
     spun = world.sensordata.at[world.layout.slices["cube_angvel"]].set(jnp.array([0.0, 0.0, rate]))
     turning = dataclasses.replace(world, sensordata=spun)
     memory, action, paid = task.reset(jax.random.key(0)).memory, jnp.zeros(task.action_size), 0.0
