@@ -30,6 +30,7 @@ from tasks.grasping.objects.slots import add_slots, fits, slots_of
 from tasks.grasping.objects.thing import Thing
 from tasks.grasping.planning import VIEW, Plan, Planner
 from tasks.grasping.pointclouds import DepthNoise, Placed, visible_cloud
+from tasks.grasping.settling import put_down
 
 PLACES = 8  # per object
 RANDOM = 200  # seeds of random objects, every fifth of them held out
@@ -48,7 +49,7 @@ class Plans:
     item: np.ndarray
     """(p,) which object."""
     place: np.ndarray
-    """(p, 7) its pose: m, wxyz."""
+    """(p, 7) its pose at rest: m, wxyz."""
     shape: np.ndarray
     """(p, 12) the superquadric that it was taken for: position m, quaternion wxyz, half axes m, exponents."""
     palm: np.ndarray
@@ -186,11 +187,15 @@ def joined(parts: Sequence[Plans]) -> Plans:
 
 
 def _at(planner: Planner, item: Thing, random: np.random.Generator) -> tuple[np.ndarray, Plan | None]:
-    """An object's pose (7,) drawn anew, and the best plan for it there."""
-    yaw, x, y = random.uniform(-np.pi, np.pi), random.uniform(*WITHIN[0]), random.uniform(*WITHIN[1])
-    pos, quat = (x, y, -float(item.bounds[0][2])), (float(np.cos(yaw / 2)), 0.0, 0.0, float(np.sin(yaw / 2)))
-    cloud = visible_cloud([Placed(item, pos, quat)], VIEW, noise=DepthNoise(), seed=int(random.integers(1 << 31)))
+    """An object's pose (7,) at rest at a place drawn anew, and the best plan for it there; none where it rolls away."""
+    yaw, way, x, y = *random.uniform(-np.pi, np.pi, 2), random.uniform(*WITHIN[0]), random.uniform(*WITHIN[1])
+    settled = put_down(item, yaw, way)
+    rest = settled.objects[0]
+    pos, quat = (rest.pos[0] + x, rest.pos[1] + y, rest.pos[2]), rest.quat
     place = np.array([*pos, *quat])
+    if settled.trouble:
+        return place, None
+    cloud = visible_cloud([Placed(item, pos, quat)], VIEW, noise=DepthNoise(), seed=int(random.integers(1 << 31)))
     qpos = planner.model.qpos0.copy()
     first = planner.model.joint("object").qposadr[0]
     qpos[first : first + 7] = place

@@ -1,4 +1,4 @@
-"""Objects close together on a table, settled by physics: standing, lying, or dropped onto the others.
+"""Objects close together on a table before they settle: standing, lying, or dropped onto the others.
 
 The table's top is the plane z = 0; the clutter is around the origin.
 """
@@ -14,24 +14,15 @@ import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from embodied.scenes import compile_spec
-from tasks.grasping.hands import set_physics
-from tasks.grasping.objects.model import add_thing
 from tasks.grasping.objects.shapes import quaternion
 from tasks.grasping.objects.thing import Thing
 from tasks.grasping.pointclouds import Placed
+from tasks.grasping.settling import RADIUS
 
-FRICTION = 0.6  # no unit: plastic and cardboard on wood, as between the objects
 STEP = 0.006  # m, by which an object is moved outwards until there is room for it
 ABOVE = 0.001  # m, over the table at which objects are put down
 DROP = 0.02  # m, between a dropped object and the highest below it
-CHECK = 0.1  # s between two looks at whether everything rests
-LONGEST = 4.0  # s after which what still moves is given up
-SPEED = 0.01  # m/s: slower rests
-TURNING = 0.1  # rad/s: slower rests
-DRAG = 12.0  # 1/s, at which motion dies down while objects settle: they sink at 0.8 m/s, and balls do not roll away
 DIRECTIONS = 8  # from the middle, in which room for an object is looked for
-DEEPEST = 0.002  # m: contacts are soft, deeper than this two objects are in one another
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +35,7 @@ class Arrangement:
     """Share of the objects that are put on their side."""
     dropped: float = 0.2
     """Share of the objects that are dropped onto the others, turned any way."""
-    radius: float = 0.25
+    radius: float = RADIUS
     """m, around the origin, beyond which nothing may come to rest."""
 
     def __post_init__(self) -> None:
@@ -52,28 +43,6 @@ class Arrangement:
         shares = min(self.lying, self.dropped), max(self.lying, self.dropped)
         if not 0 <= self.gap[0] <= self.gap[1] or not 0 <= shares[0] <= shares[1] <= 1 or not self.radius > 0:
             raise EmbodiedError(f"{self}; expected a range of m for gap, shares in [0, 1] and a positive radius")
-
-
-@dataclasses.dataclass(frozen=True)
-class Settled:
-    """Objects at rest; or why they are not."""
-
-    objects: tuple[Placed, ...]
-    trouble: str = ""
-    """In words; empty where everything rests on the table, clear of the rest."""
-
-
-def table_of(items: Sequence[Thing], names: Sequence[str]) -> mujoco.MjSpec:
-    """A table with free objects on it, their bodies and joints named `names`."""
-    spec = mujoco.MjSpec()
-    spec.modelname = "clutter"
-    set_physics(spec)
-    spec.worldbody.add_geom(
-        name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 0.1], friction=[FRICTION, 0.005, 0.001]
-    )
-    for item, name in zip(items, names, strict=True):
-        add_thing(spec, item, name)
-    return spec
 
 
 def arranged(items: Sequence[Thing], how: Arrangement, random: np.random.Generator) -> tuple[Placed, ...]:
@@ -99,40 +68,6 @@ def arranged(items: Sequence[Thing], how: Arrangement, random: np.random.Generat
         top = max(top, 2 * float(half[2]))
     order = {id(entry.item): entry for entry in placed}
     return tuple(order[id(item)] for item in items)
-
-
-def settle(objects: Sequence[Placed], how: Arrangement) -> Settled:
-    """Let physics bring objects to rest, for `LONGEST` s at most."""
-    names = [f"{number}" for number in range(len(objects))]
-    model = compile_spec(table_of([entry.item for entry in objects], names))
-    data = mujoco.MjData(model)
-    data.qpos[:] = np.concatenate([[*entry.pos, *entry.quat] for entry in objects])
-    # What rests in honey, rests without it.
-    model.dof_damping[:] = DRAG * model.dof_M0
-    resting = 0
-    while resting < 2 and data.time < LONGEST and _farthest(data) < how.radius:
-        mujoco.mj_step(model, data, nstep=round(CHECK / model.opt.timestep))
-        speeds = np.abs(data.qvel.reshape(-1, 6))
-        resting = resting + 1 if speeds[:, :3].max() < SPEED and speeds[:, 3:].max() < TURNING else 0
-    mujoco.mj_forward(model, data)
-    poses = data.qpos.reshape(-1, 7)
-    found = tuple(
-        Placed(entry.item, tuple(map(float, pose[:3])), tuple(map(float, pose[3:])))  # pyright: ignore
-        for entry, pose in zip(objects, poses, strict=True)
-    )
-    if _farthest(data) >= how.radius:
-        return Settled(found, "rolled away")
-    return Settled(found, "moving" if resting < 2 else _trouble(model, data))
-
-
-def _farthest(data: mujoco.MjData) -> float:
-    """m, of the objects' middles from the table's."""
-    return float(np.linalg.norm(data.qpos.reshape(-1, 7)[:, :2], axis=1).max())
-
-
-def _trouble(model: mujoco.MjModel, data: mujoco.MjData) -> str:
-    between = (model.geom_bodyid[data.contact.geom] > 0).all(axis=1)
-    return "interpenetrating" if data.contact.dist[between].min(initial=0.0) < -DEEPEST else ""
 
 
 def _at(item: Thing, pos: Sequence[float], turn: np.ndarray) -> Placed:

@@ -18,7 +18,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.scenes import compile_spec
-from tasks.grasping.clutter.arrange import Arrangement, arranged, settle, table_of
+from tasks.grasping.clutter.arrange import Arrangement, arranged
 from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import (
     LEAST,
@@ -33,6 +33,7 @@ from tasks.grasping.objects.random_objects import random_object
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.objects.thing import Thing
 from tasks.grasping.pointclouds import Camera, Placed
+from tasks.grasping.settling import settle, table_of
 
 VIEW = Camera.looking_at((0.0, 0.0, 0.05), eye=(0.0, -0.65, 0.60), fovy=37.0, width=320, height=240)
 """40 degrees down, from the arm's side."""
@@ -184,7 +185,7 @@ def _draw(
     seed: int, config: ClutterConfig, random: np.random.Generator, seen: collections.Counter[str]
 ) -> ClutterScene | None:
     """One try; counts what became of it."""
-    settled = settle(arranged(_items(config, random), config.arrangement, random), config.arrangement)
+    settled = settle(arranged(_items(config, random), config.arrangement, random), config.arrangement.radius)
     objects = settled.objects
     if settled.trouble:
         seen[settled.trouble] += 1

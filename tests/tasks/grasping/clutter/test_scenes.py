@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.grasping.clutter.arrange import DEEPEST, Arrangement, arranged, settle
+from tasks.grasping.clutter.arrange import Arrangement, arranged
 from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of, removal_order
 from tasks.grasping.clutter.scenes import (
@@ -22,6 +22,7 @@ from tasks.grasping.clutter.scenes import (
 )
 from tasks.grasping.objects.household import household, households
 from tasks.grasping.pointclouds import Placed
+from tasks.grasping.settling import DEEPEST, settle
 
 SMALL = dataclasses.replace(VIEW, width=160, height=120)
 
@@ -101,7 +102,7 @@ def test_nothing_is_put_where_something_stands() -> None:
     for seed in range(5):
         placed = arranged(items, Arrangement(dropped=0.0), np.random.default_rng(seed))
         assert tuple(entry.item for entry in placed) == items
-        settled = settle(placed, Arrangement())
+        settled = settle(placed)
         assert settled.trouble == ""
         moved = [np.linalg.norm(np.subtract(a.pos, b.pos)) for a, b in zip(placed, settled.objects, strict=True)]
         # What overlapped would be pushed apart. What lies on its side may tip over.
@@ -110,10 +111,10 @@ def test_nothing_is_put_where_something_stands() -> None:
 
 def test_what_does_not_settle_says_why() -> None:
     far = [Placed(household("apple"), (0.4, 0.0, 0.04))]
-    assert settle(far, Arrangement()).trouble == "rolled away"
+    assert settle(far).trouble == "rolled away"
     # It sinks for longer than it is given.
     high = [Placed(household("wood_block"), (0.0, 0.0, 0.1)), Placed(household("wood_block"), (0.0, 0.0, 5.0))]
-    assert settle(high, Arrangement()).trouble == "moving"
+    assert settle(high).trouble == "moving"
 
 
 def test_a_scene_that_cannot_come_is_given_up() -> None:
