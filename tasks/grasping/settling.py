@@ -49,9 +49,16 @@ def table_of(items: Sequence[Thing], names: Sequence[str]) -> mujoco.MjSpec:
 
 
 def settle(objects: Sequence[Placed], radius: float = RADIUS, drag: float = DRAG, looks: int = 2) -> Settled:
-    """Let physics bring objects to rest, for `LONGEST` s at most, within `radius` m of the origin.
+    """Let physics bring objects to rest, for `LONGEST` s at most.
 
-    `drag`: 1/s, at which motion dies down. `looks`: how often in a row everything must be seen to rest.
+    Args:
+        objects: What, where it is let go.
+        radius: m around the origin, beyond which nothing may come.
+        drag: 1/s, at which motion dies down.
+        looks: How often in a row, every `CHECK` s, everything must be seen to rest.
+
+    Returns:
+        Where everything is then, and what the trouble is, if any: it rolled away, still moves, or is in one another.
     """
     names = [f"{number}" for number in range(len(objects))]
     model = compile_spec(table_of([entry.item for entry in objects], names))
@@ -81,6 +88,9 @@ def put_down(item: Thing, yaw: float, way: float) -> Settled:
         item: What.
         yaw: rad, by which it is turned about the vertical.
         way: rad, direction of the horizontal axis about which it leans.
+
+    Returns:
+        As `settle`: where it stands, or lies, if it cannot stand.
     """
     lean, spin, quat = np.zeros(4), np.zeros(4), np.zeros(4)
     mujoco.mju_axisAngle2Quat(lean, np.array([np.cos(way), np.sin(way), 0.0]), TILT)
