@@ -59,6 +59,22 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
     raise EmbodiedError(f"which task? python -m {program} TASK; tasks: {', '.join(registry)}")
 
 
+def flag_value(words: Sequence[str], flag: str) -> str | None:
+    """The value of `--flag VALUE` or `--flag=VALUE`.
+
+    Raises:
+        EmbodiedError: the flag stands without a value.
+    """
+    for index, word in enumerate(words):
+        if word.startswith(flag + "="):
+            return word.partition("=")[2]
+        if word == flag:
+            if index + 1 == len(words):
+                raise EmbodiedError(f"{flag} needs a value")
+            return words[index + 1]
+    return None
+
+
 def console() -> Console:
     """Where tables and progress go: standard error, so that standard output can be piped."""
     return Console(stderr=True, highlight=False)

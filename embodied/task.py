@@ -83,6 +83,9 @@ class Task(abc.ABC, Generic[M]):
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()
     """The task in words, then paraphrases, for language-conditioned policies."""
+    full_reward: ClassVar[float | None] = None
+    """Reward of a control step that solves the task, where the reward tells how far it is on its way there: from 0 to
+    this. None where it tells other things too."""
     words_differ: ClassVar[bool] = False
     """Whether `words` depend on the episode; otherwise every episode is told the `instruction`."""
 

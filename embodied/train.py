@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Train as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    if resumed := _flag_value(words, "--resume"):
+    if resumed := cli.flag_value(words, "--resume"):
         return _resume(Path(resumed), words)
     name = cli.named_task(words, registry, DEFAULT_TASK)
     assert name is not None
@@ -47,7 +47,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any, Any]
     """Parse a command line whose flags are the fields of this task's and this learner's configs."""
     from policies.learners import DEFAULT
 
-    defaults = default_settings(entry, _flag_value(words, "--learner") or DEFAULT)
+    defaults = default_settings(entry, cli.flag_value(words, "--learner") or DEFAULT)
     return cli.parse(settings_type(defaults), words, "train", defaults)
 
 
@@ -153,30 +153,14 @@ def _resume(path: Path, words: list[str]) -> int:
 
     run = Run.open(path)
     settings = saved_settings(run)
-    if steps := _flag_value(words, "--steps"):
+    if steps := cli.flag_value(words, "--steps"):
         settings = dataclasses.replace(settings, steps=int(steps))
-    if json := _flag_value(words, "--json"):
+    if json := cli.flag_value(words, "--json"):
         settings = dataclasses.replace(settings, json=Path(json))
     with distributed.joined(settings.device or "cpu"):
         env = build_env(settings, settings.num_envs, settings.seed + RANK_SEED * distributed.rank())
         first = distributed.rank() == 0
         return Session(settings, env, run if first else None).train(resume=run.resume() if first else run.load())
-
-
-def _flag_value(words: list[str], flag: str) -> str | None:
-    """The value of `--flag VALUE` or `--flag=VALUE`.
-
-    Raises:
-        EmbodiedError: the flag stands without a value.
-    """
-    for index, word in enumerate(words):
-        if word.startswith(flag + "="):
-            return word.partition("=")[2]
-        if word == flag:
-            if index + 1 == len(words):
-                raise EmbodiedError(f"{flag} needs a value")
-            return words[index + 1]
-    return None
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -13,6 +13,17 @@ from embodied.env import Env
 from policies.vec_env import CRITIC, POLICY
 from policies.vla.chunks import glimpse
 from policies.vla.policy import VLAPolicy
+
+
+class Happened(NamedTuple):
+    """What a step of N environments came to, (N,) each."""
+
+    solved: Tensor
+    """bool, the task is solved now."""
+    ended: Tensor
+    """bool, the episode is over."""
+    progress: Tensor
+    """float32 from 0 to 1, how far the task is done now; 0 where it does not tell."""
 
 
 class Arena(Protocol):
@@ -28,6 +39,8 @@ class Arena(Protocol):
     """What a policy may be told."""
     knowledge: int
     """Length of what a critic is told."""
+    tells_progress: bool
+    """Whether its task tells how far it is done."""
 
     def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
         """Begin afresh; `alike` neighbours begin in the same state (see `Env.reset`).
@@ -45,8 +58,8 @@ class Arena(Protocol):
         """(k, knowledge) what the simulation knows of the environments `rows`."""
         ...
 
-    def step(self, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply (N, A) actions; returns (N,) bool each, which are solved now and whose episode ended."""
+    def step(self, action: Tensor) -> Happened:
+        """Apply (N, A) actions."""
         ...
 
 
@@ -71,6 +84,8 @@ class SimulatedArena:
         self.horizon = min(horizon or env.max_episode_steps, env.max_episode_steps)
         self._known = CRITIC if CRITIC in env.observation_sizes else POLICY
         self.knowledge = env.observation_sizes[self._known]
+        self._full = env.task.full_reward
+        self.tells_progress = self._full is not None
 
     def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
         """See `Arena.begin`; the episodes have words of their own where the task says so (`Task.words_differ`)."""
@@ -86,8 +101,9 @@ class SimulatedArena:
         return self._obs[self._known][rows]
 
     @torch.no_grad()
-    def step(self, action: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Arena.step`."""
+    def step(self, action: Tensor) -> Happened:
+        """See `Arena.step`; progress is the share of `Task.full_reward` that the step earned."""
         step = self._env.step(action)
         self._obs = step.obs
-        return step.success, step.done
+        share = torch.zeros_like(step.reward) if self._full is None else (step.reward / self._full).clamp(0.0, 1.0)
+        return Happened(step.success, step.done, share)

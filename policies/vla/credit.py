@@ -1,4 +1,4 @@
-"""Which decisions get the credit for how an episode ended: 1 where the task was solved, else 0."""
+"""Which decisions get the credit for how an episode ended: its score, 1 where the task was solved."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ class Judge(Protocol):
 class GroupJudge:
     """GRPO: an episode is as good as it did beside the others of its group (Shao et al. 2024; SimpleVLA-RL, eq. 5-7).
 
-    No critic, no KL term, no bonus for entropy. Groups that all fail or all succeed teach nothing.
+    No critic, no KL term, no bonus for entropy. Groups whose scores are all alike teach nothing.
     """
 
     def __init__(self, config: ImprovementConfig, tasks: int, knowledge: int, device: torch.device, seed: int) -> None:
         """Of groups as the config sizes them."""
         del tasks, knowledge, device, seed
-        self.alike = config.group_size
+        self.alike, self._partial = config.group_size, config.partial_credit
 
     def worth(self, experience: Experience) -> Tensor:
-        """Those of groups with both outcomes."""
-        return spread(experience.success, experience.group) > 0
+        """Those of groups whose scores differ."""
+        return spread(experience.score(self._partial), experience.group) > 0
 
     def judge(self, experience: Experience) -> Credit:
         """Every decision of an episode has its advantage; every episode weighs the same, however long it is."""
-        advantage = group_advantage(experience.success, experience.group)
+        advantage = group_advantage(experience.score(self._partial), experience.group)
         numbers = experience.actions * experience.tokens.shape[-1]
         weight = 1.0 / (len(experience) * numbers)
         return Credit(advantage[experience.episode], weight[experience.episode], {})
@@ -107,7 +107,8 @@ class CriticJudge:
     def judge(self, experience: Experience) -> Credit:
         """Advantages by GAE over an episode's decisions, standardised over all; every decision weighs the same."""
         value = self.critic(experience)
-        advantage, returns = outcome_gae(experience, value, self._config.gamma, self._config.lam)
+        score = experience.score(self._config.partial_credit)
+        advantage, returns = outcome_gae(experience, score, value, self._config.gamma, self._config.lam)
         unexplained = (returns - value).var() / returns.var().clamp(min=1e-12)
         loss = self.critic.learn(experience, returns)
         self._judged += 1
@@ -132,28 +133,30 @@ JUDGES: dict[Algorithm, type[GroupJudge] | type[CriticJudge]] = {
 }
 
 
-def group_advantage(success: Tensor, group: Tensor) -> Tensor:
+def group_advantage(score: Tensor, group: Tensor) -> Tensor:
     """(E,) (r - mean) / (std + 1e-6) within each group, with the unbiased standard deviation."""
-    return (success.float() - means(success, group)) / (spread(success, group) + EPSILON)
+    return (score - means(score, group)) / (spread(score, group) + EPSILON)
 
 
-def means(success: Tensor, group: Tensor) -> Tensor:
-    """(E,) the mean outcome of each episode's group."""
+def means(score: Tensor, group: Tensor) -> Tensor:
+    """(E,) the mean score of each episode's group."""
     count = torch.bincount(group).clamp(min=1)
-    return (torch.bincount(group, success.float()) / count)[group]
+    return (torch.bincount(group, score) / count)[group]
 
 
-def spread(success: Tensor, group: Tensor) -> Tensor:
-    """(E,) the unbiased standard deviation of outcomes within each episode's group; 0 where there is one."""
+def spread(score: Tensor, group: Tensor) -> Tensor:
+    """(E,) the unbiased standard deviation of scores within each episode's group; 0 where there is one."""
     count = torch.bincount(group)
-    squares = torch.bincount(group, (success.float() - means(success, group)).square())
-    return (squares / (count - 1).clamp(min=1)).sqrt().float()[group]
+    squares = torch.bincount(group, (score - means(score, group)).square())
+    return (squares / (count - 1).clamp(min=1)).sqrt()[group]
 
 
-def outcome_gae(experience: Experience, value: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
-    """Advantages and returns (M,) of decisions whose values are `value` (M,); the last of each earns the outcome.
+def outcome_gae(
+    experience: Experience, score: Tensor, value: Tensor, gamma: float, lam: float
+) -> tuple[Tensor, Tensor]:
+    """Advantages and returns (M,) of decisions whose values are `value` (M,); the last of each earns the `score` (E,).
 
-    What the horizon ends has failed: the critic knows the time, so there is nothing to bootstrap from.
+    What the horizon ends is over: the critic knows the time, so there is nothing to bootstrap from.
     """
     place, episode = experience.places, experience.episode
     steps = torch.bincount(episode, minlength=len(experience))
@@ -162,7 +165,7 @@ def outcome_gae(experience: Experience, value: Tensor, gamma: float, lam: float)
     values[place, episode] = value
     reward, last = torch.zeros_like(values), torch.zeros(shape, dtype=torch.bool, device=value.device)
     ends = (steps - 1, torch.arange(len(experience), device=value.device))
-    last[ends], reward[ends] = True, experience.success.to(value.dtype)
+    last[ends], reward[ends] = True, score.to(value.dtype)
     nothing, never = torch.zeros_like(values), torch.zeros_like(last)
     advantage, returns = gae(reward, values, nothing[0], nothing, last, never, gamma=gamma, lam=lam)
     return advantage[place, episode], returns[place, episode]

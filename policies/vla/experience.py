@@ -38,6 +38,8 @@ class Experience:
     """(E,) int64; episodes of a group began alike and were told the same."""
     success: Tensor
     """(E,) bool, whether the task was solved within the horizon."""
+    progress: Tensor
+    """(E,) from 0 to 1, the farthest that the task was done; 0 where it does not tell."""
     length: Tensor
     """(E,) int64, control steps until it was solved, or over."""
     texts: tuple[str, ...]
@@ -46,6 +48,10 @@ class Experience:
     def __len__(self) -> int:
         """E."""
         return len(self.success)
+
+    def score(self, partial_credit: float) -> Tensor:
+        """(E,) what each episode was worth: 1 where the task was solved, else its progress times `partial_credit`."""
+        return torch.where(self.success, 1.0, partial_credit * self.progress)
 
     @property
     def places(self) -> Tensor:
@@ -95,5 +101,5 @@ class Experience:
 
 DECISIONS = ("pixels", "state", "knowledge", "elapsed", "tokens", "log_prob", "acted", "episode")
 """Fields with a row for each decision."""
-EPISODES = ("text", "task", "group", "success", "length")
+EPISODES = ("text", "task", "group", "success", "progress", "length")
 """Fields with a row for each episode."""

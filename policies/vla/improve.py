@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from embodied.factory import check_device
 from embodied.load_policy import open_checkpoint, stored_policy
 from embodied.runs import Run
 from policies.vla.improve_session import ImproveSession
-from policies.vla.improve_settings import Settings
+from policies.vla.improve_settings import LIMITS, Settings
 from policies.vla.policy import VLAPolicy
 from policies.vla.settings import NAME, UNSAVED
 from policies.vla.trials import suite_of
@@ -26,7 +27,11 @@ from policies.vla.trials import suite_of
 def main(arguments: list[str] | None = None) -> int:
     """Improve as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "policies.vla.improve")
-    return _resume(settings.resume, settings.json) if settings.resume is not None else start(settings)
+    if settings.resume is None:
+        return start(settings)
+    words = sys.argv[1:] if arguments is None else arguments
+    limits = {name: getattr(settings, name) for name in LIMITS if cli.flag_value(words, f"--{name}") is not None}
+    return _resume(settings.resume, limits, settings.json)
 
 
 def start(settings: Settings) -> int:
@@ -40,10 +45,10 @@ def start(settings: Settings) -> int:
     return session.train(Run.create(Path("runs"), name, document, settings.out))
 
 
-def _resume(path: Path, json: Path | None) -> int:
-    """Go on with a run, which holds its own policy."""
+def _resume(path: Path, limits: Mapping[str, float], json: Path | None) -> int:
+    """Go on with a run, which holds its own policy, to its own limits or to others."""
     run = Run.open(path)
-    settings = from_json(Settings, {**run.config, "json": None if json is None else str(json)})
+    settings = from_json(Settings, {**run.config, **limits, "json": None if json is None else str(json)})
     checkpoint = run.resume()
     what = f"run '{run.path}'"
     policy = vla_policy(checkpoint, what, settings.device)

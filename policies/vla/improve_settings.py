@@ -10,6 +10,9 @@ import tyro
 from embodied.errors import EmbodiedError
 from policies.vla.improvement_config import Algorithm, ImprovementConfig
 
+LIMITS = ("iterations", "steps", "minutes")
+"""Settings that end an improvement."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -20,7 +23,7 @@ class Settings:
 
         python -m policies.vla.train demos --episodes-per-task 1 --out runs/vla/one
         python -m policies.vla.improve runs/vla/one --algorithm grpo --minutes 60 --out runs/vla/grpo
-        python -m policies.vla.improve --resume runs/vla/grpo
+        python -m policies.vla.improve --resume runs/vla/grpo --minutes 120
         python -m policies.vla.differences runs/vla/one runs/vla/grpo
     """
 
@@ -53,7 +56,7 @@ class Settings:
     checkpoint_seconds: float = 120.0
     """Seconds between checkpoints."""
     resume: Path | None = None
-    """Run to go on with: its own settings hold."""
+    """Run to go on with: its own settings hold, but for limits that are given anew."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     rl: ImprovementConfig = dataclasses.field(default_factory=ImprovementConfig)
@@ -63,7 +66,7 @@ class Settings:
         """Check that there is something to improve, and an end."""
         if self.policy is None and self.resume is None:
             raise EmbodiedError("which policy? python -m policies.vla.improve RUN, or --resume RUN")
-        limits = {"iterations": self.iterations, "steps": self.steps, "minutes": self.minutes}
+        limits = {name: getattr(self, name) for name in LIMITS}
         if min(limits.values()) < 0 or not any(limits.values()):
             said = ", ".join(f"--{name} {value}" for name, value in limits.items())
             raise EmbodiedError(f"{said}: expected one above 0, and none below")

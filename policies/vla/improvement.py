@@ -53,7 +53,8 @@ class Improvement:
             watch: What counts the time.
 
         Raises:
-            EmbodiedError: The head gives no probabilities, or an arena has another number of environments.
+            EmbodiedError: The head gives no probabilities, an arena has another number of environments, or there is
+                partial credit for what a task does not tell.
         """
         require_tokens(policy)
         for arena in arenas:
@@ -62,6 +63,11 @@ class Improvement:
                     f"'{arena.name}' has {arena.num_envs} environments; expected {config.groups} groups of "
                     f"{config.group_size}, {config.episodes}"
                 )
+        if config.partial_credit and (silent := [arena.name for arena in arenas if not arena.tells_progress]):
+            raise EmbodiedError(
+                f"partial_credit={config.partial_credit}, but the reward of {', '.join(silent)} does not tell how far "
+                "the task is done; expected 0"
+            )
         keep_freed_memory()
         self.policy, self.arenas, self.config = policy, tuple(arenas), config
         self.watch = watch or Stopwatch(policy.device)
@@ -78,8 +84,9 @@ class Improvement:
         """Act in rounds of episodes, then learn from them.
 
         Returns:
-            `success` of all episodes and `success/<task>`, `dropped`, the share of groups from which nothing was
-            learned, `episodes`, `length`, `decisions`, `frames`; `MEASURED`, where something was; what the judge says.
+            `success` of all episodes and `success/<task>`, their mean `progress`, `dropped`, the share of groups from
+            which nothing was learned, `episodes`, `length`, `decisions`, `frames`; `MEASURED`, where something was;
+            what the judge says.
 
         Raises:
             DivergedError: The loss is not finite.
@@ -188,6 +195,7 @@ class Improvement:
         decisions = len(experience.episode)
         return {
             "success": success.mean().item(),
+            "progress": experience.progress.mean().item(),
             **each,
             "dropped": 1.0 - kept.float().mean().item(),
             "episodes": float(len(experience)),

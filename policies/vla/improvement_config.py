@@ -29,6 +29,9 @@ class ImprovementConfig:
     kept as one round holds."""
     horizon: int = 200
     """Control steps within which a task is to be solved; 0: as long as its episodes are. Failures last that long."""
+    partial_credit: float = 0.0
+    """What an episode that fails is worth for the farthest it came, as a share of a success; 0: nothing, as
+    SimpleVLA-RL has it. For tasks whose reward tells how far they are done, as those of manipulation do."""
     temperature: float = 0.5
     """By which logits are divided, in episodes and in updates. SimpleVLA-RL's 1.6 is too much here: a large pretrained
     model is surer of its tokens, and every number of eight actions drawn by itself shakes the hand."""
@@ -69,7 +72,7 @@ class ImprovementConfig:
         for name in ("temperature", "learning_rate", "max_grad_norm", "critic_learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
-        for name in ("gamma", "lam"):
+        for name in ("gamma", "lam", "partial_credit"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be 0 to 1")
         if not (0 < self.clip_low < 1 and 0 < self.clip_high < math.inf):

@@ -71,6 +71,7 @@ def roll_out(
     everyone = torch.arange(count, device=policy.device)
     running = torch.ones(count, dtype=torch.bool, device=policy.device)
     success, length, time, looks = torch.zeros_like(running), torch.zeros_like(everyone), 0, []
+    progress = torch.zeros(count, device=policy.device)
     while time < arena.horizon and bool(running.any()):
         rows = everyone[running]
         with watch.part(Part.RENDERING):
@@ -85,10 +86,11 @@ def roll_out(
             action = torch.zeros(count, chunk.shape[-1], device=policy.device)
             action[rows] = chunk[:, place] * acted[:, place, None]
             with watch.part(Part.PHYSICS):
-                solved, ended = arena.step(action)
+                solved, ended, now = arena.step(action)
             time += 1
             length += running
             success |= solved & running
+            progress = torch.where(running, torch.maximum(progress, now), progress)
             running = running & ~(solved | ended)
             if not bool(running.any()):
                 break
@@ -101,6 +103,7 @@ def roll_out(
         task=torch.full_like(everyone, task),
         group=everyone // alike,
         success=success,
+        progress=progress,
         length=length,
         texts=told,
     )

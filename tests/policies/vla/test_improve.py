@@ -107,7 +107,9 @@ def test_the_command_improves_goes_on_and_tells_the_difference(stored, tmp_path)
     shutil.rmtree(reached.path)  # as if it had been killed before the last checkpoint
     assert main(["--resume", str(out), "--json", str(result)]) == 0
     assert json.loads(result.read_text())["iterations"] == 2
-    again = Run.open(out).load()
+    assert main(["--resume", str(out), "--iterations", "3", "--json", str(result)]) == 0
+    assert json.loads(result.read_text())["iterations"] == 3
+    again = Run.open(out).load(reached.step)
     differing = [name for name, tensor in again.tensors.items() if not torch.equal(tensor, reached.tensors[name])]
     assert differing == ["trainer/seconds"]
     told, picture = tmp_path / "differences.json", tmp_path / "paths.png"

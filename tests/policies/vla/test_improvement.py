@@ -105,6 +105,16 @@ def test_weights_that_are_not_finite_are_an_error():
         made.learn(kept, made.judge.judge(kept))
 
 
+def test_partial_credit_tells_failures_apart():
+    config = dataclasses.replace(BRIEF, partial_credit=0.5)
+    made = improvement(Algorithm.GRPO, config, goal=100.0)
+    before = made.stepper.vector.clone()
+    measures = made.step()
+    assert measures["success"] == 0.0
+    assert measures["dropped"] == 0.0
+    assert not torch.equal(made.stepper.vector, before)
+
+
 def test_messages():
     with pytest.raises(EmbodiedError, match="has the head 'flow', whose actions have no probability"):
         Improvement(
@@ -112,6 +122,10 @@ def test_messages():
         )
     with pytest.raises(EmbodiedError, match="'toy/left' has 30 environments; expected 8 groups of 4, 32"):
         Improvement(fresh_policy(), [ToyArena(30)], Algorithm.GRPO, BRIEF)
+    silent, generous = ToyArena(), dataclasses.replace(BRIEF, partial_credit=0.5)
+    silent.tells_progress = False
+    with pytest.raises(EmbodiedError, match=r"partial_credit=0\.5, but the reward of toy/left does not tell"):
+        Improvement(fresh_policy(), [silent], Algorithm.GRPO, generous)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +134,7 @@ def test_messages():
         ({"group_size": 1}, "group_size=1 must be at least 2"),
         ({"temperature": 0.0}, "temperature=0.0 must be finite and more than 0"),
         ({"gamma": 1.5}, "gamma=1.5 must be 0 to 1"),
+        ({"partial_credit": -0.1}, "partial_credit=-0.1 must be 0 to 1"),
         ({"clip_low": 1.0}, "clip_low=1.0 clip_high=0.28: expected 0 < low < 1 and 0 < high"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from policies.vla.arenas import Happened
 from policies.vla.experience import Experience
 from policies.vla.improvement_config import ImprovementConfig
 from policies.vla.rollouts import Sampler, roll_out
@@ -36,6 +37,7 @@ class ToyArena:
     told = (LEFT, RIGHT)
     horizon = 8
     knowledge = 2
+    tells_progress = True
 
     def __init__(self, num_envs: int = BRIEF.episodes, goal: float = 1.0) -> None:
         """The goal is `goal` away, and as far on the other side an episode fails."""
@@ -57,9 +59,10 @@ class ToyArena:
     def know(self, rows: torch.Tensor) -> torch.Tensor:
         return torch.stack([self.side[rows].float(), self.place[rows]], -1)
 
-    def step(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self, action: torch.Tensor) -> Happened:
         self.place = self.place + action[:, 0] * (2 * self.side - 1)
-        return self.place > self.goal, self.place < -self.goal
+        progress = (self.place / self.goal).clamp(0.0, 1.0)
+        return Happened(self.place > self.goal, self.place < -self.goal, progress)
 
 
 def fresh_policy(seed: int = 0, execute: int = 0):
