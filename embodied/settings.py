@@ -127,6 +127,7 @@ def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings
     Raises:
         EmbodiedError: a suite that is only for evaluation, or no such learner.
     """
+    from embodied.factory import override
     from embodied.suite import shared_config
     from policies.learners import DEFAULT, default_config, find_learner
     from policies.train_config import TrainConfig
@@ -141,7 +142,7 @@ def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings
     if isinstance(entry, Suite):
         own["evaluate_episodes"] = entry.episodes
         return Settings(entry.name, config=shared_config(entry, training=True), **own)
-    return Settings(entry.name, config=entry.load().config_type(), **own)
+    return Settings(entry.name, config=override(entry.load().config_type(), dict(training.options)), **own)
 
 
 def settings_type(defaults: Settings[Any, Any, Any]) -> type[Settings[Any, Any, Any]]:

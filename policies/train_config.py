@@ -1,6 +1,8 @@
 """What a task's training defaults hold."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from policies.memory_config import MemoryConfig
 from policies.ppo_config import PPOConfig
@@ -14,6 +16,8 @@ class TrainConfig:
     """Environments that step together."""
     steps: int = 10_000_000
     """Environment steps in all."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the task's config that it sets in training only, such as a curriculum."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Settings of PPO."""
     off_policy: tuple[MemoryConfig, ...] = ()

@@ -17,7 +17,6 @@ from embodied.rotations import (
     matrix_from_quat,
     quat_angle,
     quat_conjugate,
-    quat_from_axis_angle,
     quat_integrate,
     quat_multiply,
     random_quat,
@@ -26,6 +25,7 @@ from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
 from tasks.grasping.inhand import CONTROL_HZ, PHYSICS_DT, InHand
 from tasks.grasping.reorient_config import ReorientConfig
+from tasks.grasping.reorient_targets import difficulty, next_level, target_near
 
 GOALS = 5  # in a row, by which an episode counts as solved
 SLOWING = 0.8  # by which a target that moves on is as fast in every step as in the one before
@@ -63,13 +63,16 @@ class Memory:
     """() rad from the target now."""
     progress: Array
     """() rad by which the last step brought the cube closer to the target it had."""
+    level: Array
+    """() from 0 to 1, how hard the targets are: see `Difficulty`."""
 
 
 class Reorient(InHand[Memory]):
     """A cube in a hand, to be turned to one target orientation after the other.
 
     Task: reach as many targets as possible in 50 s, each within 0.1 rad or `config.within`. Randomised: see
-    `variations`. Success: five targets. Failure: dropped.
+    `variations`. Success: five targets. Failure: dropped. With `config.curriculum` targets begin near, and grow harder
+    from episode to episode as they are reached.
 
     Action: change of the servos' targets.
     """
@@ -91,11 +94,18 @@ class Reorient(InHand[Memory]):
 
     def reset(self, key: Array) -> Start[Memory]:
         """The cube over the hand, turned any way, and any target."""
+        return self._start(key, jnp.zeros(()) if self.config.curriculum else jnp.ones(()))
+
+    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+        """As `reset`, on the level that was reached."""
+        return self._start(key, memory.level)
+
+    def _start(self, key: Array, level: Array) -> Start[Memory]:
         place, turn, goal, fields = jax.random.split(key, 4)
         start = random_quat(turn)
         qpos, qvel = self.state_at_start(place, start)
         nothing = jnp.zeros(self.action_size)
-        first = self._goal_for(goal, start)
+        first = target_near(goal, start, difficulty(self.config, level))
         memory = Memory(
             goal=first,
             goal_spin=jnp.zeros(3),
@@ -108,17 +118,9 @@ class Reorient(InHand[Memory]):
             waited=jnp.zeros(()),
             angle=quat_angle(start, first),
             progress=jnp.zeros(()),
+            level=level,
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
-
-    def _goal_for(self, key: Array, cube: Array) -> Array:
-        """(4,) wxyz, any orientation, or one near the cube's."""
-        if self.config.first >= np.pi:
-            return random_quat(key)
-        towards, size = jax.random.split(key)
-        axis = jax.random.normal(towards, (3,))
-        angle = jax.random.uniform(size, minval=self.config.within, maxval=self.config.first)
-        return quat_multiply(cube, quat_from_axis_angle(axis / jnp.linalg.norm(axis), angle))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Servo targets (m,) rad, in their ranges."""
@@ -135,14 +137,14 @@ class Reorient(InHand[Memory]):
         """See whether the target was reached; then it moves on. Patience for one that is not has an end."""
         del action
         cube, dt = world["cube_quat"], self.timing.control_dt
-        angle = quat_angle(cube, memory.goal)
-        reached = angle < self.config.within
+        angle, hard = quat_angle(cube, memory.goal), difficulty(self.config, memory.level)
+        reached = angle < hard.within
         waited = jnp.where(reached, 0.0, memory.waited + 1)
         over = (self.config.patience > 0) & (waited * dt >= self.config.patience)
         another, further = jax.random.split(key)
-        kick = jax.random.uniform(further, (3,), minval=self.config.kick[0], maxval=self.config.kick[1])
+        kick = jax.random.uniform(further, (3,), minval=hard.kick[0], maxval=hard.kick[1])
         spin = jnp.where(reached, kick, SLOWING * memory.goal_spin)
-        goal = jnp.where(over, self._goal_for(another, cube), quat_integrate(memory.goal, spin, PACE * dt))
+        goal = jnp.where(over, target_near(another, cube, hard), quat_integrate(memory.goal, spin, PACE * dt))
         return dataclasses.replace(
             memory,
             goal=goal,
@@ -152,6 +154,7 @@ class Reorient(InHand[Memory]):
             waited=jnp.where(over, 0.0, waited),
             angle=quat_angle(cube, goal),
             progress=memory.angle - angle,
+            level=next_level(self.config, memory.level, reached=reached, missed=over | self.lost(world)),
         )
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
@@ -199,10 +202,11 @@ class Reorient(InHand[Memory]):
         return Outcome(success=~lost & (memory.count >= GOALS), failure=lost)
 
     def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
-        """Targets reached per step (times the length: per episode), and the mean angle to the target in rad."""
+        """Targets reached per step (times the length: per episode), the mean angle to the target in rad, the level."""
         return {
             "reached": memory.reached.astype(jnp.float32),
             "angle": quat_angle(world["cube_quat"], memory.goal),
+            "level": memory.level,
         }
 
     def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:

@@ -17,23 +17,24 @@ KICK = (1.0, 5.0)  # rad/s
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """Weights of the reward terms, per second but for the last two (Playground's LEAP hand; `progress` is not its)."""
+    """Weights of the reward terms, per second but for the last two. The terms are those of Playground's LEAP hand and
+    `progress`; where another weight is ours, its own stands behind."""
 
-    orientation: float = 5.0
-    """Closeness of the cube's orientation to the target, in [0, 1]."""
+    orientation: float = 0.0
+    """Closeness of the cube's orientation to the target, in [0, 1] (5)."""
     position: float = 0.5
     """Closeness of the cube to the middle of the hand, in [0, 1]."""
-    lost: float = -100.0
-    """Once, when the cube is dropped: so, one control step of it."""
-    hand_pose: float = -0.5
-    """Squared distance of the joints from home, rad^2."""
+    lost: float = -600.0
+    """Once, when the cube is dropped: so, one control step of it (-100)."""
+    hand_pose: float = -0.1
+    """Squared distance of the joints from home, rad^2 (-0.5)."""
     action_rate: float = -0.001
     """Squared change of the action, and squared change of that."""
     energy: float = -0.001
     """Power of the motors, W."""
-    reached: float = 100.0
-    """Once for every target that is reached."""
-    progress: float = 0.0
+    reached: float = 25.0
+    """Once for every target that is reached (100)."""
+    progress: float = 40.0
     """rad by which a step brought the cube closer to the target (Dactyl, arXiv:1808.00177: 1, beside 5 for reaching it
     and -20 for a drop). It pays at once for what `orientation` pays for little by little."""
 
@@ -42,19 +43,21 @@ class Weights:
 class ReorientConfig(InHandConfig):
     """Options of the reorientation tasks."""
 
-    action_scale: float = 0.5
-    """rad that an action of 1 moves a servo's target in one control step."""
+    action_scale: float = 0.15
+    """rad that an action of 1 moves a servo's target in one control step (Playground: 0.5; its noise throws cubes)."""
     within: float = REACHED
-    """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so training
+    """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so a curriculum
     begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
     first: float = np.pi
-    """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation. Training
-    begins with less."""
+    """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation."""
     patience: float = 0.0
     """s in which a target is to be reached; then another takes its place, as far from the cube as a first one. 0: any
-    time. Training begins with a few, lest most of what it sees is a cube that is stuck."""
+    time. Training needs it, lest most of what it sees is a cube that is stuck."""
     kick: tuple[float, float] = KICK
     """rad/s about each axis, smallest and largest, with which a target moves on: proportional to how far."""
+    curriculum: bool = False
+    """Whether each environment's targets begin near, and move away and shrink to `first`, `kick` and `within` as they
+    are reached; those that are missed bring them back. Training needs it, and some `patience`."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
@@ -67,4 +70,6 @@ class ReorientConfig(InHandConfig):
             raise ValueError(f"first={self.first} rad; expected an angle between within={self.within} and pi")
         if not 0 <= self.patience < np.inf:
             raise ValueError(f"patience={self.patience} s; expected 0 or more")
+        if self.curriculum and not self.patience:
+            raise ValueError("curriculum with patience=0.0 s; expected patience with targets that are missed")
         randomize.require_ranges("reorient", {"kick": self.kick})

@@ -222,6 +222,16 @@ def test_resume_of_another_version(capsys, finished, tmp_path):
     assert "99" in error_of(capsys, "--resume", str(run))
 
 
+def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise():
+    entry = join_content().find("grasping/leap-reorient")
+    options = entry.load_training().options
+    assert options["curriculum"]
+    assert not entry.load().config_type().curriculum
+    config = settings.default_settings(entry).config
+    assert {name: getattr(config, name) for name in options} == options
+    assert train.parse(entry, [entry.name, "--config.no-curriculum"]).config.curriculum is False
+
+
 def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
     path = tmp_path / "starts.safetensors"
     bank = StartBank(first_starts(embodied.make("swarm/hover", 1).task, 3, 1), np.ones(1))

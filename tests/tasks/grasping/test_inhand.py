@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
 import embodied  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
@@ -22,6 +23,7 @@ from tasks.grasping.each_hand import tasks_of
 from tasks.grasping.hands import HANDS, hand_named
 from tasks.grasping.reorient import _lie, _turn
 from tasks.grasping.reorient_config import REACHED, ReorientConfig
+from tasks.grasping.reorient_targets import FALL, NEAREST, RISE, difficulty
 from tasks.grasping.rotate_z import FASTEST, STROKE, TURN
 
 REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
@@ -82,6 +84,46 @@ def test_the_first_target_is_as_near_as_asked() -> None:
     assert 0.4 < float(angle.max()) <= 0.501
     with pytest.raises(ValueError, match=r"first=4 rad; expected an angle between within=0\.1 and pi"):
         ReorientConfig(first=4)
+
+
+def test_targets_grow_harder_up_to_what_was_asked_and_none_is_harder_than_that() -> None:
+    config = ReorientConfig(first=2.0, kick=(0.5, 3.0), within=0.2, patience=1.0, curriculum=True)
+    levels = [difficulty(config, jnp.float32(level)) for level in np.linspace(0, 1, 11)]
+    hardest = levels[-1]
+    assert (float(hardest.within), float(hardest.first)) == pytest.approx((config.within, config.first))
+    assert tuple(map(float, hardest.kick)) == pytest.approx(config.kick)
+    for easier, harder in itertools.pairwise(levels):
+        assert float(easier.within) >= float(harder.within)
+        assert float(easier.first) <= float(harder.first)
+        assert all(float(a) <= float(b) for a, b in zip(easier.kick, harder.kick, strict=True))
+        assert float(easier.within) < float(easier.first)
+    assert float(levels[0].first) < float(levels[5].first)
+    assert float(levels[5].within) == pytest.approx(0.4)
+
+
+def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
+    config = ReorientConfig(patience=0.1, curriculum=True, without=("all",))
+    task, world = REORIENT(config), world_of(REORIENT)
+    start = task.reset(jax.random.key(0)).memory
+    assert float(start.level) == 0.0
+    cube = jax.vmap(task.reset)(jax.random.split(jax.random.key(1), 64))
+    angle = jax.vmap(quat_angle)(cube.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], cube.memory.goal)
+    assert float(angle.max()) <= NEAREST + 1e-3
+    there = dataclasses.replace(start, goal=world["cube_quat"])
+    risen = task.update(world, there, jnp.zeros(16), jax.random.key(1))
+    assert float(risen.level) == pytest.approx(RISE)
+    far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
+    missed = dataclasses.replace(start, goal=far, level=jnp.float32(0.5))
+    for _ in range(2):
+        missed = task.update(world, missed, jnp.zeros(16), jax.random.key(2))
+    assert float(missed.level) == pytest.approx(0.5 - FALL)
+    assert float(task.restart(jax.random.key(3), missed).memory.level) == float(missed.level)
+    plain = REORIENT(ReorientConfig(patience=0.1))
+    assert (
+        float(plain.update(world, plain.reset(jax.random.key(0)).memory, jnp.zeros(16), jax.random.key(1)).level) == 1
+    )
+    with pytest.raises(ValueError, match=r"curriculum with patience=0\.0 s"):
+        ReorientConfig(curriculum=True)
 
 
 def test_far_away_targets_are_not_reached() -> None:
