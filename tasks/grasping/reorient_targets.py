@@ -12,10 +12,9 @@ from jax import Array
 from embodied.rotations import quat_from_axis_angle, quat_multiply, random_quat
 from tasks.grasping.reorient_config import ReorientConfig
 
-RISE = 0.02  # by which the level rises with a target that is reached
-FALL = (
-    0.04  # by which it falls with one that is missed, or with a cube that is lost: it stays where two of three succeed
-)
+# A level is held where every other target is reached.
+RISE = 0.02  # by which it rises with a target that is reached
+FALL = 0.02  # by which it falls with one that is missed, or with a cube that is lost
 # Targets move away first; when they are as far as they will be, they are to be met more and more exactly.
 LEVELS = (0.0, 0.6, 1.0)
 NEAREST = 1.0  # rad, how far the first target is at most, on level 0
