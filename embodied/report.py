@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embodied.curves import BINS, COLOURS, binned
 from embodied.env import Env
 from embodied.errors import EmbodiedError
 from embodied.load_policy import ActionRule
@@ -21,8 +22,6 @@ PICTURE = (320, 240)  # pixels
 QUALITY = 80  # of JPEG
 VIEW = "view"  # camera that stands before robots which are bolted down
 MOMENT = 60  # control steps into the first episode at which the picture is taken
-BINS = 60  # points of a learning curve
-COLOURS = ("#2f6fde", "#d9482b", "#1f9d61", "#b07a10", "#8a4fd0", "#0e8a9c", "#c2347f", "#5a6b2a", "#455a75", "#a4552b")
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5d6878; --line: #dfe4ea; --page: #fbfcfd; --card: #fff;
@@ -101,11 +100,8 @@ def learning_curves(policy: str) -> dict[str, list[tuple[float, float]]]:
     found = {}
     for name in each or ["success"]:
         points = [(record["step"], record[name]) for record in records if name in record]
-        if not points:
-            continue
-        size = -(-len(points) // BINS)
-        chunks = [points[first : first + size] for first in range(0, len(points), size)]
-        found[name.removesuffix("/success")] = [(c[-1][0], sum(y for _, y in c) / len(c)) for c in chunks]
+        if points:
+            found[name.removesuffix("/success")] = binned(points, BINS)
     return found
 
 
