@@ -14,7 +14,8 @@ from embodied.rewards import squared_norm
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
 from tasks.grasping.carried import Station
-from tasks.grasping.handling import Drive, Handling, HandlingConfig
+from tasks.grasping.handling import Drive, Handling
+from tasks.grasping.handling_config import HandlingConfig
 from tasks.grasping.hands import PALM_UP, PHYSICS_DT, closing
 from tasks.grasping.holding import held
 from tasks.grasping.objects.household import household
@@ -116,18 +117,11 @@ class Catch(Handling[Memory]):
         spread = jnp.array(SPREAD) * ("start" in self.varied)
         shift = spread * jax.random.uniform(place, (3,), minval=-1.0)
         carriages = jnp.zeros((2, 6)).at[1, :3].set(shift)
-        joints = jnp.stack([jnp.asarray(grip.joints), jnp.asarray(self.shapes.opened.joints)])
-        targets = jnp.stack([jnp.asarray(grip.targets), jnp.asarray(self.shapes.opened.targets)])
+        joints, targets = self.first_holds(grip)
         qpos, qvel = self.state_at_start(carriages, joints, *self.in_world(0, carriages[0], grip))
         nothing = jnp.zeros(())
         memory = Memory(self.drive_at_start(carriages, targets), nothing, nothing, jnp.zeros((), bool), nothing)
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
-
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Controls (nu,) for both hands."""
-        del key
-        ctrl, drive = self.move(world, memory.drive, action)
-        return ctrl, dataclasses.replace(memory, drive=drive)
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """See how long the ball has been flying, or held."""

@@ -15,7 +15,8 @@ from embodied.rotations import quat_rotate
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
 from tasks.grasping.carried import Station
-from tasks.grasping.handling import Drive, Handling, HandlingConfig
+from tasks.grasping.handling import Drive, Handling
+from tasks.grasping.handling_config import HandlingConfig
 from tasks.grasping.hands import PALM_DOWN, PALM_UP, PHYSICS_DT, closing
 from tasks.grasping.holding import held
 from tasks.grasping.objects.build import capsule
@@ -118,8 +119,7 @@ class HandOver(Handling[Memory]):
         grip = held(self.hand, self.item, GIVER, (0.0, HELD_AT, IN_PALM), (1.0, 0.0, 0.0, 0.0))
         carriages = jnp.zeros((2, 6))
         carriages = carriages.at[1, :3].set(varied * jnp.array(SPREAD) * jax.random.uniform(place, (3,), minval=-1.0))
-        joints = jnp.stack([jnp.asarray(grip.joints), jnp.asarray(self.shapes.opened.joints)])
-        targets = jnp.stack([jnp.asarray(grip.targets), jnp.asarray(self.shapes.opened.targets)])
+        joints, targets = self.first_holds(grip)
         pos, quat = self.in_world(0, carriages[0], grip)
         # A round rod is the same everywhere along its axis, and so is the grip.
         pos = pos + varied * ALONG * jax.random.uniform(along, minval=-1.0) * _axis(quat)
@@ -127,12 +127,6 @@ class HandOver(Handling[Memory]):
         aim = jnp.array(GOAL) + varied * jnp.array(GOAL_SPREAD) * jax.random.uniform(goal, (3,), minval=-1.0)
         memory = Memory(self.drive_at_start(carriages, targets), aim, jnp.zeros(()), jnp.zeros(()))
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
-
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Controls (nu,) for both hands."""
-        del key
-        ctrl, drive = self.move(world, memory.drive, action)
-        return ctrl, dataclasses.replace(memory, drive=drive)
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """Count how long the baton has been resting."""

@@ -19,69 +19,18 @@ from embodied.scenes import load_spec
 from embodied.task import Task
 from embodied.world import Control, World
 from tasks.grasping.carried import AXES, LIMITS, Carriage, Station, add_carried, drive
+from tasks.grasping.handling_config import HandlingConfig, Variation
 from tasks.grasping.hands import Hand, add_wrist_camera, poses, set_physics
 from tasks.grasping.holding import FRICTION, Held, add_object
 from tasks.grasping.objects.thing import Thing
 
-M = TypeVar("M")
+M = TypeVar("M", bound=Any)
+"""A task's memory: a dataclass with a field `drive`."""
 Readings = dict[str, Array]
 
 BELOW = 0.12  # m that an object is under the lowest palm once it is dropped
 OTHER_VARIATIONS = ("start", "observation_noise")
 """What differs between episodes besides the model's own fields."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Noise:
-    """Observation noise: encoders, touch sensors and a good tracker of objects; our choice."""
-
-    joint_pos: float = 0.02
-    """rad, half-width, uniform."""
-    object_pos: float = 0.003
-    """m, half-width, uniform."""
-    object_quat: float = 0.02
-    """Standard deviation of each part of the object's quaternion."""
-    object_linvel: float = 0.05
-    """m/s, half-width, uniform."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Variation:
-    """Ranges, smallest and largest, from which every episode draws."""
-
-    friction: tuple[float, float] = (0.6, 1.0)
-    """Sliding friction of the object on everything."""
-    object_mass: tuple[float, float] = (0.8, 1.2)
-    """Factor on the object's mass and inertia."""
-    object_centre: tuple[float, float] = (-0.003, 0.003)
-    """m by which the object's centre of mass is shifted along each axis."""
-    joint_friction: tuple[float, float] = (0.5, 2.0)
-    """Factor on the friction torque of each of the hands' joints."""
-    motor_strength: tuple[float, float] = (0.8, 1.2)
-    """Factor on stiffness and damping of each of the hands' servos."""
-
-    def __post_init__(self) -> None:
-        """Check that every range is one."""
-        randomize.require_ranges("vary", dataclasses.asdict(self))
-
-
-@dataclasses.dataclass(frozen=True)
-class HandlingConfig:
-    """Options that all such tasks have."""
-
-    finger_speed: float = 8.0
-    """rad/s at which an action of 1 moves a finger servo's target."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
-    vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
-    without: tuple[str, ...] = ()
-    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
-
-    def __post_init__(self) -> None:
-        """Check the speed."""
-        if not self.finger_speed > 0:
-            raise ValueError(f"finger_speed={self.finger_speed} rad/s; expected a positive number")
 
 
 @jax.tree_util.register_dataclass
@@ -191,6 +140,11 @@ class Handling(Task[M], Generic[M]):
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(jnp.concatenate([pos, quat]))
         return qpos, jnp.zeros(self.model.nv)
 
+    def first_holds(self, found: Held) -> tuple[Array, Array]:
+        """Joints (k, n) and servo targets (k, m), rad, of hands of which the first holds something; others are open."""
+        shapes = [found, *[self.shapes.opened] * (len(self.stations) - 1)]
+        return jnp.stack([jnp.asarray(s.joints) for s in shapes]), jnp.stack([jnp.asarray(s.targets) for s in shapes])
+
     def in_world(self, number: int, carriage: Array, found: Held) -> tuple[Array, Array]:
         """The object in the world, (3,) m and (4,) wxyz, in a hand whose carriage (6,) has only slid and rolled."""
         station = self.stations[number]
@@ -212,6 +166,12 @@ class Handling(Task[M], Generic[M]):
         ctrl = ctrl.at[np.stack([carriage.actuators for carriage in self.carriages])].set(velocities)
         ctrl = ctrl.at[np.stack([layout.actuators for layout in self.layouts])].set(targets)
         return ctrl, Drive(references, targets, action, action - state.action)
+
+    def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
+        """Controls (nu,) of the hands, which the memory's `drive` remembers."""
+        del key
+        ctrl, drive = self.move(world, memory.drive, action)
+        return ctrl, dataclasses.replace(memory, drive=drive)
 
     def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
         """The controls (nu,)."""

@@ -20,7 +20,8 @@ from embodied.rotations import quat_rotate, quat_rotate_inverse
 from embodied.task import Observation, Timing
 from embodied.world import Outcome, Start, World
 from tasks.grasping.carried import Station
-from tasks.grasping.handling import Drive, Handling, HandlingConfig
+from tasks.grasping.handling import Drive, Handling
+from tasks.grasping.handling_config import HandlingConfig
 from tasks.grasping.hands import PHYSICS_DT, closing
 from tasks.grasping.holding import held
 from tasks.grasping.objects.build import capsule
@@ -124,10 +125,11 @@ class Pour(Handling[Memory]):
         lean = LEAN * ("start" in self.varied) * jax.random.uniform(lean, minval=-1.0)
         carriages = jnp.zeros((1, 6)).at[0, 3].set(lean)
         pos, quat = self.in_world(0, carriages[0], grip)
-        qpos, qvel = self.state_at_start(carriages, jnp.asarray(grip.joints)[None], pos, quat)
+        joints, targets = self.first_holds(grip)
+        qpos, qvel = self.state_at_start(carriages, joints, pos, quat)
         nothing = jnp.zeros(())
         memory = Memory(
-            drive=self.drive_at_start(carriages, jnp.asarray(grip.targets)[None]),
+            drive=self.drive_at_start(carriages, targets),
             command=_command(command),
             stayed=nothing,
             reached=jnp.zeros((), bool),
@@ -136,12 +138,6 @@ class Pour(Handling[Memory]):
             place=jnp.asarray(grip.palm_pos),
         )
         return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
-
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
-        """Controls (nu,) for the hand."""
-        del key
-        ctrl, drive = self.move(world, memory.drive, action)
-        return ctrl, dataclasses.replace(memory, drive=drive)
 
     def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
         """See whether the command is fulfilled; then there is a new one."""
