@@ -34,6 +34,7 @@ class Session:
         self.interrupts = Interrupts()
         self._saved_at = time.monotonic()
         self._saved_step: int | None = None
+        self._resumed_at = 0
         self._started = time.monotonic()
 
     def train(self, start_from: Policy | None = None, resume: Any = None) -> int:
@@ -44,6 +45,7 @@ class Session:
         settings = self.settings
         state = None if resume is None else unflatten(resume.tensors)["trainer"]
         self._saved_step = None if resume is None else resume.step
+        self._resumed_at = self._saved_step or 0
         self._announce(resume)
         with self.interrupts, cli.Line(settings.task, settings.steps) as line:
             self._line = line
@@ -152,16 +154,19 @@ class Session:
     def _report(self, trainer: Trainer, seconds: float) -> None:
         """Evaluate, print, and say what to type next."""
         assert self.run is not None
-        output, speed = cli.console(), trainer.steps / seconds
+        output, own = cli.console(), trainer.steps - self._resumed_at
+        speed = own / seconds
         result: dict[str, Any] = {"task": self.settings.task, "engine": self.env.engine_name, "steps": trainer.steps,
-                                  "train_seconds": seconds, "train_env_steps_per_second": speed,
+                                  "resumed_at": self._resumed_at, "train_seconds": seconds,
+                                  "train_env_steps_per_second": speed,
                                   "num_envs": self.env.num_envs, "seed": self.settings.seed,
                                   "learner": self.settings.learner}  # fmt: skip
         if self.settings.evaluate_episodes:
             named = join_content().find(self.settings.task)
             policy = trainer.policy
             result |= self._try_suite(named, policy) if isinstance(named, Suite) else self._try_task(policy)
-        output.print(f"trained {trainer.steps:,} steps in {seconds:.1f} s ({cli.number(speed)} steps/s)")
+        last = f", the last {own:,} of them" if self._resumed_at else ""
+        output.print(f"trained {trainer.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
         output.print(f"Evaluate it:  python -m embodied.evaluate {self.settings.task} --policy {self.run.path}")
         cli.write_result(self.settings.json, cli.command_line("embodied.train"), result)
