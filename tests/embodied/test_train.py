@@ -73,7 +73,12 @@ def test_run_folder_holds_what_a_reader_needs(tmp_path):
     values = json.loads(result.read_text())
     assert {"success", "success_low", "success_high", "return", "train_seconds", "hardware", "command"} <= values.keys()
     assert values["episodes"] == 4
+    assert values["resumed_at"] == 0
     assert str(tmp_path) not in result.read_text()
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP), "--json", str(result)) == 0
+    values = json.loads(result.read_text())
+    assert (values["resumed_at"], values["steps"]) == (2 * STEP, 3 * STEP)
+    assert values["train_env_steps_per_second"] * values["train_seconds"] == pytest.approx(STEP)
 
 
 def spawn(*words: str, cwd: Path) -> subprocess.Popen[str]:
