@@ -45,7 +45,7 @@ class Settings:
     """rad from the cube to the first target at most; pi: any orientation (Playground)."""
     kick: tuple[float, float] = KICK
     """rad/s with which a target that was reached moves on."""
-    action_scale: float = 0.15
+    action_scale: float = ReorientConfig.action_scale
     """rad, of the policy's actions: those it was trained with."""
     varied: bool = True
     """With noise and other frictions, masses and motors in every episode."""

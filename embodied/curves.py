@@ -67,6 +67,8 @@ class Settings:
             raise EmbodiedError("which runs? python -m embodied.curves RUN ...")
         if self.names and len(self.names) != len(self.runs):
             raise EmbodiedError(f"{len(self.names)} names for {len(self.runs)} runs; expected one for each")
+        if len(set(self.names)) < len(self.names):
+            raise EmbodiedError(f"--names {' '.join(self.names)}: expected another one for each run")
         if self.bins < 1:
             raise EmbodiedError(f"--bins {self.bins}: expected at least 1")
 
@@ -75,7 +77,7 @@ class Settings:
 def main(arguments: list[str] | None = None) -> int:
     """Draw as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "curves")
-    names = settings.names or tuple(path.resolve().name for path in settings.runs)
+    names = settings.names or called(settings.runs)
     records = [Run.open(path).metrics() for path in settings.runs]
     measures = chosen(settings.measures, records)
     curves = {
@@ -89,6 +91,12 @@ def main(arguments: list[str] | None = None) -> int:
     draw(settings.out, curves, settings.across)
     cli.console().print(f"{', '.join(measures)} of {len(records)} runs -> {settings.out}")
     return 0
+
+
+def called(runs: Sequence[Path]) -> tuple[str, ...]:
+    """What each run is called: its folder, or its path where folders of two are called alike."""
+    short = tuple(path.resolve().name for path in runs)
+    return short if len(set(short)) == len(short) else tuple(str(path) for path in runs)
 
 
 def chosen(wanted: Sequence[str], records: Sequence[Records]) -> list[str]:

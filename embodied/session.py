@@ -11,7 +11,7 @@ from embodied.content import join_content
 from embodied.errors import EmbodiedError
 from embodied.interrupts import Interrupts
 from embodied.registry import Suite
-from embodied.settings import Settings, build_env
+from embodied.settings import Settings, build_env, without_training_options
 
 if TYPE_CHECKING:
     from embodied.env import Env
@@ -177,7 +177,9 @@ class Session:
 
         episodes = self.settings.evaluate_episodes
         # The task as it is, wherever training began and whatever it met.
-        usual = dataclasses.replace(self.settings, starts=None, widen=None)
+        entry = join_content()[self.settings.task]
+        config = without_training_options(entry, self.settings.config)
+        usual = dataclasses.replace(self.settings, starts=None, widen=None, config=config)
         env = cast("Env", build_env(usual, min(episodes, 256), self.settings.seed + EVALUATION_SEED))
         with cli.Line("evaluating", episodes) as line:
             outcome = evaluate(env, self._rule(env, policy), episodes, scored=self._scored,

@@ -145,6 +145,15 @@ def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings
     return Settings(entry.name, config=override(entry.load().config_type(), dict(training.options)), **own)
 
 
+def without_training_options(entry: TaskEntry, config: Any) -> Any:
+    """A task's config as it is to be evaluated: what is set in training only, and was not set otherwise, is not set."""
+    from embodied.factory import override
+
+    training, usual = entry.load_training(), entry.load().config_type()
+    options = {} if training is None else training.options
+    return override(config, {name: getattr(usual, name) for name in options if getattr(config, name) == options[name]})
+
+
 def settings_type(defaults: Settings[Any, Any, Any]) -> type[Settings[Any, Any, Any]]:
     """The type from which a command line is parsed: with flags for the options of one learner."""
     unused = Annotated[None, tyro.conf.Suppress]

@@ -17,7 +17,7 @@ class TrainConfig:
     steps: int = 10_000_000
     """Environment steps in all."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the task's config that it sets in training only, such as a curriculum."""
+    """Fields of the task's config that it sets in training only, such as a curriculum; evaluations do without them."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Settings of PPO."""
     off_policy: tuple[MemoryConfig, ...] = ()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import cv2
 import pytest
 
-from embodied.curves import Across, binned, chosen, curve, main
+from embodied.curves import Across, binned, called, chosen, curve, main
 from embodied.errors import EmbodiedError
 from embodied.runs import Run
 
@@ -74,11 +75,18 @@ def test_the_command_draws_runs_side_by_side(run, tmp_path, ending):
     assert {(0xDE, 0x6F, 0x2F), (0x2B, 0x48, 0xD9)} <= colours
 
 
+def test_runs_in_folders_of_one_name_keep_apart():
+    one, other = Path("runs/a/last"), Path("runs/b/last")
+    assert called([one]) == ("last",)
+    assert called([one, other]) == (str(one), str(other))
+
+
 def test_messages(run, tmp_path):
     one = str(run("one"))
     for arguments, message in (
         ([], "which runs"),
         ([one, "--names", "a", "b"], "2 names for 1 runs"),
+        ([one, one, "--names", "a", "a"], "--names a a: expected another one for each run"),
         ([one, "--bins", "0"], "--bins 0: expected at least 1"),
         ([one, "--out", str(tmp_path / "no" / "where.png")], "cannot write the picture"),
         ([one, "--out", str(tmp_path / "x.txt")], "cannot write the picture"),

@@ -235,6 +235,10 @@ def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise
     config = settings.default_settings(entry).config
     assert {name: getattr(config, name) for name in options} == options
     assert train.parse(entry, [entry.name, "--config.no-curriculum"]).config.curriculum is False
+    assert settings.without_training_options(entry, config) == entry.load().config_type()
+    patient = train.parse(entry, [entry.name, "--config.patience", "7", "--config.within", "0.3"]).config
+    judged = settings.without_training_options(entry, patient)
+    assert (judged.patience, judged.within, judged.curriculum, judged.without) == (7.0, 0.3, False, ())
 
 
 def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):

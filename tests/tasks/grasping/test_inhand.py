@@ -25,6 +25,7 @@ from tasks.grasping.reorient import _lie, _turn
 from tasks.grasping.reorient_config import REACHED, ReorientConfig
 from tasks.grasping.reorient_targets import FALL, NEAREST, RISE, difficulty
 from tasks.grasping.rotate_z import FASTEST, STROKE, TURN
+from tasks.grasping.training import OF_LATER_TRAINING
 
 REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
 
@@ -124,6 +125,10 @@ def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
     )
     with pytest.raises(ValueError, match=r"curriculum with patience=0\.0 s"):
         ReorientConfig(curriculum=True)
+
+
+def test_training_begins_without_any_variation_but_the_start() -> None:
+    assert set(OF_LATER_TRAINING) == set(REORIENT().variations) - {"start"}
 
 
 def test_far_away_targets_are_not_reached() -> None:
