@@ -6,7 +6,8 @@
     image = renderer.grid(range(16))         # one tile per environment
 
 What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
-markers that the task names (`Task.markers`) are drawn as translucent balls.
+markers that the task names (`Task.markers`) are drawn as translucent balls, and bodies (of
+primitive shapes) a second time as they are to be (`Task.ghosts`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import atexit
 import copy
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import mujoco
 import numpy as np
 
 from embodied.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError, reason
+from embodied.meshes import VISIBLE_GROUPS, geom_colour
 from embodied.opengl import ADVICE, choose_backend, draws_on_gpu
 from embodied.watcher import Pose, Watcher, floating_bodies, place, radius_of
 
@@ -159,13 +161,15 @@ class Renderer:
         for (_, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
             for point in points[index]:
                 self._add_ball(renderer.scene, point, (*colour, MARKER_ALPHA))
+        for name, rows in pose.ghosts.items():
+            self._add_body(renderer.scene, name, rows[index].astype(float))
         return renderer.render().copy()
 
     def _view(self, pose: Pose, index: int) -> mujoco.MjvCamera | str:
         if self.camera is not None:
             return self.camera
         follow = self._follow.setdefault(index, FollowCamera(self.model))
-        return follow.update(self._data, float(pose.time[index]), [p for m in pose.markers.values() for p in m[index]])
+        return follow.update(self._data, float(pose.time[index]), pose.marked(index))
 
     def _add_ghost(self, scene: mujoco.MjvScene, pose: Pose, index: int) -> None:
         """Draw what moves in another environment, translucently."""
@@ -177,14 +181,34 @@ class Renderer:
             scene.geoms[number].rgba[3] *= GHOST_ALPHA
             scene.geoms[number].transparent = 1
 
+    def _add_body(self, scene: mujoco.MjvScene, name: str, pose: np.ndarray) -> None:
+        """Draw the shapes of a body a second time at `pose` (7,), m and wxyz: solid, lest its back show."""
+        model = self.model
+        for geom in np.flatnonzero((model.geom_bodyid == model.body(name).id) & (model.geom_group < VISIBLE_GROUPS)):
+            where, turn, matrix = np.zeros(3), np.zeros(4), np.zeros(9)
+            mujoco.mju_mulPose(where, turn, pose[:3], pose[3:], model.geom_pos[geom], model.geom_quat[geom])
+            mujoco.mju_quat2Mat(matrix, turn)
+            kind, size, rgba = model.geom_type[geom], model.geom_size[geom], geom_colour(model, geom)
+            self._add_shape(scene, kind, size, where, matrix, rgba)
+
     def _add_ball(self, scene: mujoco.MjvScene, point: np.ndarray, rgba: tuple[float, ...]) -> None:
+        size = np.full(3, marker_radius(self.model))
+        self._add_shape(scene, mujoco.mjtGeom.mjGEOM_SPHERE.value, size, point, np.eye(3).ravel(), rgba)
+
+    def _add_shape(
+        self,
+        scene: mujoco.MjvScene,
+        kind: int,
+        size: np.ndarray,
+        where: np.ndarray,
+        matrix: np.ndarray,
+        rgba: Sequence[float] | np.ndarray,
+    ) -> None:
         if scene.ngeom >= scene.maxgeom:
             return
-        size = np.full(3, marker_radius(self.model))
-        ball = mujoco.mjtGeom.mjGEOM_SPHERE.value
         geom = scene.geoms[scene.ngeom]
-        mujoco.mjv_initGeom(geom, ball, size, point.astype(float), np.eye(3).ravel(), np.array(rgba, np.float32))
-        geom.transparent = 1
+        mujoco.mjv_initGeom(geom, kind, size, where.astype(float), matrix, np.array(rgba, np.float32))
+        geom.transparent = rgba[3] < 1
         scene.ngeom += 1
 
     def _context(self, size: tuple[int, int]) -> mujoco.Renderer:

@@ -191,6 +191,14 @@ class Task(abc.ABC, Generic[M]):
         del world, memory
         return {}
 
+    def ghosts(self, world: World, memory: M) -> Mapping[str, Array]:
+        """Bodies to draw a second time, such as a cube beside the hand that is to turn it. Only looked at.
+
+        Name of a body -> (7,): position m and quaternion wxyz, world frame.
+        """
+        del world, memory
+        return {}
+
     def props(self, memory: M) -> Array | None:
         """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
 

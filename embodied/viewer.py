@@ -40,6 +40,7 @@ class Scene:
         self.parts = body_parts(model)
         self.planes: list[int] = []
         self._markers: dict[str, Any] = {}
+        self._ghosts: dict[str, list[Any]] = {}
         self._still = np.flatnonzero(model.body_weldid == 0)
         with server.atomic():
             server.scene.set_up_direction("+z")
@@ -47,7 +48,10 @@ class Scene:
             for geom in range(model.ngeom):
                 if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE and model.geom_group[geom] < VISIBLE_GROUPS:
                     self._add_plane(geom)
-            self._handles = [self._add_part(number, part) for number, part in enumerate(self.parts)]
+            self._handles = [
+                self._add_part(f"/bodies/{number}-{self.model.body(part.body).name or 'world'}", part)
+                for number, part in enumerate(self.parts)
+            ]
 
     def _add_plane(self, geom: int) -> None:
         model = self.model
@@ -73,8 +77,7 @@ class Scene:
         )
         self.planes.append(geom)
 
-    def _add_part(self, number: int, part: Part) -> Any:
-        name = f"/bodies/{number}-{self.model.body(part.body).name or 'world'}"
+    def _add_part(self, name: str, part: Part) -> Any:
         here, upright = np.zeros((self.shown, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (self.shown, 1))
         if part.opaque:
             mesh = trimesh.Trimesh(
@@ -115,12 +118,12 @@ class Scene:
                 handle.batched_positions = places[:, part.body].astype(np.float32)
                 handle.batched_wxyzs = turns[:, part.body].astype(np.float32)
             self._update_markers(pose, spacing)
+            self._update_ghosts(pose, spacing)
         return places
 
     def _update_markers(self, pose: Pose, spacing: float) -> None:
         for (name, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
-            offsets = np.stack([self.offset(index, spacing) for index in range(self.shown)])
-            where = (points[: self.shown] + offsets[:, None]).reshape(-1, 3).astype(np.float32)
+            where = (points[: self.shown] + self._offsets(spacing)[:, None]).reshape(-1, 3).astype(np.float32)
             if name not in self._markers:
                 ball = trimesh.creation.icosphere(3, marker_radius(self.model))
                 self._markers[name] = self.server.scene.add_batched_meshes_simple(
@@ -136,10 +139,23 @@ class Scene:
                 )
             self._markers[name].batched_positions = where
 
+    def _update_ghosts(self, pose: Pose, spacing: float) -> None:
+        for name, rows in pose.ghosts.items():
+            if name not in self._ghosts:
+                parts = [part for part in self.parts if part.body == self.model.body(name).id]
+                self._ghosts[name] = [self._add_part(f"/ghosts/{name}/{i}", part) for i, part in enumerate(parts)]
+            for handle in self._ghosts[name]:
+                handle.batched_positions = (rows[: self.shown, :3] + self._offsets(spacing)).astype(np.float32)
+                handle.batched_wxyzs = rows[: self.shown, 3:].astype(np.float32)
+
+    def _offsets(self, spacing: float) -> np.ndarray:
+        """(shown, 3) m, of every environment."""
+        return np.stack([self.offset(index, spacing) for index in range(self.shown)])
+
     def first_view(self, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
         """Position and point of a camera that sees environment 0 as `embodied.pictures` films it."""
         place(self.model, self._data, pose, 0)
-        camera = FollowCamera(self.model).update(self._data, 0.0, [p for m in pose.markers.values() for p in m[0]])
+        camera = FollowCamera(self.model).update(self._data, 0.0, pose.marked(0))
         azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)
         forward = np.array(
             [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]

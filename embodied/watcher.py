@@ -29,29 +29,41 @@ class Pose:
     """Name -> (N, k, 3) m."""
     looks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """Name of a geom -> (N, 14); see `Task.looks`."""
+    ghosts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Name of a body -> (N, 7); see `Task.ghosts`."""
+
+    def marked(self, index: int) -> np.ndarray:
+        """(k, 3) m, every point of one environment at which something is drawn that is not there."""
+        points = [rows[index] for rows in self.markers.values()]
+        return np.concatenate([*points, np.zeros((0, 3)), *(rows[index, None, :3] for rows in self.ghosts.values())])
 
 
 class Watcher:
-    """Takes the poses of an environment's worlds, together with the task's markers."""
+    """Takes the poses of an environment's worlds, together with the task's markers and ghosts."""
 
     def __init__(self, env: Env, markers: bool = True) -> None:
         """Compile nothing yet."""
         self.env = env
         self._props = jax.jit(jax.vmap(env.task.props))
         self._looks = jax.jit(jax.vmap(env.task.looks))
-        self._markers: Callable[..., Any] | None = jax.jit(jax.vmap(env.task.markers)) if markers else None
+        drawn = (env.task.markers, env.task.ghosts) if markers else ()
+        self._drawn: tuple[Callable[..., Any], ...] = tuple(jax.jit(jax.vmap(what)) for what in drawn)
 
     def look(self) -> Pose:
         """The poses now."""
         env = self.env
-        world = env.world()
-        markers: dict[str, np.ndarray] = {}
-        if self._markers is not None:
-            found = self._markers(world, env.stepper.episode().memory)
-            markers = {name: np.array(point).reshape(env.num_envs, -1, 3) for name, point in found.items()}
+        world, memory = env.world(), env.stepper.episode().memory
+        markers, ghosts = (what(world, memory) for what in self._drawn) if self._drawn else ({}, {})
         mocap_pos, mocap_quat = self._mocap()
-        looks = {name: np.array(rows) for name, rows in self._looks(env.stepper.episode().memory).items()}
-        return Pose(np.array(world.time), np.array(world.qpos), mocap_pos, mocap_quat, markers, looks)
+        return Pose(
+            time=np.array(world.time),
+            qpos=np.array(world.qpos),
+            mocap_pos=mocap_pos,
+            mocap_quat=mocap_quat,
+            markers={name: np.array(points).reshape(env.num_envs, -1, 3) for name, points in markers.items()},
+            looks={name: np.array(rows) for name, rows in self._looks(memory).items()},
+            ghosts={name: np.array(rows) for name, rows in ghosts.items()},
+        )
 
     def _mocap(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Where mocap bodies are: as the task says, else as the engine keeps them."""

@@ -30,6 +30,7 @@ HEIGHT = 0.3  # m, of the palm above the floor
 ABOVE = 0.055  # m, of the cube's centre above the palm at the start: it falls 1 to 2 cm, whichever way it is turned
 LOOSE = 0.1  # rad, standard deviation of the fingers' start (Playground)
 SPREAD = 0.01  # m, by which the cube's start varies along each axis
+VIEW_RADIUS = 0.25  # m, what pictures show around the cube
 LOST = -0.05  # m, height of the cube's centre over the palm below which it was dropped
 CONTROL_HZ = 20
 PHYSICS_DT = 0.01
@@ -142,6 +143,8 @@ class InHand(Task[M], Generic[M]):
             name="view", pos=(0.3, -0.25, HEIGHT + 0.3), fovy=35,
             mode=mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODY, targetbody="cube",
         )  # fmt: skip
+        spec.stat.center, spec.stat.extent = (*self.palm[:2], HEIGHT + 0.04), VIEW_RADIUS
+        spec.visual.global_.azimuth, spec.visual.global_.elevation = 105, -42
         add_cube_sensors(spec)
         for joint in self.hand.joint_names:
             spec.add_sensor(name=f"{joint}_torque", type=mujoco.mjtSensor.mjSENS_JOINTACTFRC,

@@ -30,6 +30,7 @@ from tasks.grasping.reorient_targets import difficulty, next_level, target_near
 GOALS = 5  # in a row, by which an episode counts as solved
 SLOWING = 0.8  # by which a target that moves on is as fast in every step as in the one before
 PACE = 2.0  # by how much more than the control's time it moves on in a step (both Playground's)
+GHOST = (0.0, 0.16, 0.06)  # m from the palm, where the cube is drawn as it is to lie
 ONCE = ("reached", "progress")  # reward terms that are not paid by the second
 # What is told of how the cube lies is the same in its 24 symmetric poses: sums over its three axes of all products of
 # four of an axis's parts. They are smooth, and say which way the axes lie but not which is which.
@@ -182,11 +183,10 @@ class Reorient(InHand[Memory]):
     def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        angle = quat_angle(world["cube_quat"], memory.goal)
         away = jnp.linalg.norm(world["cube_pos"] - self.palm)
         bent = world.qpos[self.layout.qpos] - self.home.joints
         return {
-            "orientation": tolerance(angle, 0.0, 0.2, margin=np.pi, sigmoid=Sigmoid.LINEAR),
+            "orientation": tolerance(memory.angle, 0.0, 0.2, margin=np.pi, sigmoid=Sigmoid.LINEAR),
             "position": tolerance(away, 0.0, 0.05, margin=0.05, sigmoid=Sigmoid.LINEAR),
             "lost": self.lost(world).astype(jnp.float32),
             "hand_pose": squared_norm(bent),
@@ -205,15 +205,14 @@ class Reorient(InHand[Memory]):
         """Targets reached per step (times the length: per episode), the mean angle to the target in rad, the level."""
         return {
             "reached": memory.reached.astype(jnp.float32),
-            "angle": quat_angle(world["cube_quat"], memory.goal),
+            "angle": memory.angle,
             "level": memory.level,
         }
 
-    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
-        """Beside the hand, the corners' directions of a cube turned as the target is."""
+    def ghosts(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Beside the hand, the cube as it is to lie."""
         del world
-        axes = 0.04 * matrix_from_quat(memory.goal).T
-        return {"goal": jnp.asarray(self.palm) + jnp.array([0.0, 0.2, 0.1]) + axes}
+        return {"cube": jnp.concatenate([self.palm + jnp.array(GHOST), memory.goal])}
 
 
 def _turn(quat: Array, goal: Array) -> Array:

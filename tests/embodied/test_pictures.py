@@ -1,3 +1,5 @@
+import dataclasses
+
 import imageio.v3 as iio
 import mujoco
 import numpy as np
@@ -44,6 +46,22 @@ def test_markers_ghosts_and_tiles_are_drawn(env: Env) -> None:
     assert (alone != together).any()
     assert (alone != bare).any()
     assert tiles.shape == alone.shape
+
+
+def test_a_body_is_drawn_again_as_the_task_wants_it(env: Env) -> None:
+    env.reset()
+    body = mujoco.MjModel.body(env.task.visual_model, 1).name
+    with Renderer(env, SIZE) as renderer:
+        pose = renderer.watcher.look()
+
+        def drawn(where: np.ndarray) -> np.ndarray:
+            return renderer.frame(0, pose=dataclasses.replace(pose, ghosts={body: where})).astype(int)
+
+        alone, here = renderer.frame(0, pose=pose), pose.qpos[:, :7]
+        aside = here + np.array([0.1, 0, 0.05, 0, 0, 0, 0])
+        same, other = (np.abs(drawn(where) - alone).mean() for where in (here, aside))
+    assert other > 0.1
+    assert same < other / 3  # what shines through is darker where it is drawn twice
 
 
 JOINTS = {

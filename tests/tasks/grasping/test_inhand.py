@@ -65,7 +65,8 @@ def test_the_cube_is_the_published_one() -> None:
 def test_a_target_that_is_reached_counts_and_moves_on() -> None:
     task, world = REORIENT(), world_of(REORIENT)
     memory = task.reset(jax.random.key(0)).memory
-    at_goal = dataclasses.replace(memory, goal=world["cube_quat"])
+    at_goal = dataclasses.replace(memory, goal=world["cube_quat"], angle=jnp.zeros(()))
+    np.testing.assert_array_equal(task.ghosts(world, at_goal)["cube"][3:], world["cube_quat"])
     after = task.update(world, at_goal, jnp.zeros(16), jax.random.key(1))
     assert bool(after.reached)
     assert float(after.count) == 1
