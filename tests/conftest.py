@@ -19,8 +19,6 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 import embodied  # noqa: F401
 
-MANY_MAPS = 15_000  # leaves 50,000 for the next module
-
 if TYPE_CHECKING:
     from embodied.env import Env
 
@@ -35,17 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs() -> Iterator[None]:
-    """Forget compiled programs when a module leaves too many.
+    """Forget compiled programs after each module.
 
     Each takes some of the memory maps of which a process has 65,530; the whole suite's would be more, and XLA ends the
-    process with a segmentation fault when there is none left. No sooner: the next module would compile many again.
+    process with a segmentation fault when there is none left.
     """
     yield
     import jax
 
-    maps = Path("/proc/self/maps")  # Linux's, as is the limit
-    if maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
-        jax.clear_caches()
+    jax.clear_caches()
 
 
 def build_env(task: Any, engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:
