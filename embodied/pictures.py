@@ -87,7 +87,7 @@ class Renderer:
             env: What to draw.
             size: Width and height in pixels.
             camera: A camera of the model; by default one that follows a floating base, else the scene's own view.
-            markers: Whether to draw the task's markers.
+            markers: Whether to draw the task's markers and ghosts.
 
         Raises:
             EmbodiedError: no such camera, an impossible size, or a machine that cannot render.
