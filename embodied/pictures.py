@@ -184,7 +184,8 @@ class Renderer:
     def _add_body(self, scene: mujoco.MjvScene, name: str, pose: np.ndarray) -> None:
         """Draw the shapes of a body a second time at `pose` (7,), m and wxyz: solid, lest its back show."""
         model = self.model
-        for geom in np.flatnonzero((model.geom_bodyid == model.body(name).id) & (model.geom_group < VISIBLE_GROUPS)):
+        ours = (model.geom_bodyid == model.body(name).id) & (model.geom_group < VISIBLE_GROUPS)
+        for geom in map(int, np.flatnonzero(ours)):
             where, turn, matrix = np.zeros(3), np.zeros(4), np.zeros(9)
             mujoco.mju_mulPose(where, turn, pose[:3], pose[3:], model.geom_pos[geom], model.geom_quat[geom])
             mujoco.mju_quat2Mat(matrix, turn)
