@@ -6,8 +6,8 @@
     image = renderer.grid(range(16))         # one tile per environment
 
 What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
-markers that the task names (`Task.markers`) are drawn as translucent balls, and bodies (of
-primitive shapes) a second time as they are to be (`Task.ghosts`).
+markers that the task names (`Task.markers`) are drawn as translucent balls, and bodies (of primitive shapes) a second
+time as they are to be (`Task.ghosts`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Image = np.ndarray
 """(height, width, 3) uint8."""
 
 MOST_SHOWN = 16  # environments in one picture: more are too small, or too crowded, to tell apart
-GHOST_ALPHA = 0.3  # opacity of the other environments' robots
+OTHERS_ALPHA = 0.3  # opacity of the other environments' robots
 MAX_GEOMS = 20_000  # shapes in one scene: 16 robots of a few hundred, with room to spare
 COLOURS = ((1.0, 0.35, 0.15), (0.15, 0.7, 0.3), (0.2, 0.5, 1.0), (0.9, 0.75, 0.1), (0.7, 0.3, 0.9))
 """Of the markers, in the order in which the task names them."""
@@ -49,15 +49,15 @@ class FollowCamera:
         mujoco.mjv_defaultFreeCamera(model, self.camera)
         self._time = math.inf
 
-    def update(self, data: mujoco.MjData, time: float, markers: Iterable[np.ndarray]) -> mujoco.MjvCamera:
-        """The camera for `data`, which is an environment `time` s into its episode."""
+    def update(self, data: mujoco.MjData, time: float, marked: np.ndarray) -> mujoco.MjvCamera:
+        """The camera for `data`, an environment `time` s into its episode, and what is marked there, (k, 3) m."""
         if not self.bodies:
             return self.camera
         points = data.xipos[self.bodies]
         centre = points.mean(axis=0)
         # Markers beyond fifteen radii would make the robot too small to see.
-        near = [p for p in np.reshape(list(markers), (-1, 3)) if np.linalg.norm(p - centre) < 15 * self.radius]
-        everything = np.concatenate([points, np.reshape(near, (-1, 3))])
+        near = marked[np.linalg.norm(marked - centre, axis=1) < 15 * self.radius]
+        everything = np.concatenate([points, near])
         low, high = everything.min(axis=0), everything.max(axis=0)
         lookat = (low + high) / 2
         distance = 4.5 * self.radius + 1.3 * float(np.linalg.norm(high - low))
@@ -108,7 +108,7 @@ class Renderer:
             raise UnknownNameError("camera", camera, filter(None, cameras))
         self.camera = camera
         self.watcher = Watcher(env, markers)
-        self._data, self._ghost = mujoco.MjData(self.model), mujoco.MjData(self.model)
+        self._data, self._other = mujoco.MjData(self.model), mujoco.MjData(self.model)
         self._follow: dict[int, FollowCamera] = {}
         self._contexts: dict[tuple[int, int], mujoco.Renderer] = {}
         self._close = functools.partial(_close_all, self._contexts)
@@ -157,7 +157,7 @@ class Renderer:
         place(self.model, self._data, pose, index)
         renderer.update_scene(self._data, self._view(pose, index))
         for other in [i for i in others if i != index][: MOST_SHOWN - 1]:
-            self._add_ghost(renderer.scene, pose, other)
+            self._add_other(renderer.scene, pose, other)
         for (_, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
             for point in points[index]:
                 self._add_ball(renderer.scene, point, (*colour, MARKER_ALPHA))
@@ -171,14 +171,14 @@ class Renderer:
         follow = self._follow.setdefault(index, FollowCamera(self.model))
         return follow.update(self._data, float(pose.time[index]), pose.marked(index))
 
-    def _add_ghost(self, scene: mujoco.MjvScene, pose: Pose, index: int) -> None:
+    def _add_other(self, scene: mujoco.MjvScene, pose: Pose, index: int) -> None:
         """Draw what moves in another environment, translucently."""
-        place(self.model, self._ghost, pose, index)
+        place(self.model, self._other, pose, index)
         first = scene.ngeom
         option, perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
-        mujoco.mjv_addGeoms(self.model, self._ghost, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)
+        mujoco.mjv_addGeoms(self.model, self._other, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)
         for number in range(first, scene.ngeom):
-            scene.geoms[number].rgba[3] *= GHOST_ALPHA
+            scene.geoms[number].rgba[3] *= OTHERS_ALPHA
             scene.geoms[number].transparent = 1
 
     def _add_body(self, scene: mujoco.MjvScene, name: str, pose: np.ndarray) -> None:

@@ -117,13 +117,14 @@ class Scene:
             for part, handle in zip(self.parts, self._handles, strict=True):
                 handle.batched_positions = places[:, part.body].astype(np.float32)
                 handle.batched_wxyzs = turns[:, part.body].astype(np.float32)
-            self._update_markers(pose, spacing)
-            self._update_ghosts(pose, spacing)
+            offsets = np.stack([self.offset(index, spacing) for index in range(self.shown)])
+            self._update_markers(pose, offsets)
+            self._update_ghosts(pose, offsets)
         return places
 
-    def _update_markers(self, pose: Pose, spacing: float) -> None:
+    def _update_markers(self, pose: Pose, offsets: np.ndarray) -> None:
         for (name, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
-            where = (points[: self.shown] + self._offsets(spacing)[:, None]).reshape(-1, 3).astype(np.float32)
+            where = (points[: self.shown] + offsets[:, None]).reshape(-1, 3).astype(np.float32)
             if name not in self._markers:
                 ball = trimesh.creation.icosphere(3, marker_radius(self.model))
                 self._markers[name] = self.server.scene.add_batched_meshes_simple(
@@ -139,18 +140,14 @@ class Scene:
                 )
             self._markers[name].batched_positions = where
 
-    def _update_ghosts(self, pose: Pose, spacing: float) -> None:
+    def _update_ghosts(self, pose: Pose, offsets: np.ndarray) -> None:
         for name, rows in pose.ghosts.items():
             if name not in self._ghosts:
                 parts = [part for part in self.parts if part.body == self.model.body(name).id]
                 self._ghosts[name] = [self._add_part(f"/ghosts/{name}/{i}", part) for i, part in enumerate(parts)]
             for handle in self._ghosts[name]:
-                handle.batched_positions = (rows[: self.shown, :3] + self._offsets(spacing)).astype(np.float32)
+                handle.batched_positions = (rows[: self.shown, :3] + offsets).astype(np.float32)
                 handle.batched_wxyzs = rows[: self.shown, 3:].astype(np.float32)
-
-    def _offsets(self, spacing: float) -> np.ndarray:
-        """(shown, 3) m, of every environment."""
-        return np.stack([self.offset(index, spacing) for index in range(self.shown)])
 
     def first_view(self, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
         """Position and point of a camera that sees environment 0 as `embodied.pictures` films it."""

@@ -143,8 +143,9 @@ class InHand(Task[M], Generic[M]):
             name="view", pos=(0.3, -0.25, HEIGHT + 0.3), fovy=35,
             mode=mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODY, targetbody="cube",
         )  # fmt: skip
-        spec.stat.center, spec.stat.extent = (*self.palm[:2], HEIGHT + 0.04), VIEW_RADIUS
-        spec.visual.global_.azimuth, spec.visual.global_.elevation = 105, -42
+        # Where no camera is asked for, pictures look at the cube from the side on which no finger hides it.
+        spec.stat.center, spec.stat.extent = (*self.palm[:2], HEIGHT + ABOVE), VIEW_RADIUS
+        spec.visual.global_.azimuth, spec.visual.global_.elevation = 105, -42  # degrees
         add_cube_sensors(spec)
         for joint in self.hand.joint_names:
             spec.add_sensor(name=f"{joint}_torque", type=mujoco.mjtSensor.mjSENS_JOINTACTFRC,

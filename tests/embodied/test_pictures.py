@@ -36,7 +36,7 @@ def test_a_frame_shows_something_and_changes_when_the_robot_moves(env: Env) -> N
     assert np.abs(frame(env, 0, size=SIZE).astype(int) - before).max() > 30
 
 
-def test_markers_ghosts_and_tiles_are_drawn(env: Env) -> None:
+def test_markers_other_robots_and_tiles_are_drawn(env: Env) -> None:
     env.reset()
     with Renderer(env, SIZE) as renderer:
         alone, together = renderer.frame(0), renderer.frame(0, range(3))
