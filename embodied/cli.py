@@ -75,6 +75,12 @@ def flag_value(words: Sequence[str], flag: str) -> str | None:
     return None
 
 
+def given(settings: Any, words: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+    """Of these fields of parsed settings, those that the command line names, not those that are defaults."""
+    flags = {name: f"--{name.replace('_', '-')}" for name in names}
+    return {name: getattr(settings, name) for name, flag in flags.items() if flag_value(words, flag) is not None}
+
+
 def console() -> Console:
     """Where tables and progress go: standard error, so that standard output can be piped."""
     return Console(stderr=True, highlight=False)

@@ -30,8 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     if settings.resume is None:
         return start(settings)
     words = sys.argv[1:] if arguments is None else arguments
-    limits = {name: getattr(settings, name) for name in LIMITS if cli.flag_value(words, f"--{name}") is not None}
-    return _resume(settings.resume, limits, settings.json)
+    return _resume(settings.resume, cli.given(settings, words, LIMITS), settings.json)
 
 
 def start(settings: Settings) -> int:

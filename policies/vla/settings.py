@@ -20,7 +20,7 @@ class Settings:
         python -m embodied.collect mt10 --episodes 50 --out demos
         python -m policies.vla.train demos --task mt10 --out runs/vla/mt10
         python -m embodied.evaluate mt10 --policy runs/vla/mt10
-        python -m policies.vla.train --resume runs/vla/mt10
+        python -m policies.vla.train --resume runs/vla/mt10 --steps 40000
         python -m policies.vla.train demos --episodes-per-task 1 --tasks manipulation/reach manipulation/drawer-close
     """
 
@@ -41,7 +41,8 @@ class Settings:
     cameras: tuple[str, ...] = ()
     """Of the dataset's; by default all."""
     steps: int = 20_000
-    """Gradient steps in all; fewer if held-out episodes say so."""
+    """Gradient steps in all; fewer if held-out episodes say so. With --resume: to which training goes on, along the
+    slow fall of the learning rate that so many steps would have had from the start."""
     image_encoder: Path | None = None
     """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is learned from nothing."""
     text_encoder: Path | None = None
@@ -69,7 +70,7 @@ class Settings:
     checkpoint_seconds: float = 120.0
     """Seconds between checkpoints."""
     resume: Path | None = None
-    """Run to go on with: its own settings hold."""
+    """Run to go on with: its own settings hold, but --steps may extend it."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
@@ -87,6 +88,8 @@ class Settings:
             )
 
 
+LIMITS = ("steps",)
+"""Settings that end a training."""
 UNSAVED = ("out", "resume", "json")
 """Settings that belong to a command and not to the run."""
 NAME = "vla"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from embodied.configs import from_json, to_json
 from embodied.errors import EmbodiedError, guard
 from embodied.runs import Run
 from policies.vla.session import Session
-from policies.vla.settings import NAME, UNSAVED, Settings
+from policies.vla.settings import LIMITS, NAME, UNSAVED, Settings
 from policies.vla.trials import suite_of, within
 
 
@@ -19,7 +20,10 @@ from policies.vla.trials import suite_of, within
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "policies.vla.train")
-    return _resume(settings.resume) if settings.resume is not None else start(settings)
+    if settings.resume is None:
+        return start(settings)
+    words = sys.argv[1:] if arguments is None else arguments
+    return _resume(settings.resume, cli.given(settings, words, LIMITS), settings.json)
 
 
 def start(settings: Settings) -> int:
@@ -34,8 +38,8 @@ def start(settings: Settings) -> int:
     return session.train(Run.create(Path("runs"), settings.task or NAME, document, settings.out))
 
 
-def _resume(path: Path) -> int:
-    """Go on with a run.
+def _resume(path: Path, limits: Mapping[str, float], json: Path | None) -> int:
+    """Go on with a run, to its own limit or to another.
 
     Raises:
         EmbodiedError: its demonstrations are not what they were.
@@ -43,7 +47,7 @@ def _resume(path: Path) -> int:
     run = Run.open(path)
     config = dict(run.config)
     learned_from = config.pop("demonstrations", None)
-    session = Session(from_json(Settings, config))
+    session = Session(from_json(Settings, {**config, **limits, "json": None if json is None else str(json)}))
     if (found := session.demonstrations.fingerprint) != learned_from:
         raise EmbodiedError(f"run '{run.path}' learned from {learned_from}; its dataset now has {found}")
     return session.train(run, run.resume())

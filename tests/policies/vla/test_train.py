@@ -1,0 +1,66 @@
+"""The command that fine-tunes: a run, going on with it, going further, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from embodied.dataset.layout import DatasetInfo
+from embodied.dataset.writer import DatasetWriter
+from embodied.errors import EmbodiedError
+from embodied.runs import Run
+from policies.vla.settings import Settings
+from policies.vla.train import main
+from tests.policies.vla.shown import episode
+
+INFO = DatasetInfo(20, ("front", "wrist"), (32, 32), ("x", "y", "z"), ("a", "b"))
+BRIEF = ["--tuning.batch-size", "4", "--tuning.held-out", "0", "--device", "cpu"]
+
+
+@pytest.fixture
+def demonstrations(tmp_path: Path) -> Path:
+    folder = tmp_path / "demonstrations"
+    record(folder, 3)
+    return folder
+
+
+def record(folder: Path, count: int) -> None:
+    with DatasetWriter(folder, INFO) as writer:
+        for seed in range(count):
+            writer.add(episode(seed))
+
+
+def test_a_run_goes_on_to_its_own_end_or_further(demonstrations, tmp_path):
+    out, told = tmp_path / "out", tmp_path / "result.json"
+    assert main([str(demonstrations), "--steps", "2", *BRIEF, "--out", str(out), "--json", str(told)]) == 0
+    assert json.loads(told.read_text())["gradient_steps"] == 2
+    finished = Run.open(out).load().tensors
+    for further, reached in (([], 2), (["--steps", "4"], 4)):
+        told.unlink()
+        assert main(["--resume", str(out), *further, "--json", str(told)]) == 0
+        assert json.loads(told.read_text())["gradient_steps"] == reached
+    run = Run.open(out)
+    assert run.load().step == 4
+    assert run.config["steps"] == 2  # what it was begun with
+    assert any((finished[name] != tensor).any() for name, tensor in run.load().tensors.items() if name in finished)
+
+
+def test_a_run_does_not_go_on_with_other_demonstrations(demonstrations, tmp_path):
+    out = tmp_path / "out"
+    assert main([str(demonstrations), "--steps", "1", *BRIEF, "--out", str(out)]) == 0
+    shutil.rmtree(demonstrations)
+    record(demonstrations, 2)
+    with pytest.raises(EmbodiedError, match=r"run '.*out' learned from .*; its dataset now has"):
+        main.__wrapped__(["--resume", str(out)])
+
+
+def test_messages_of_the_settings():
+    with pytest.raises(EmbodiedError, match=r"which dataset\?"):
+        Settings()
+    with pytest.raises(EmbodiedError, match="--episodes-per-task -1: expected at least 1, or 0 for all"):
+        Settings(Path("x"), episodes_per_task=-1)
+    with pytest.raises(EmbodiedError, match="--steps 0 and --trial-episodes 4: expected at least 1 of each"):
+        Settings(Path("x"), steps=0)
