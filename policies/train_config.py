@@ -1,7 +1,7 @@
 """What a task's training defaults hold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from policies.memory_config import MemoryConfig
@@ -16,6 +16,7 @@ class TrainConfig:
     """Environments that step together."""
     steps: int = 10_000_000
     """Environment steps in all."""
+    _: KW_ONLY
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the task's config that it sets in training only, such as a curriculum; evaluations do without them."""
     ppo: PPOConfig = field(default_factory=PPOConfig)

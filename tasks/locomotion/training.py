@@ -78,7 +78,7 @@ def classic(
     """`CLASSIC` for a million steps with `changes`, and networks of these layers for both actor and critic."""
     actor = NetworkConfig(hidden, activation)
     ppo = dataclasses.replace(CLASSIC, actor=actor, critic=dataclasses.replace(actor, output_gain=1.0), **changes)
-    return TrainConfig(num_envs, 1_000_000, ppo)
+    return TrainConfig(num_envs, 1_000_000, ppo=ppo)
 
 
 WALKER2D = classic(num_envs=8, unroll=256, minibatches=32, initial_std=1.0)

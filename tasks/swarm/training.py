@@ -48,7 +48,7 @@ def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int
     return TrainConfig(
         num_envs,
         steps,
-        PPOConfig(
+        ppo=PPOConfig(
             unroll=32,
             epochs=3,
             minibatches=12,

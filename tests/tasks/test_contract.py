@@ -28,6 +28,9 @@ from embodied.env import Env
 from embodied.errors import ActionError
 from embodied.factory import default_engine, make
 from embodied.registry import TaskEntry
+from embodied.settings import default_settings
+from policies.learners import LEARNERS, default_config
+from policies.train_config import TrainConfig
 
 N = 8
 REGISTRY = join_content()
@@ -200,6 +203,19 @@ def test_its_options_survive_the_way_to_a_file_and_back(name: str) -> None:
     config = entry_of(name).load().config_type()
     written = json.dumps(to_json(config), allow_nan=False)
     assert from_json(type(config), json.loads(written)) == config
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_task_and_suite_has_settings_to_train_it_with(learner: str) -> None:
+    """Also those for which another task stands in slower tests."""
+    suites = [suite for suite in REGISTRY.suites.values() if suite.training]
+    assert suites
+    for entry in (*(REGISTRY[name] for name in NAMES), *suites):
+        settings = default_settings(entry, learner)
+        assert settings.options == default_config(learner, entry.load_training() or TrainConfig())
+        document = json.loads(json.dumps(to_json(settings), allow_nan=False))
+        read = from_json(type(settings.options), document["ppo" if learner == "ppo" else "off_policy"])
+        assert read == settings.options
 
 
 @each_task
