@@ -22,9 +22,8 @@ from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from embodied.env import Env
+    from embodied.load_policy import ActionRule
 
 DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed
 
@@ -142,7 +141,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def acting(env: Env, settings: Settings) -> Callable[[dict[str, Tensor]], Tensor]:
+def acting(env: Env, settings: Settings) -> ActionRule:
     """The shipped policy, or the task's default one, untrained; or actions drawn beforehand.
 
     A trained policy keeps the robot in the states, and the episodes ending at the rate, of most of a training run.

@@ -98,7 +98,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         output.print(Text(line), soft_wrap=True)
     suites = join_content().suites
     # Of the suites of one task, of which there are as many as tasks, the first of each kind stands for all.
-    shown = {name.partition(":")[0]: suite for name, suite in reversed(suites.items())}
+    shown = {name.partition(":")[0]: suite for name, suite in reversed([*suites.items()])}
     output.print(f"[bold]{len(suites)} suites[/bold]")
     for name, suite in reversed(shown.items()):
         label = name if name == suite.name else f"{name}:TASK"

@@ -7,7 +7,7 @@ A term is pure JAX and runs at every reset. The host engine recomputes derived c
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +117,7 @@ def require_ranges(what: str, ranges: Mapping[str, tuple[float, float]]) -> None
 
 
 def kept(
-    terms: Sequence[Term], others: Sequence[str], without: Sequence[str]
+    terms: Sequence[Term], others: Iterable[str], without: Sequence[str]
 ) -> tuple[tuple[Term, ...], frozenset[str]]:
     """The terms that a config leaves in, and the names of all variations that it does.
 

@@ -80,7 +80,9 @@ def with_starts(task: Task[M], bank: StartBank, share: float = 0.5) -> Task[M]:
         banked = jax.random.uniform(choose) < share
         return jax.tree.map(lambda ours, theirs: jnp.where(banked, ours[row], theirs), starts, own)
 
-    class Banked(type(task)):  # type: ignore[misc]  # a task is known by its class, so the mixture is one
+    base: Any = type(task)  # a task is known by its class, so the mixture is one
+
+    class Banked(base):
         def reset(self, key: Array) -> Start[M]:
             key, fresh = jax.random.split(key)
             return mixed(key, super().reset(fresh))

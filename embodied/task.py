@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import mujoco
@@ -77,8 +76,6 @@ class Task(abc.ABC, Generic[M]):
     With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
     () or (agents,). They begin and end together: outcomes stay ().
     """
-    agent_cameras: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Name -> the cameras of the model that the agents carry under it, in their order, for what each of them sees."""
     config_type: ClassVar[type]
     """The frozen dataclass of this task's options; each field becomes a command-line flag."""
     instruction: ClassVar[tuple[str, ...]] = ()
@@ -97,6 +94,11 @@ class Task(abc.ABC, Generic[M]):
     def action_shape(self) -> tuple[int, ...]:
         """(action_size,), or (agents, action_size)."""
         return (self.action_size,) if self.agents is None else (self.agents, self.action_size)
+
+    @property
+    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
+        """Name -> the cameras of the model that agents carry under it, in their order, for what each of them sees."""
+        return {}
 
     @property
     def variations(self) -> Mapping[str, str]:

@@ -10,15 +10,15 @@ import warnings
 from collections.abc import Generator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
-from torch import Tensor
 
 from embodied._files import TEMPORARY
 from embodied.cli import Line
 from embodied.env import Env
 from embodied.errors import EmbodiedError, reason
+from embodied.load_policy import ActionRule
 from embodied.pictures import MOST_SHOWN, Image, Renderer
 
 KINDS = (".mp4", ".gif", ".png")
@@ -36,14 +36,6 @@ class Layout(StrEnum):
     """The first environment, and the others' robots translucently in its scene."""
     GRID = "grid"
     """A tile for each environment."""
-
-
-class Rule(Protocol):
-    """Observation groups (N, size) to actions (N, A)."""
-
-    def __call__(self, obs: dict[str, Tensor], /) -> Tensor:
-        """Choose actions."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +201,7 @@ def contact_sheet(frames: list[Image]) -> Image:
 
 def record(
     env: Env,
-    rule: Rule,
+    rule: ActionRule,
     path: Path | str,
     *,
     seconds: float | None = None,

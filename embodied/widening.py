@@ -63,7 +63,9 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
         raise EmbodiedError(f"widening that keeps a share {keep} of successes; expected a number between 0 and 1")
     inner = task
 
-    class Widening(type(task)):  # type: ignore[misc]  # a task is known by its class, so this one is its child
+    base: Any = type(task)  # a task is known by its class, so the wider one is its child
+
+    class Widening(base):
         def reset(self, key: Array) -> Start[Memory[M]]:
             return self._wide(inner.reset(key), jnp.zeros(()))
 
@@ -72,8 +74,8 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
             return self._wide(inner.restart(key, memory.own), width)
 
         def _wide(self, start: Start[M], width: Array) -> Start[Memory[M]]:
-            start = inner.narrowed(start, width)
-            return dataclasses.replace(start, memory=Memory(start.memory, width, jnp.zeros((), bool)))
+            narrow: Start[Any] = inner.narrowed(start, width)
+            return dataclasses.replace(narrow, memory=Memory(narrow.memory, width, jnp.zeros((), bool)))
 
         def act(self, world: World, memory: Memory[M], action: Array, key: Array) -> tuple[Array, Memory[M]]:
             command, own = inner.act(world, memory.own, action, key)
@@ -103,6 +105,9 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
         def markers(self, world: World, memory: Memory[M]) -> Mapping[str, Array]:
             return inner.markers(world, memory.own)
 
+        def ghosts(self, world: World, memory: Memory[M]) -> Mapping[str, Array]:
+            return inner.ghosts(world, memory.own)
+
         def looks(self, memory: Memory[M]) -> Mapping[str, Array]:
             return inner.looks(memory.own)
 
@@ -111,5 +116,8 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
 
         def words(self, memory: Memory[M]) -> Words:
             return inner.words(memory.own)
+
+        def expert(self, observation: Mapping[str, Array], memory: Memory[M]) -> Array:
+            return inner.expert(observation, memory.own)
 
     return turned_into(task, Widening)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from policies.vec_env import Step, StepData
+from policies.vec_env import StepData
 
 if TYPE_CHECKING:
-    from embodied.env import Env
+    from embodied.env import Env, Step
 
 
 class AgentsEnv:

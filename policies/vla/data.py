@@ -74,7 +74,7 @@ class Demonstrations:
         checksum = 0
         for episode in self.episodes:
             for array in (episode.action, episode.state):
-                checksum = zlib.crc32(np.ascontiguousarray(array), checksum)
+                checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
         return f"{len(self.episodes)} episodes, {self.steps} steps, checksum {checksum:08x}"
 
     def split(self, held_out: float, seed: int) -> tuple[tuple[Episode, ...], tuple[Episode, ...]]:

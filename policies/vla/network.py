@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,9 @@ from policies.vla.layers import Block
 from policies.vla.tokens import TokenHead
 from policies.vla.vision import ImageEncoder
 from policies.vla.words import HashedReader
+
+if TYPE_CHECKING:
+    from policies.vla.pretrained import PretrainedImages, PretrainedReader
 
 SPREAD = 0.02  # standard deviation of learned tokens before training
 
@@ -33,8 +37,8 @@ class VLANetwork(nn.Module):
         resolution: tuple[int, int],
         state_size: int,
         action_size: int,
-        vision: nn.Module | None = None,
-        reader: nn.Module | None = None,
+        vision: ImageEncoder | PretrainedImages | None = None,
+        reader: HashedReader | PretrainedReader | None = None,
     ) -> None:
         """Build it untrained.
 

@@ -85,6 +85,9 @@ def part_of_text(folder: Path, rank: int = 0) -> Part:
 class PretrainedImages(nn.Module):
     """In place of `vision.ImageEncoder`: tokens of a frozen or adapted image encoder."""
 
+    mean: Tensor
+    deviation: Tensor
+
     def __init__(self, part: Part, width: int, folder: Path | None = None) -> None:
         """With the weights in `folder`, or untrained where a checkpoint will bring them.
 
@@ -153,7 +156,7 @@ class PretrainedReader(nn.Module):
         return self.model(input_ids=ids).last_hidden_state[0].mean(0)
 
 
-def _adapted(model: nn.Module, rank: int) -> nn.Module:
+def _adapted(model: Any, rank: int) -> Any:
     """Frozen, with low-rank updates where `rank` says so, and without dropout."""
     return (adapt(model, rank) if rank else model.requires_grad_(False)).eval()
 

@@ -50,8 +50,8 @@ class Facts:
     def of_document(cls, row: Mapping[str, Any]) -> Facts:
         """The facts that `document` wrote."""
         pairs = {name: frozenset((a, b) for a, b in row[name]) for name in ("takes", "holds", "serves", "inspects")}
-        lists = {name: tuple(row[name]) for name in ("robots", "objects", "places")}
-        return cls(**lists, **pairs, meets=frozenset(row["meets"]), flat=frozenset(row["flat"]))
+        parts: dict[str, Any] = {name: tuple(row[name]) for name in ("robots", "objects", "places")}
+        return cls(**{**parts, **pairs}, meets=frozenset(row["meets"]), flat=frozenset(row["flat"]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,8 +33,15 @@ CRAZYFLIE = "robots/crazyflie/crazyflie.xml"
 class Robot(Protocol):
     """What the benchmark asks of a robot."""
 
-    name: str
-    words: str
+    @property
+    def name(self) -> str:
+        """Of it alone, in plans and answers."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """What questions call it."""
+        ...
 
     def takes(self, placed: Placed) -> bool:
         """Whether it can grasp an object that stands there."""

@@ -100,7 +100,7 @@ class Lift(Task[Memory]):
     @property
     def variations(self) -> Mapping[str, str]:
         """Name -> what differs between episodes; `config.without` leaves them out by these names."""
-        drawn = {term.name: term.description for term in self._terms()} | OTHER_VARIATIONS
+        drawn = {term.name: term.description for term in self._terms()} | dict(OTHER_VARIATIONS)
         return {name: what for name, what in drawn.items() if name in self.varied}
 
     def _terms(self) -> tuple[randomize.Term, ...]:

@@ -169,7 +169,7 @@ def make_plans(hand: Hand, things: Sequence[Thing], places: int, seed: int = SEE
         for field, values in slots.fields.items():
             getattr(model, field)[:] = values[number]
         found = [_at(planner, item, np.random.default_rng([seed, number, place])) for place in range(places)]
-        rows = [_row(*pair) for pair in found if pair[1] is not None]
+        rows = [_row(place, plan) for place, plan in found if plan is not None]
         stacked = {
             name: np.array([row[name] for row in rows], np.float32).reshape(len(rows), *shape)
             for name, shape in SHAPES.items()

@@ -151,7 +151,7 @@ class RotateZ(InHand[Memory]):
         del memory
         return {"spin": world["cube_angvel"][2]}
 
-    def expert(self, observation: Observation, memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
         """The hand's gait, which sees nothing of the cube.
 
         Raises:

@@ -188,7 +188,7 @@ class Handstand(LeggedTask[Memory]):
         noise = (1 - 0.5 * phase) * jnp.asarray(self.layout.home) * (0.4 * pose - 0.2)
         rest = self.layout.home + phase * (self.upright_pose - self.layout.home)
         base = jnp.concatenate([jnp.stack([jnp.zeros(()), jnp.zeros(()), height]), quat])
-        qpos, qvel = self.state_at(base, rest + noise, jnp.zeros(6))
+        qpos, qvel = self.state_at(base, jnp.asarray(rest) + noise, jnp.zeros(6))
         bias, late = self.episode_constants(bias, latency[0])
         memory = Memory(
             encoder_bias=bias,

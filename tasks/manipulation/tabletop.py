@@ -162,9 +162,9 @@ class Tabletop(Task[Memory], abc.ABC):
 
     def reset(self, key: Array) -> Start[Memory]:
         """An episode that begins as drawn by `ranges`, or at one of the starts that the config numbers."""
-        if self.config.goals is None:
+        if (goals := self.config.goals) is None:
             return self.draw(key)
-        return self._numbered(jax.random.randint(key, (), 0, self.config.goals))
+        return self._numbered(jax.random.randint(key, (), 0, goals), goals)
 
     def draw(self, key: Array) -> Start[Memory]:
         """The start that a key stands for."""
@@ -172,13 +172,13 @@ class Tabletop(Task[Memory], abc.ABC):
 
     def restart(self, key: Array, memory: Memory) -> Start[Memory]:
         """As `reset`; of numbered starts, the one that follows."""
-        if self.config.goals is None:
+        if (goals := self.config.goals) is None:
             return self.reset(key)
-        return self._numbered((memory.number + 1) % self.config.goals)
+        return self._numbered((memory.number + 1) % goals, goals)
 
-    def _numbered(self, number: Array) -> Start[Memory]:
-        """The start that bears a number."""
-        keys = first_keys(self.config.goal_seed, self.config.goals)
+    def _numbered(self, number: Array, goals: int) -> Start[Memory]:
+        """The start that bears a number, of so many."""
+        keys = first_keys(self.config.goal_seed, goals)
         start = self.draw(keys[number])
         return dataclasses.replace(start, memory=dataclasses.replace(start.memory, number=number.astype(jnp.int32)))
 

@@ -1,6 +1,7 @@
 """Physics that widens as the policy copes."""
 
 import dataclasses
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import torch
 
 import embodied
 from embodied.errors import EmbodiedError
+from embodied.task import Task
 from embodied.widening import STEP, widening
 
 TASKS = ("swarm/hover", "locomotion/go1-joystick-flat")
@@ -67,6 +69,16 @@ def test_an_environment_runs_reports_widths_and_observes_as_ever(name):
     assert (step.info["width"] == 0).all()
     expected = np.clip(STEP * (step.success.numpy() - 0.8), 0, 1)
     np.testing.assert_allclose(np.asarray(env.stepper.episode().memory.width), expected, atol=1e-6)
+
+
+def test_every_method_that_is_given_the_memory_gives_the_task_its_own(task):
+    given = {
+        name
+        for name, method in inspect.getmembers(Task, inspect.isfunction)
+        if "memory" in inspect.signature(method).parameters
+    }
+    assert given >= {"ghosts", "expert", "outcome"}
+    assert given <= set(vars(type(widening(task))))
 
 
 @pytest.mark.parametrize("keep", [0.0, 1.0, -1.0])

@@ -125,7 +125,7 @@ def _inertial(item: Thing) -> dict[str, np.ndarray]:
     found = item.properties
     moments, turn = found.principal
     return {
-        "body_mass": np.float32(found.mass),
+        "body_mass": np.asarray(found.mass, np.float32),
         "body_inertia": moments.astype(np.float32),
         "body_ipos": found.centre.astype(np.float32),
         "body_iquat": np.asarray(turn, np.float32),
