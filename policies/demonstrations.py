@@ -5,24 +5,35 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from policies.recording import record, save
+from policies.interventions import Source
+from policies.recording import Demonstrator, Driver, Recording, joined, load, load_source, record_driven, save
+from policies.supervision import Supervised, SupervisionConfig
 from policies.vec_env import VecEnv
+
+if TYPE_CHECKING:
+    from embodied.env import Env
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Record episodes of a task's script, or of any policy, to learn from with --LEARNER.demonstrations FILE.
 
+    With --supervisor, somebody watches the policy and takes over where it goes wrong, and the file says who acted.
     Examples:
 
         python -m policies.demonstrations manipulation/pick-place --episodes 100 --out pick-place.safetensors
         python -m embodied.train manipulation/pick-place --learner sac --sac.demonstrations pick-place.safetensors
+
+        python -m policies.demonstrations manipulation/pick-place --policy RUN --supervisor expert \\
+            --after pick-place.safetensors --out helped.safetensors
+        python -m embodied.train manipulation/pick-place --learner bc --bc.demonstrations helped.safetensors \\
+            --bc.weigh-interventions
     """
 
     task: tyro.conf.Positional[str]
@@ -31,6 +42,12 @@ class Settings:
     """File to write."""
     policy: str = "expert"
     """expert, shipped, a run or a checkpoint."""
+    supervisor: str | None = None
+    """Another such policy, which takes over while the first goes wrong; by default nobody does."""
+    supervision: SupervisionConfig = dataclasses.field(default_factory=SupervisionConfig)
+    """When it takes over and when it hands back."""
+    after: Path | None = None
+    """File of an earlier recording, which the new one begins with."""
     episodes: int = 100
     """How many episodes."""
     failures: bool = False
@@ -42,25 +59,62 @@ class Settings:
     seed: int = 0
     """Seed of the starts."""
 
+    def __post_init__(self) -> None:
+        """Check that there is somebody to watch."""
+        if self.supervisor == self.policy:
+            raise EmbodiedError(f"--supervisor {self.supervisor} watches itself; --policy says whom it should watch")
+
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Record as the command line says; returns the exit code."""
     from embodied.content import join_content
     from embodied.factory import make
-    from embodied.load_policy import load_policy
 
     settings = cli.parse(Settings, arguments, "policies.demonstrations")
     join_content()
     env = make(settings.task, min(settings.num_envs, settings.episodes), settings.engine, settings.seed)
     if env.agents is not None:
         raise EmbodiedError(f"'{settings.task}' has many agents; demonstrations are of one robot")
-    rule = load_policy(settings.policy, env)
-    steps = record(cast("VecEnv", env), rule, settings.episodes, failures=settings.failures)
-    save(settings.out, steps)
-    ends = int((steps.terminated | steps.truncated).sum())
-    cli.console().print(f"{ends} episodes, {len(steps.reward):,} steps -> {settings.out}")
+    vec_env = cast("VecEnv", env)
+    earlier = [] if settings.after is None else [_earlier(settings.after, vec_env)]
+    driver = _driver(settings, env)
+    with cli.Line(f"{settings.task} by {settings.policy}", settings.episodes) as line:
+        new = record_driven(
+            vec_env,
+            driver,
+            settings.episodes,
+            failures=settings.failures,
+            on_step=lambda kept: line.update(kept, f"{kept} episodes"),
+        )
+    recording = joined([*earlier, new])
+    save(settings.out, recording.steps, recording.source)
+    cli.console().print(f"{_described(recording)} -> {settings.out}")
     return 0
+
+
+def _driver(settings: Settings, env: Env) -> Driver:
+    from embodied.load_policy import load_policy
+
+    rule = load_policy(settings.policy, env)
+    if settings.supervisor is None:
+        return Demonstrator(rule)
+    return Supervised(rule, load_policy(settings.supervisor, env), env.num_envs, settings.supervision)
+
+
+def _earlier(path: Path, env: VecEnv) -> Recording:
+    steps = load(path, env.observation_sizes, env.action_size, env.device)
+    return Recording(steps, load_source(path, env.device))
+
+
+def _described(recording: Recording) -> str:
+    """Episodes, steps, and how many of them others than a demonstrator took."""
+    ends = int((recording.steps.terminated | recording.steps.truncated).sum())
+    said = f"{ends} episodes, {len(recording.source):,} steps"
+    shares = {kind: int((recording.source == kind).sum()) for kind in (Source.ROBOT, Source.INTERVENTION)}
+    if any(shares.values()):
+        said += f", the robot's {shares[Source.ROBOT]:,}, interventions {shares[Source.INTERVENTION]:,}"
+    return said
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """Demonstrations: whole episodes of a script or a policy, recorded, written and read.
 
 A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, size),
-`action` (T, A), `reward`, `terminated`, `truncated` (T,); and, where others than a demonstrator acted, `source` (T,).
+`action` (T, A), `reward`, `terminated`, `truncated` (T,); and `source` (T,), who acted, where that was noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import safetensors
 import safetensors.torch
@@ -25,7 +26,42 @@ SOURCE = "source"
 ATTEMPTS = 5  # episodes tried for each that is wanted
 
 
-@torch.no_grad()
+class Driver(Protocol):
+    """Whoever acts in N environments, and tells who that was."""
+
+    def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Actions (N, A) in [-1, 1], and (N,) int64 of `Source`."""
+        ...
+
+    def restart(self, ended: Tensor) -> None:
+        """Episodes are over where `ended`, (N,) bool; what is asked next is of new ones."""
+        ...
+
+
+class Recording(NamedTuple):
+    """Whole episodes, one after another."""
+
+    steps: Transitions
+    """(T, 1, ...)."""
+    source: Tensor
+    """(T,) int64 of `Source`, who acted."""
+
+
+class Demonstrator:
+    """A rule that shows whole episodes."""
+
+    def __init__(self, rule: ActionRule) -> None:
+        self.rule = rule
+
+    def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """As `Driver`."""
+        action = self.rule(obs).clamp(-1.0, 1.0)
+        return action, torch.full((len(action),), int(Source.DEMONSTRATION), device=action.device)
+
+    def restart(self, ended: Tensor) -> None:
+        """Nothing is remembered of episodes."""
+
+
 def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = False) -> Transitions:
     """Whole episodes of a policy, one after another: (T, 1, ...).
 
@@ -38,8 +74,25 @@ def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = Fal
     Raises:
         EmbodiedError: Of five times as many episodes, too few succeeded.
     """
-    obs, kept, tried = dict(env.reset()), [], 0
-    running: list[list[Transitions]] = [[] for _ in range(env.num_envs)]
+    return record_driven(env, Demonstrator(rule), episodes, failures=failures).steps
+
+
+@torch.no_grad()
+def record_driven(
+    env: VecEnv,
+    driver: Driver,
+    episodes: int,
+    *,
+    failures: bool = False,
+    on_step: Callable[[int], object] = lambda kept: None,
+) -> Recording:
+    """Whole episodes in which now one, now another may act; as `record`.
+
+    `on_step` is called after each control step with how many episodes there are.
+    """
+    obs, tried = dict(env.reset()), 0
+    kept: list[Recording] = []
+    running: list[list[Recording]] = [[] for _ in range(env.num_envs)]
     succeeded = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
     while len(kept) < episodes:
         if tried >= ATTEMPTS * episodes:
@@ -47,19 +100,27 @@ def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = Fal
                 f"{len(kept)} of {tried} episodes succeeded, fewer than the {episodes} that were asked for; ask for "
                 "fewer, or keep failures too"
             )
-        action = rule(obs).clamp(-1.0, 1.0)
+        action, source = driver(obs)
         step = env.step(action)
         succeeded |= step.success
         now = _row(obs, action, step)
         for place, part in enumerate(running):
-            part.append(_column(now, place))
-        for place in (step.terminated | step.truncated).nonzero()[:, 0].tolist():
+            part.append(Recording(_column(now, place), source[place : place + 1]))
+        ended = step.terminated | step.truncated
+        for place in ended.nonzero()[:, 0].tolist():
             tried += 1
             if failures or bool(succeeded[place]):
-                kept.append(merged(running[place], torch.cat))
+                kept.append(joined(running[place]))
             running[place], succeeded[place] = [], False
+        driver.restart(ended)
+        on_step(len(kept))
         obs = dict(step.obs)
-    return merged(kept[:episodes], torch.cat)
+    return joined(kept[:episodes])
+
+
+def joined(parts: Sequence[Recording]) -> Recording:
+    """One after another."""
+    return Recording(merged([part.steps for part in parts], torch.cat), torch.cat([part.source for part in parts]))
 
 
 def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
