@@ -20,6 +20,7 @@ BRIEF = ImprovementConfig(
     group_size=4,
     rounds=2,
     horizon=8,
+    partial_credit=0.0,
     temperature=1.0,
     learning_rate=5e-3,
     minibatch=64,
