@@ -30,7 +30,7 @@ class Settings:
         python -m policies.demonstrations manipulation/pick-place --episodes 100 --out pick-place.safetensors
         python -m embodied.train manipulation/pick-place --learner sac --sac.demonstrations pick-place.safetensors
 
-        python -m policies.demonstrations manipulation/pick-place --policy RUN --supervisor expert \\
+        python -m policies.demonstrations manipulation/pick-place --policy RUN --supervisor expert --hold 20 \\
             --after pick-place.safetensors --out helped.safetensors
         python -m embodied.train manipulation/pick-place --learner bc --bc.demonstrations helped.safetensors \\
             --bc.weigh-interventions
@@ -52,6 +52,8 @@ class Settings:
     """How many episodes."""
     failures: bool = False
     """Keep episodes that never succeed too."""
+    hold: int | None = None
+    """Control steps that are kept after an episode's first success; by default all."""
     num_envs: int = 32
     """Environments that step together."""
     engine: str | None = None
@@ -63,6 +65,8 @@ class Settings:
         """Check that there is somebody to watch."""
         if self.supervisor == self.policy:
             raise EmbodiedError(f"--supervisor {self.supervisor} watches itself; --policy says whom it should watch")
+        if self.hold is not None and self.hold < 0:
+            raise EmbodiedError(f"--hold {self.hold}: expected at least 0")
 
 
 @guard
@@ -85,6 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
             driver,
             settings.episodes,
             failures=settings.failures,
+            hold=settings.hold,
             on_step=lambda kept: line.update(kept, f"{kept} episodes"),
         )
     recording = joined([*earlier, new])

@@ -84,16 +84,23 @@ def record_driven(
     episodes: int,
     *,
     failures: bool = False,
+    hold: int | None = None,
     on_step: Callable[[int], object] = lambda kept: None,
 ) -> Recording:
     """Whole episodes in which now one, now another may act; as `record`.
 
-    `on_step` is called after each control step with how many episodes there are.
+    Args:
+        env: Where they act; begins anew.
+        driver: Who acts.
+        episodes: How many.
+        failures: Keep episodes that never succeed too.
+        hold: Steps that are kept after an episode's first success, where its recording is truncated; None: all.
+        on_step: Called after each control step with how many episodes there are.
     """
     obs, tried = dict(env.reset()), 0
     kept: list[Recording] = []
     running: list[list[Recording]] = [[] for _ in range(env.num_envs)]
-    succeeded = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+    solved: dict[int, int] = {}  # environment -> step of its episode's first success
     while len(kept) < episodes:
         if tried >= ATTEMPTS * episodes:
             raise EmbodiedError(
@@ -102,16 +109,19 @@ def record_driven(
             )
         action, source = driver(obs)
         step = env.step(action)
-        succeeded |= step.success
+        for place in step.success.nonzero()[:, 0].tolist():
+            solved.setdefault(place, len(running[place]))
         now = _row(obs, action, step)
         for place, part in enumerate(running):
             part.append(Recording(_column(now, place), source[place : place + 1]))
         ended = step.terminated | step.truncated
         for place in ended.nonzero()[:, 0].tolist():
             tried += 1
-            if failures or bool(succeeded[place]):
-                kept.append(joined(running[place]))
-            running[place], succeeded[place] = [], False
+            first = solved.pop(place, None)
+            if failures or first is not None:
+                last = len(running[place]) if first is None or hold is None else first + 1 + hold
+                kept.append(_until(joined(running[place]), last))
+            running[place] = []
         driver.restart(ended)
         on_step(len(kept))
         obs = dict(step.obs)
@@ -206,6 +216,15 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
             f"{source.max().item()}; expected ({count},) of {known}"
         )
     return source.to(device, torch.int64)
+
+
+def _until(recording: Recording, last: int) -> Recording:
+    """Its first `last` steps, truncated there where it went on."""
+    if last >= len(recording.source):
+        return recording
+    steps = merged([recording.steps], lambda tensors: tensors[0][:last].clone())
+    steps.truncated[-1] = True
+    return Recording(steps, recording.source[:last])
 
 
 def _row(obs: Mapping[str, Tensor], action: Tensor, step: Step) -> Transitions:

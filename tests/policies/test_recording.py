@@ -54,6 +54,21 @@ def test_failures_are_left_out_unless_wanted():
     assert steps.terminated.sum() == 2
 
 
+def test_steps_after_success_are_kept_for_as_long_as_is_wanted():
+    def recorded(hold: int | None) -> recording.Recording:
+        return recording.record_driven(PointMass(4), recording.Demonstrator(homewards), 6, hold=hold)
+
+    whole, cut = recorded(None).steps, recorded(2)
+    solved = (whole.next_obs["policy"].norm(dim=-1) < 0.1).reshape(6, 20)
+    lengths = [min(20, 1 + int(row.int().argmax()) + 2) for row in solved]
+    assert max(lengths) < 20
+    ends = (cut.steps.terminated | cut.steps.truncated)[:, 0].nonzero()[:, 0] + 1
+    assert ends.tolist() == torch.tensor(lengths).cumsum(0).tolist()
+    assert len(cut.source) == sum(lengths)
+    assert torch.equal(cut.steps.reward[: lengths[0]], whole.reward[: lengths[0]])
+    assert not whole.truncated[lengths[0] - 1]  # cutting left the other recording alone
+
+
 def test_a_file_gives_back_what_was_saved(file):
     steps = recording.record(PointMass(4), homewards, 6)
     loaded = recording.load(file, SIZES, 2)

@@ -97,3 +97,6 @@ def test_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         demonstrations.main(["swarm/hover", "--supervisor", "expert", "--out", str(tmp_path / "x")])
     assert "--supervisor expert watches itself" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        demonstrations.main(["swarm/hover", "--hold", "-1", "--out", str(tmp_path / "x")])
+    assert "--hold -1: expected at least 0" in capsys.readouterr().err
