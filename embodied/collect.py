@@ -40,7 +40,8 @@ class Settings(CollectConfig, Generic[C]):
     out: Path | None = None
     """Folder to write; it must not exist."""
     policy: str = "expert"
-    """expert, shipped, random, zero, or a run folder or checkpoint that needs no cameras."""
+    """expert, shipped, random, zero, or a run folder or checkpoint; one that sees needs its own cameras and resolution
+    here."""
     cameras: tuple[str, ...] = ("view", "wrist")
     """Cameras of the task's model, separated by spaces or commas."""
     resolution: int = 64

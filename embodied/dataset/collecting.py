@@ -4,7 +4,8 @@ Actions are disturbed by noise before they are executed, and recorded as they we
 to come back from states that a clone will reach by its own errors. Source: Laskey et al., "DART: Noise Injection for
 Robust Imitation Learning", CoRL 2017 (arXiv:1703.09327); the noise's size is drawn for each episode instead of fitted.
 
-Pictures are drawn afterwards, of the steps that are kept only, so that many environments can wait for the slowest.
+Pictures are drawn afterwards, of the steps that are kept only, so that many environments can wait for the slowest. A
+policy that sees gets its own as it acts.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def collect(
 
     Args:
         env: Has cameras; begins anew.
-        rule: Observation groups without cameras to actions, which are clipped to [-1, 1].
+        rule: Observation groups to actions, which are clipped to [-1, 1]; pictures that it does not read are not drawn.
         config: How many, and of what kind.
         on_step: Called after each control step with how many demonstrations there are, and the step's number.
 
@@ -162,20 +163,20 @@ def attempt(
     # A generator for each environment: what disturbs one does not depend on how many there are.
     generators = [np.random.default_rng([seed, place]) for place in range(count)]
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
-    sensed = {group: values for group, values in env.reset(seed).items() if not group.startswith(PREFIX)}
+    obs = env.reset(seed)
     words = tuple(words_of(env))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
     states, actions, looks = [], [], []
     while not finished.all() and not _enough(finished, solved | config.failures, wanted):
-        action = rule(sensed).clamp(-1.0, 1.0)
-        states.append(_copied(sensed[config.state]))
+        action = rule(obs).clamp(-1.0, 1.0)
+        states.append(_copied(obs[config.state]))
         actions.append(_copied(action))
         looks.append(jax.tree.map(np.asarray, env.stepper.watched()))
         drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
         disturbance = torch.as_tensor(noise[:, None] * drawn, dtype=action.dtype, device=device)
         step = env.step((action + disturbance).clamp(-1.0, 1.0))
-        sensed = step.sensed
+        obs = step.obs
         lengths += ~finished
         since += solved & ~finished
         solved |= _copied(step.success) & ~finished

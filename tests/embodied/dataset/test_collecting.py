@@ -30,7 +30,7 @@ NEAR, SPEED, LIMIT = 0.1, 0.1, 60
 class Moment:
     """One step of a `Plane`."""
 
-    sensed: dict[str, Tensor]
+    obs: dict[str, Tensor]
     success: Tensor
     done: Tensor
 
@@ -56,11 +56,12 @@ class Plane:
         if self.hopeless:
             self.goal[::3] = 50
         self.steps = 0
-        return self.sensed() | {"pixels/top": torch.zeros(self.num_envs, 3, 4, 4, dtype=torch.uint8)}
+        return self.observed()
 
-    def sensed(self) -> dict[str, Tensor]:
+    def observed(self) -> dict[str, Tensor]:
         both = np.concatenate([self.pos, self.goal], axis=1)
-        return {"policy": torch.from_numpy(both), "proprio": torch.from_numpy(self.pos.copy())}
+        own = {"policy": torch.from_numpy(both), "proprio": torch.from_numpy(self.pos.copy())}
+        return own | self.see(self.watched())
 
     def step(self, action: Tensor) -> Moment:
         self.executed.append(action.numpy().copy())
@@ -68,7 +69,7 @@ class Plane:
         self.steps += 1
         near = np.linalg.norm(self.goal - self.pos, axis=1) < NEAR
         return Moment(
-            self.sensed(), torch.from_numpy(near), torch.full((self.num_envs,), self.steps >= LIMIT, dtype=torch.bool)
+            self.observed(), torch.from_numpy(near), torch.full((self.num_envs,), self.steps >= LIMIT, dtype=torch.bool)
         )
 
     def watched(self) -> Appearance:
@@ -102,6 +103,19 @@ def test_where_words_differ_each_episode_bears_its_own(monkeypatch: pytest.Monke
     monkeypatch.setattr("embodied.dataset.collecting.words_of", lambda asked: own if asked is env else [])
     said = [demonstration.episode.instruction for demonstration in recorded(env, episodes=6, noise=0.0)]
     assert said == ["go to 0", "to 1, please", "go to 2", "to 0, please", "go to 1", "go to 2"]
+
+
+def test_what_a_policy_sees_while_it_acts_is_what_is_recorded() -> None:
+    seen: list[np.ndarray] = []
+
+    def looking(obs: Any) -> Tensor:
+        seen.append(obs["pixels/top"].numpy().copy())
+        return straight(obs)
+
+    (made,) = collect(cast("Env", Plane(1, hopeless=False)), looking, CollectConfig(episodes=1, noise=0.3))
+    shown = made.episode.images["top"].transpose(0, 3, 1, 2)
+    assert len(shown) > 2
+    assert np.array_equal(shown, np.concatenate(seen)[: len(shown)])
 
 
 def test_noise_is_in_what_is_executed_and_not_in_what_is_recorded() -> None:
