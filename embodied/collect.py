@@ -46,6 +46,8 @@ class Settings(CollectConfig, Generic[C]):
     """Cameras of the task's model, separated by spaces or commas."""
     resolution: int = 64
     """Pixels of both sides."""
+    visual_shift: str | None = None
+    """colours, camera, lights or all: how looks differ between episodes (embodied.visual_shifts); by default not."""
     num_envs: int = 50
     """Environments that step together."""
     engine: str | None = None
@@ -122,6 +124,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     told = {
         "task": entry.name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
         "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,
+        "visual_shift": settings.visual_shift,
     }  # fmt: skip
     cli.write_result(settings.json, cli.command_line("embodied.collect"), told | summary | {"results": rows})
 
@@ -136,7 +139,10 @@ def environments(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
     from embodied.factory import make
 
     count = min(settings.num_envs, settings.episodes)
-    options = {"config": settings.config, "cameras": settings.cameras, "resolution": settings.resolution}
+    options = {
+        "config": settings.config, "cameras": settings.cameras, "resolution": settings.resolution,
+        "visual_shift": settings.visual_shift,
+    }  # fmt: skip
     if not settings.cameras:
         raise EmbodiedError("no --cameras; expected at least one")
     envs = [make(task, count, settings.engine, settings.seed, **options) for task in tasks]

@@ -212,6 +212,9 @@ def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.Capture
     said = refused(capsys, "swarm/hover", "--cameras", "front", "--out", out)
     assert "no observation group 'proprio'" in said
     assert "it has policy, critic" in said
+    assert "unknown visual shift 'colour'" in refused(
+        capsys, "manipulation/reach", "--visual-shift", "colour", "--out", out
+    )
     assert "unknown camera 'side'" in refused(capsys, "manipulation/reach", "--cameras", "side", "--out", out)
     assert not list(tmp_path.iterdir())
 
@@ -219,6 +222,7 @@ def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.Capture
 def test_the_command_records_a_task(tmp_path: Path) -> None:
     """The real environment, from script to file and back."""
     words = ["manipulation/reach", "--episodes", "2", "--cameras", "view,wrist", "--resolution", "32", "--hold", "2"]
+    words += ["--visual-shift", "colours"]
     out, told = tmp_path / "demos", tmp_path / "told.json"
     assert command.main([*words, "--out", str(out), "--json", str(told)]) == 0
     dataset = open_dataset(out, cameras=("view", "wrist"), fps=80, size=(32, 32), state_size=11, action_size=4)
@@ -232,6 +236,9 @@ def test_the_command_records_a_task(tmp_path: Path) -> None:
         # Nothing is recorded after the hand has arrived, and the hand moves.
         assert 5 < len(episode) < 200
         assert np.linalg.norm(episode.state[-1, :3] - episode.state[0, :3]) > 0.1
+    first, second = (episode.images["view"][0].astype(float) for episode in dataset)
+    assert np.abs(first - second).mean() > 10  # each in colours of its own
     figures = json.loads(told.read_text())
+    assert figures["visual_shift"] == "colours"
     assert (figures["episodes"], figures["success"]) == (2, 2 / figures["tried"])
     assert figures["frames"] == sum(map(len, dataset))
