@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 INFINITIES = ("inf", "-inf")
 """How infinite numbers are written: they are bounds that a user may set, and JSON has none."""
+UNSAVED = ("out", "resume", "json")
+"""Settings that belong to a command and not to the run."""
 
 
 def to_json(value: Any) -> Any:
@@ -33,6 +35,11 @@ def to_json(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return str(value)
     return str(value) if isinstance(value, Path) else value
+
+
+def run_document(settings: Any) -> dict[str, Any]:
+    """What a run keeps of a command's settings: all as JSON values, but for those of the command alone."""
+    return {name: value for name, value in to_json(settings).items() if name not in UNSAVED}
 
 
 def from_json(kind: type[T], value: Any, where: str = "config") -> T:

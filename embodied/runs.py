@@ -195,17 +195,25 @@ class Run:
         return f"Run('{self.path}', task={self.task!r})"
 
 
-def _claim(path: Path) -> Path:
-    """Make the folder the user asked for, unless something is there."""
+def check_free(path: Path) -> None:
+    """Check that a run may begin in a folder, before there is a run.
+
+    Raises:
+        RunError: Something is there.
+    """
     if os.path.lexists(path) and not path.is_dir():
         raise RunError(f"'{path}' exists and is not a folder; choose another folder for the run")
-    path.mkdir(parents=True, exist_ok=True)
-    held = sorted(p.name for p in path.iterdir())
-    if held:
+    if held := sorted(p.name for p in path.iterdir()) if path.is_dir() else []:
         raise RunError(
             f"'{path}' is not empty (it holds {listing(held, 5)}); nothing was overwritten: choose another folder, or "
             "resume the run that is there"
         )
+
+
+def _claim(path: Path) -> Path:
+    """Make the folder the user asked for, unless something is there."""
+    check_free(path)
+    path.mkdir(parents=True, exist_ok=True)
     return path
 
 

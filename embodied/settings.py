@@ -110,8 +110,6 @@ SHARED = (
     "device", "config", "calibration", "calibration_width", "starts", "starts_share", "widen", "cameras", "resolution"
 )  # fmt: skip
 """Settings that `make` and `make_suite` take."""
-UNSAVED = ("out", "resume", "json")
-"""Settings that belong to a command and not to the run."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
 ADDED = {"learner": "ppo", "off_policy": None, "calibration": None, "calibration_width": 1.0}
@@ -169,7 +167,7 @@ def saved_settings(run: Run) -> Settings[Any, Any, Any]:
     Raises:
         RunError: its config is not of this version: a field is missing or unknown.
     """
-    from embodied.configs import from_json
+    from embodied.configs import UNSAVED, from_json
 
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
     saved = ADDED | {name: value for name, value in run.config.items() if name not in SAID}

@@ -16,7 +16,7 @@ from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, TaskEntry
 from embodied.session import Session
-from embodied.settings import CALIBRATION, UNSAVED, Settings, build_env, default_settings, saved_settings, settings_type
+from embodied.settings import CALIBRATION, Settings, build_env, default_settings, saved_settings, settings_type
 
 if TYPE_CHECKING:
     from embodied.env import Env
@@ -53,7 +53,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any, Any]
 
 def start(settings: Settings[Any, Any, Any]) -> int:
     """Start a new run."""
-    from embodied.configs import to_json
+    from embodied.configs import run_document
     from embodied.runs import Run
     from policies import distributed
 
@@ -61,8 +61,7 @@ def start(settings: Settings[Any, Any, Any]) -> int:
     with distributed.joined(settings.device or "cpu"):
         env = build_env(settings, settings.num_envs, settings.seed + RANK_SEED * distributed.rank())
         settings, policy = with_start(with_images(settings, env), env)
-        document = {name: value for name, value in to_json(settings).items() if name not in UNSAVED}
-        document |= {"engine": env.engine_name, "variations": dict(env.variations)}
+        document = run_document(settings) | {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
         run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
         if run and settings.calibration:

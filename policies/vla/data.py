@@ -31,6 +31,16 @@ class Senses:
     """s per action."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """One task that was demonstrated."""
+
+    task: str
+    """Its registered name."""
+    instructions: tuple[str, ...]
+    """In what words."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Demonstrations:
     """Episodes of one robot, of any number of tasks."""
@@ -76,6 +86,14 @@ class Demonstrations:
             for array in (episode.action, episode.state):
                 checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
         return f"{len(self.episodes)} episodes, {self.steps} steps, checksum {checksum:08x}"
+
+    @property
+    def lessons(self) -> tuple[Lesson, ...]:
+        """Each task, with the words in which it was demonstrated."""
+        taught: dict[str, dict[str, None]] = {}
+        for episode in self.episodes:
+            taught.setdefault(episode.task, {})[episode.instruction] = None
+        return tuple(Lesson(task, tuple(texts)) for task, texts in taught.items())
 
     def split(self, held_out: float, seed: int) -> tuple[tuple[Episode, ...], tuple[Episode, ...]]:
         """Episodes to learn from, and those held out: the same share of every task, but never all of it."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from embodied import cli
 from embodied.checkpoints import Checkpoint
-from embodied.configs import from_json, to_json
+from embodied.configs import from_json, run_document
 from embodied.errors import EmbodiedError, guard
 from embodied.factory import check_device
 from embodied.load_policy import open_checkpoint, stored_policy
@@ -19,7 +18,7 @@ from embodied.runs import Run
 from policies.vla.improve_session import ImproveSession
 from policies.vla.improve_settings import LIMITS, Settings
 from policies.vla.policy import VLAPolicy
-from policies.vla.settings import NAME, UNSAVED
+from policies.vla.settings import NAME
 from policies.vla.trials import suite_of
 
 
@@ -39,9 +38,8 @@ def start(settings: Settings) -> int:
     what = f"policy '{settings.policy}'"
     policy = vla_policy(open_checkpoint(settings.policy), what, settings.device)
     session = ImproveSession(settings, policy, suite_of(*_tasks(settings, policy)), what)
-    document: dict[str, Any] = {name: v for name, v in to_json(settings).items() if name not in UNSAVED}
     name = settings.task[0] if len(settings.task) == 1 else NAME
-    return session.train(Run.create(Path("runs"), name, document, settings.out))
+    return session.train(Run.create(Path("runs"), name, run_document(settings), settings.out))
 
 
 def _resume(path: Path, limits: Mapping[str, float], json: Path | None) -> int:

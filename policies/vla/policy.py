@@ -18,7 +18,7 @@ from embodied.task import PROPRIO
 from policies.policy import require_same_shapes
 from policies.vla.chunks import ChunkedRule
 from policies.vla.config import VLAConfig
-from policies.vla.data import Senses, difference
+from policies.vla.data import Lesson, Senses, difference
 from policies.vla.network import VLANetwork
 from policies.vla.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
 from policies.vla.statistics import Statistics
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
 
 KIND = "vla"
 """What such a policy is called where it is stored."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Lesson:
-    """One task that was demonstrated."""
-
-    task: str
-    """Its registered name."""
-    instructions: tuple[str, ...]
-    """In what words."""
 
 
 class VLAPolicy:

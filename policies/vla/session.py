@@ -1,95 +1,104 @@
-"""A fine-tuning while it lives: progress, metrics, trials, checkpoints, a clean stop, a report at the end."""
+"""A fine-tuning while it lives: progress, metrics, trials, checkpoints, a clean stop."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
-
-import torch
+from typing import Any, TypeVar
 
 from embodied import cli
-from embodied.checkpoints import Checkpoint, unflatten
-from embodied.dataset.episode import Episode
+from embodied.checkpoints import unflatten
+from embodied.configs import from_json, run_document
+from embodied.errors import EmbodiedError
 from embodied.interrupts import Interrupts
 from embodied.runs import Run
+from policies.vla.data import Demonstrations
 from policies.vla.fine_tuning import FineTuning
-from policies.vla.policy import Lesson, VLAPolicy
-from policies.vla.pretrained import Folders
 from policies.vla.saving import save_policy
-from policies.vla.selection import Selection, read
-from policies.vla.settings import Settings, network_config
-from policies.vla.statistics import Statistics
-from policies.vla.trials import Trials, suite_of, within
+from policies.vla.trials import Trials
+
+S = TypeVar("S")
+
+FINGERPRINT = "demonstrations"
+"""Under which a run's configuration says what it learned from."""
 
 LOG_INTERVAL = 50  # gradient steps to a line of metrics
 AVERAGED = ("loss", "gradient_norm")  # measures of every step; others are of the moment
 
 
 class Session:
-    """One fine-tuning."""
+    """One fine-tuning, of whatever is learned from demonstrations."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Read the demonstrations and build the policy.
+    def __init__(
+        self,
+        tuning: FineTuning,
+        demonstrations: Demonstrations,
+        command: str,
+        task: str | None = None,
+        *,
+        trials: Trials | None = None,
+        trial_seconds: float = 300.0,
+        checkpoint_seconds: float = 120.0,
+    ) -> None:
+        """Note what is to be done.
 
-        Raises:
-            EmbodiedError: there are none, they do not fit together, or the settings are impossible.
+        Args:
+            tuning: What learns.
+            demonstrations: From what.
+            command: Module whose `--resume RUN` goes on.
+            task: Task or suite that checkpoints are for, if any.
+            trials: In which the policy is tried meanwhile, if at all.
+            trial_seconds: Of training between two trials.
+            checkpoint_seconds: Between checkpoints.
         """
-        self.settings = settings
-        config = network_config(settings)
-        assert settings.dataset is not None
-        chosen = Selection(settings.tasks, settings.episodes_per_task, settings.failures)
-        self.demonstrations = read(settings.dataset, settings.cameras, chosen)
-        device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        torch.manual_seed(settings.seed)  # of the weights
-        policy = VLAPolicy.untrained(
-            config,
-            Statistics.of(self.demonstrations.episodes).to(device),
-            self.demonstrations.senses,
-            lessons_of(self.demonstrations.episodes),
-            settings.execute,
-            Folders(settings.image_encoder, settings.text_encoder),
-            settings.lora,
-        )
-        self.tuning = FineTuning(policy, self.demonstrations, settings.tuning, settings.steps, seed=settings.seed)
-        senses, episodes = self.demonstrations.senses, settings.trial_episodes
-        suite = within(suite_of(settings.task), settings.tasks) if settings.task else None
-        self.trials = Trials(suite, senses, episodes, settings.engine, device) if suite else None
+        self.tuning, self.demonstrations, self.command, self.task = tuning, demonstrations, command, task
+        self.trials, self.trial_seconds, self.checkpoint_seconds = trials, trial_seconds, checkpoint_seconds
         self.interrupts = Interrupts()
+        self.seconds = 0.0
+        self._saved_step: int | None = None
         self._sums = dict.fromkeys(AVERAGED, 0.0)
         self._latest: dict[str, float] = {}
 
-    def train(self, run: Run, resume: Checkpoint | None = None) -> int:
-        """Train to the end or to a signal; returns the exit code."""
-        if resume is not None:
-            self.tuning.load_state(unflatten(resume.tensors)["trainer"])
-        self._saved_step = None if resume is None else resume.step
-        self._announce(run, resume)
+    def train(self, run: Run, what: str, *, resume: bool = False) -> bool:
+        """Train to the end or to a signal, and save; whether it is the end.
+
+        Args:
+            run: Where the results go.
+            what: What learns, in a word.
+            resume: Go on from the run's last checkpoint.
+
+        Raises:
+            EmbodiedError: the run that is to go on has learned from other demonstrations.
+        """
+        if resume:
+            self._go_on(run)
+        self._announce(run, what)
         started = time.monotonic()
-        with self.interrupts, cli.Line(run.task, self.settings.steps) as line:
+        with self.interrupts, cli.Line(run.task, self.tuning.total_steps) as line:
             self._loop(run, line)
         self._save(run)
         run.close()
+        self.seconds = time.monotonic() - started
         if self.interrupts.signal:
             cli.console().print(
                 f"stopped by {self.interrupts.signal} at gradient step {self.tuning.steps:,} and saved; go on with\n"
-                f"  python -m policies.vla.train --resume {run.path}"
+                f"  python -m {self.command} --resume {run.path}"
             )
-            return 0
-        self._report(run, time.monotonic() - started)
-        return 0
+            return False
+        cli.console().print(f"{self.tuning.steps:,} gradient steps in {self.seconds:.0f} s -> {run.path}")
+        return True
 
     def _loop(self, run: Run, line: cli.Line) -> None:
         """Step until it is finished or a signal arrives."""
-        settings, tuning = self.settings, self.tuning
+        tuning = self.tuning
         tried = saved = logged = time.monotonic()
         counted = tuning.steps
         while not tuning.finished and self.interrupts.signal is None:
             measures = tuning.step()
             self._sums = {name: total + measures.pop(name) for name, total in self._sums.items()}
-            due = self.trials is not None and time.monotonic() - tried > settings.trial_seconds
+            due = self.trials is not None and time.monotonic() - tried > self.trial_seconds
             if due or tuning.steps % LOG_INTERVAL == 0 or len(measures) > 1:
-                rate = (tuning.steps - counted) * settings.tuning.batch_size / (time.monotonic() - logged)
+                rate = (tuning.steps - counted) * tuning.config.batch_size / (time.monotonic() - logged)
                 measures |= {name: total / (tuning.steps - counted) for name, total in self._sums.items()}
                 if due:
                     assert self.trials is not None
@@ -98,7 +107,7 @@ class Session:
                     tried = time.monotonic()
                 self._log(run, line, measures | {"samples_per_second": rate})
                 logged, counted = time.monotonic(), tuning.steps
-            if time.monotonic() - saved > settings.checkpoint_seconds:
+            if time.monotonic() - saved > self.checkpoint_seconds:
                 self._save(run)
                 saved = time.monotonic()
 
@@ -113,33 +122,38 @@ class Session:
         """Write a checkpoint that both a resume and a robot can use."""
         if self.tuning.steps == self._saved_step:
             return
-        save_policy(run, self.tuning.steps, self.tuning.policy, self.tuning.state(), self.settings.task)
+        save_policy(run, self.tuning.steps, self.tuning.policy, self.tuning.state(), self.task)
         self._saved_step = self.tuning.steps
 
-    def _announce(self, run: Run, resume: Checkpoint | None) -> None:
-        policy = self.tuning.learning
+    def _go_on(self, run: Run) -> None:
+        """Take up the state of the run's last checkpoint, and end its record there."""
+        found, learned_from = self.demonstrations.fingerprint, run.config.get(FINGERPRINT)
+        if found != learned_from:
+            raise EmbodiedError(f"run '{run.path}' learned from {learned_from}; its dataset now has {found}")
+        checkpoint = run.resume()
+        self.tuning.load_state(unflatten(checkpoint.tensors)["trainer"])
+        self._saved_step = checkpoint.step
+
+    def _announce(self, run: Run, what: str) -> None:
+        policy, held_out = self.tuning.learning, self.tuning.held_out
         count = sum(p.numel() for p in policy.network.parameters())
-        goes_on = "" if resume is None else f", from step {resume.step:,}"
-        apart = 0 if self.tuning.held_out is None else len(self.tuning.held_out)
+        apart = 0 if held_out is None else len(held_out)
+        goes_on = "" if self._saved_step is None else f", from step {self._saved_step:,}"
         cli.console().print(
-            f"{self.settings.size} ({count / 1e6:.1f} M parameters): {self.demonstrations.fingerprint}, {apart:,} "
-            f"steps held out, {policy.device}{goes_on} -> {run.path}"
+            f"{what} ({count / 1e6:.1f} M parameters): {self.demonstrations.fingerprint}, {apart:,} steps held out, "
+            f"{policy.device}{goes_on} -> {run.path}"
         )
 
-    def _report(self, run: Run, seconds: float) -> None:
-        """Say where it ended; where there is a task, evaluate, with the right instructions and with wrong ones."""
-        from embodied.suite import overall
 
-        settings, steps = self.settings, self.tuning.steps
-        cli.console().print(f"{steps:,} gradient steps in {seconds:.0f} s -> {run.path}")
-        result: dict[str, Any] = {"task": run.task, "gradient_steps": steps, "train_seconds": seconds}
-        if self.trials is not None and settings.evaluate_episodes:
-            suite = self.trials.suite
-            with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
-                rows = self.trials.report(self.tuning.policy, settings.evaluate_episodes, on_task=line.update)
-            cli.console().print(cli.suite_table(suite.name, rows))
-            result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
-        cli.write_result(settings.json, cli.command_line("policies.vla.train"), result)
+def stored_settings(kind: type[S], run: Run, changes: Mapping[str, Any]) -> S:
+    """The settings with which a run was begun, as `kind`, but for some changes."""
+    stored = {name: value for name, value in run.config.items() if name != FINGERPRINT}
+    return from_json(kind, {**stored, **changes})
+
+
+def document_of(settings: Any, demonstrations: Demonstrations) -> dict[str, Any]:
+    """The configuration of a run: the command's settings, and what it learns from."""
+    return run_document(settings) | {FINGERPRINT: demonstrations.fingerprint}
 
 
 def progress_text(latest: Mapping[str, float]) -> str:
@@ -150,11 +164,3 @@ def progress_text(latest: Mapping[str, float]) -> str:
     if "closed_loop" in latest:
         parts.append(f"success {100 * latest['closed_loop']:.0f} %")
     return "  ".join(parts)
-
-
-def lessons_of(episodes: tuple[Episode, ...]) -> tuple[Lesson, ...]:
-    """Each task of some episodes, with the words in which it was demonstrated."""
-    taught: dict[str, dict[str, None]] = {}
-    for episode in episodes:
-        taught.setdefault(episode.task, {})[episode.instruction] = None
-    return tuple(Lesson(task, tuple(texts)) for task, texts in taught.items())

@@ -90,8 +90,6 @@ class Settings:
 
 LIMITS = ("steps",)
 """Settings that end a training."""
-UNSAVED = ("out", "resume", "json")
-"""Settings that belong to a command and not to the run."""
 NAME = "vla"
 """What a run is called that is of no task."""
 

@@ -3,54 +3,91 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from embodied import cli
-from embodied.configs import from_json, to_json
-from embodied.errors import EmbodiedError, guard
+from embodied.errors import guard
 from embodied.runs import Run
-from policies.vla.session import Session
-from policies.vla.settings import LIMITS, NAME, UNSAVED, Settings
-from policies.vla.trials import suite_of, within
+from embodied.suite import overall
+from policies.vla.fine_tuning import FineTuning
+from policies.vla.policy import VLAPolicy
+from policies.vla.pretrained import Folders
+from policies.vla.selection import Selection, read
+from policies.vla.session import Session, document_of, stored_settings
+from policies.vla.settings import LIMITS, NAME, Settings, network_config
+from policies.vla.statistics import Statistics
+from policies.vla.trials import Trials, suite_of, within
+
+COMMAND = "policies.vla.train"
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line says; returns the exit code."""
-    settings = cli.parse(Settings, arguments, "policies.vla.train")
+    settings = cli.parse(Settings, arguments, COMMAND)
     if settings.resume is None:
         return start(settings)
-    words = sys.argv[1:] if arguments is None else arguments
-    return _resume(settings.resume, cli.given(settings, words, LIMITS), settings.json)
+    run = Run.open(settings.resume)
+    limits = cli.given(settings, sys.argv[1:] if arguments is None else arguments, LIMITS)
+    stored = stored_settings(Settings, run, limits | {"json": settings.json and str(settings.json)})
+    return finish(prepared(stored), run, stored, resume=True)
 
 
 def start(settings: Settings) -> int:
     """Start a new run."""
-    if settings.task is not None:
-        within(
-            suite_of(settings.task), settings.tasks
-        )  # a name that does not exist is an error before hours of training
-    session = Session(settings)
-    document: dict[str, Any] = {name: v for name, v in to_json(settings).items() if name not in UNSAVED}
-    document |= {"demonstrations": session.demonstrations.fingerprint}
-    return session.train(Run.create(Path("runs"), settings.task or NAME, document, settings.out))
+    session = prepared(settings)
+    name, document = settings.task or NAME, document_of(settings, session.demonstrations)
+    return finish(session, Run.create(Path("runs"), name, document, settings.out), settings)
 
 
-def _resume(path: Path, limits: Mapping[str, float], json: Path | None) -> int:
-    """Go on with a run, to its own limit or to another.
+def prepared(settings: Settings) -> Session:
+    """The demonstrations, an untrained policy, and how it learns.
 
     Raises:
-        EmbodiedError: its demonstrations are not what they were.
+        EmbodiedError: there are no demonstrations, they do not fit together, or the settings are impossible.
     """
-    run = Run.open(path)
-    config = dict(run.config)
-    learned_from = config.pop("demonstrations", None)
-    session = Session(from_json(Settings, {**config, **limits, "json": None if json is None else str(json)}))
-    if (found := session.demonstrations.fingerprint) != learned_from:
-        raise EmbodiedError(f"run '{run.path}' learned from {learned_from}; its dataset now has {found}")
-    return session.train(run, run.resume())
+    # A name of a task that does not exist is an error before demonstrations are read, let alone learned from.
+    suite = within(suite_of(settings.task), settings.tasks) if settings.task else None
+    config = network_config(settings)
+    assert settings.dataset is not None
+    chosen = Selection(settings.tasks, settings.episodes_per_task, settings.failures)
+    demonstrations = read(settings.dataset, settings.cameras, chosen)
+    device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(settings.seed)  # of the weights
+    policy = VLAPolicy.untrained(
+        config,
+        Statistics.of(demonstrations.episodes).to(device),
+        demonstrations.senses,
+        demonstrations.lessons,
+        settings.execute,
+        Folders(settings.image_encoder, settings.text_encoder),
+        settings.lora,
+    )
+    tuning = FineTuning(policy, demonstrations, settings.tuning, settings.steps, seed=settings.seed)
+    trials = suite and Trials(suite, demonstrations.senses, settings.trial_episodes, settings.engine, device)
+    return Session(
+        tuning, demonstrations, COMMAND, settings.task,
+        trials=trials, trial_seconds=settings.trial_seconds, checkpoint_seconds=settings.checkpoint_seconds,
+    )  # fmt: skip
+
+
+def finish(session: Session, run: Run, settings: Settings, *, resume: bool = False) -> int:
+    """Train; where that came to its end and there is a task, evaluate. Returns the exit code."""
+    if not session.train(run, str(settings.size), resume=resume):
+        return 0
+    tuning, trials = session.tuning, session.trials
+    result: dict[str, Any] = {"task": run.task, "gradient_steps": tuning.steps, "train_seconds": session.seconds}
+    if trials is not None and settings.evaluate_episodes:
+        suite = trials.suite
+        with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
+            rows = trials.report(tuning.policy, settings.evaluate_episodes, on_task=line.update)
+        cli.console().print(cli.suite_table(suite.name, rows))
+        result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+    cli.write_result(settings.json, cli.command_line(COMMAND), result)
+    return 0
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def test_every_learner_has_flags_of_its_own(name):
 
 
 def test_runs_from_before_there_were_learners_are_ppo_s(tmp_path):
-    from embodied.configs import to_json
+    from embodied.configs import UNSAVED, to_json
 
     defaults = settings.default_settings(join_content().find("swarm/hover"))
-    hidden = (*settings.UNSAVED, *settings.ADDED)
+    hidden = (*UNSAVED, *settings.ADDED)
     document = {name: value for name, value in to_json(defaults).items() if name not in hidden}
     run = Run.create(tmp_path, "swarm/hover", document, tmp_path / "run")
     assert settings.saved_settings(run) == defaults

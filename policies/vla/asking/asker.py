@@ -26,7 +26,7 @@ ASKER = VLAConfig(
     width=96, layers=2, attention_heads=4, channels=(32, 64, 96), text_width=64, text_layers=1, text_buckets=512,
     chunk=1, bins=2,
 )  # fmt: skip
-"""A network of 0.4 M parameters that asks or acts."""
+"""A network of 0.6 M parameters that asks or acts."""
 
 Asker: TypeAlias = Callable[[Sequence[Dialogue], Tensor, Mapping[str, Tensor]], Tensor]
 """Dialogues of k environments, which they are among all, (k,) int64, and what all observe, to (k,) bool: ask?"""

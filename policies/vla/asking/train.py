@@ -11,11 +11,10 @@ import torch
 import tyro
 
 from embodied import cli
-from embodied.configs import to_json
 from embodied.env import Env
 from embodied.errors import EmbodiedError, guard
 from embodied.pixels import PREFIX
-from embodied.runs import Run
+from embodied.runs import Run, check_free
 from embodied.task import PROPRIO
 from policies.vla.asking.asker import ASKER, learned
 from policies.vla.asking.report import asking
@@ -24,18 +23,21 @@ from policies.vla.config import FineTuningConfig, VLAConfig
 from policies.vla.data import Demonstrations
 from policies.vla.fine_tuning import FineTuning
 from policies.vla.policy import VLAPolicy
-from policies.vla.session import lessons_of
+from policies.vla.session import Session, document_of, stored_settings
 from policies.vla.statistics import Statistics
 
 TRAIN_SEED, TEST_SEED = 3_000_001, 3_000_002  # of the scenes; those of demonstrations and evaluations are others
-LOG_INTERVAL = 50  # gradient steps to a line of metrics
+COMMAND = "policies.vla.asking.train"
+LIMITS = ("steps",)
+"""Settings that end a training."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Learn from drawn scenes whether an instruction fits one thing or several, in pictures and words.
 
-    The simulation says which, exactly, so scenes cost no demonstrations. The run is what --asker takes. Examples:
+    The simulation says which, exactly, so scenes cost no demonstrations. The run is what --asker takes. Ctrl-C or
+    SIGTERM saves and stops; --resume RUN draws the same scenes and goes on. Examples:
 
         python -m policies.vla.asking.train manipulation/pick-among --out runs/vla/asker
         python -m policies.vla.asking.evaluate manipulation/pick-among --policy runs/vla/among --asker runs/vla/asker
@@ -61,6 +63,8 @@ class Settings:
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 0
     """Of every random draw but the scenes'."""
+    resume: Path | None = None
+    """Run to go on with: its own settings hold, but --steps may extend it."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     network: VLAConfig = ASKER
@@ -84,42 +88,39 @@ def main(arguments: list[str] | None = None) -> int:
     """Draw scenes, learn, judge; returns the exit code."""
     from embodied.factory import make
 
-    settings = cli.parse(Settings, arguments, "policies.vla.asking.train")
+    settings, run = cli.parse(Settings, arguments, COMMAND), None
+    if settings.resume is not None:
+        run = Run.open(settings.resume)
+        limits = cli.given(settings, sys.argv[1:] if arguments is None else arguments, LIMITS)
+        settings = stored_settings(Settings, run, limits | {"json": settings.json and str(settings.json)})
+    elif settings.out is not None:
+        check_free(settings.out)
     options = {"cameras": settings.cameras, "resolution": settings.resolution}
     env = make(settings.task, settings.num_envs, settings.engine, settings.seed, device="cpu", **options)
-    run = Run.create(Path("runs"), "asking", to_json(dataclasses.replace(settings, out=None, json=None)), settings.out)
     started = time.perf_counter()
     with cli.Line(f"scenes of {settings.task}", settings.scenes) as line:
         episodes = scenes(env, settings.scenes, TRAIN_SEED, lambda done: line.update(done, f"{done} scenes"))
     drawn = time.perf_counter() - started
-    policy = fitted(Demonstrations.of(episodes, env.control_dt), settings, run)
-    seconds = time.perf_counter() - started - drawn
-    found = judged(policy, env, settings.tests)
-    result = {"task": settings.task, "scenes": settings.scenes, "scene_seconds": drawn, "train_seconds": seconds}
+    session = prepared(Demonstrations.of(episodes, env.control_dt), settings)
+    resume = run is not None
+    run = run or Run.create(Path("runs"), "asking", document_of(settings, session.demonstrations), settings.out)
+    if not session.train(run, "asker", resume=resume):
+        return 0
+    found = judged(session.tuning.policy, env, settings.tests)
+    times = {"scene_seconds": drawn, "train_seconds": session.seconds}
+    result = {"task": settings.task, "scenes": settings.scenes, "gradient_steps": session.tuning.steps, **times}
     cli.console().print(cli.table(f"{run.path}: {settings.tests} new scenes", printed(found)))
-    cli.write_result(settings.json, cli.command_line("policies.vla.asking.train"), result | found)
+    cli.write_result(settings.json, cli.command_line(COMMAND), result | found)
     return 0
 
 
-def fitted(demonstrations: Demonstrations, settings: Settings, run: Run) -> VLAPolicy:
-    """The network that errs least on held-out scenes; it is stored in the run."""
+def prepared(demonstrations: Demonstrations, settings: Settings) -> Session:
+    """A network that knows nothing yet, and how it learns; the one that errs least on held-out scenes is stored."""
     torch.manual_seed(settings.seed)  # of the weights
-    policy = VLAPolicy.untrained(
-        settings.network, Statistics.of(demonstrations.episodes), demonstrations.senses,
-        lessons_of(demonstrations.episodes),
-    )  # fmt: skip
+    statistics = Statistics.of(demonstrations.episodes)
+    policy = VLAPolicy.untrained(settings.network, statistics, demonstrations.senses, demonstrations.lessons)
     tuning = FineTuning(policy, demonstrations, settings.tuning, settings.steps, seed=settings.seed)
-    with cli.Line("learning when to ask", settings.steps) as line:
-        while not tuning.finished:
-            measures = tuning.step()
-            if tuning.steps % LOG_INTERVAL == 0 or len(measures) > 3:
-                run.log(tuning.steps, measures)
-                line.update(tuning.steps, ", ".join(f"{name} {value:.3g}" for name, value in measures.items()))
-    meta, tensors = tuning.policy.to_tensors()
-    contents = {f"policy/{name}": tensor for name, tensor in tensors.items()}
-    run.save(tuning.steps, contents, {"policy": meta, "task": settings.task})
-    run.close()
-    return tuning.policy
+    return Session(tuning, demonstrations, COMMAND, settings.task)
 
 
 def judged(policy: VLAPolicy, env: Env, count: int) -> dict[str, float]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from embodied.dataset.episode import Episode
 from policies.vla.config import FineTuningConfig, Head, VLAConfig
-from policies.vla.data import Demonstrations
-from policies.vla.policy import Lesson, VLAPolicy
+from policies.vla.data import Demonstrations, Lesson
+from policies.vla.policy import VLAPolicy
 from policies.vla.statistics import Statistics
 
 LEFT, RIGHT = "go to the left", "move right"

@@ -16,12 +16,12 @@ from embodied.load_policy import open_checkpoint
 from embodied.runs import Run
 from policies.vla.arenas import SimulatedArena
 from policies.vla.config import Head
-from policies.vla.data import Senses
+from policies.vla.data import Lesson, Senses
 from policies.vla.differences import main as differences
 from policies.vla.improve import main, vla_policy
 from policies.vla.improve_session import speeds
 from policies.vla.improve_settings import Settings
-from policies.vla.policy import Lesson, VLAPolicy
+from policies.vla.policy import VLAPolicy
 from policies.vla.saving import save_policy
 from policies.vla.statistics import Statistics
 from policies.vla.stopwatch import Part

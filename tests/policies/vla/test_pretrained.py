@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
+from policies.vla.data import Lesson
 from policies.vla.folders import check_folder
-from policies.vla.policy import Lesson, VLAPolicy
+from policies.vla.policy import VLAPolicy
 from policies.vla.pretrained import Folders
 from policies.vla.statistics import Statistics
 from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,12 +24,14 @@ from policies.vla.asking.evaluate import stored
 from policies.vla.asking.report import asking, summary
 from policies.vla.asking.scenes import scenes
 from policies.vla.asking.train import Settings as TrainSettings
-from policies.vla.asking.train import fitted
+from policies.vla.asking.train import prepared
 from policies.vla.config import FineTuningConfig
 from policies.vla.data import Demonstrations
+from policies.vla.session import Session, document_of, stored_settings
 from tests.policies.vla.shown import episode, shown, untrained
 
 N, SIDE = 10, 32
+SMALL = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32, text_buckets=64)
 
 
 class Spots:
@@ -81,10 +85,11 @@ def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any
     tuning = FineTuningConfig(
         batch_size=32, learning_rate=2e-3, warmup=10, shift=0, validation_interval=50, bfloat16=False
     )
-    network = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32, text_buckets=64)
-    settings = TrainSettings(steps=130, tuning=tuning, network=network)
+    settings = TrainSettings(steps=130, tuning=tuning, network=SMALL)
     demonstrations = Demonstrations.of(scenes(cast("Env", env), 400, seed=0), env.control_dt)
-    policy = fitted(demonstrations, settings, Run.create(tmp_path, "asking", {}, tmp_path / "run"))
+    session = prepared(demonstrations, settings)
+    assert session.train(Run.create(tmp_path, "asking", {}, tmp_path / "run"), "asker")
+    policy = session.tuning.policy
     again = stored(tmp_path / "run", "the asker")
     obs = env.reset(99)
     conversation = Conversation(cast("Env", env), learned(policy))
@@ -97,6 +102,39 @@ def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any
     some = Conversation(cast("Env", env), learned(policy))
     assert some(rows[4:7], obs) == told[4:7]
     assert not some.notes()["asked"][:4].any()
+
+
+def test_interrupted_and_resumed_it_learns_the_same(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = FineTuningConfig(batch_size=8, warmup=2, shift=2, validation_interval=2, bfloat16=False)
+    settings = TrainSettings(steps=6, tuning=tuning, network=SMALL)
+
+    def session() -> Session:
+        return prepared(Demonstrations.of(scenes(spots(), 30, seed=0), Spots.control_dt), settings)
+
+    def train(name: str, *, stop_after: int) -> Run:
+        begun = session()
+        step = begun.tuning.step
+
+        def counted() -> dict[str, float]:
+            measures = step()
+            if begun.tuning.steps == stop_after:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return measures
+
+        monkeypatch.setattr(begun.tuning, "step", counted)
+        run = Run.create(tmp_path, "asking", document_of(settings, begun.demonstrations), tmp_path / name)
+        assert begun.train(run, "asker") == (stop_after == 0)
+        return run
+
+    whole, halves = train("whole", stop_after=0), train("halves", stop_after=3)
+    assert halves.load().step == 3
+    assert session().train(halves, "asker", resume=True)
+    for name, tensor in whole.load().tensors.items():
+        assert torch.equal(halves.load().tensors[name], tensor), name
+    assert stored_settings(TrainSettings, halves, {"steps": 9}) == dataclasses.replace(settings, steps=9)
+    other = prepared(Demonstrations.of(scenes(spots(), 30, seed=1), Spots.control_dt), settings)
+    with pytest.raises(EmbodiedError, match=r"run '.*halves' learned from 30 episodes.*; its dataset now has 30"):
+        other.train(halves, "asker", resume=True)
 
 
 def test_who_decides_by_rule() -> None:
