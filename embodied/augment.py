@@ -24,6 +24,7 @@ from torch.nn import functional
 from embodied.errors import EmbodiedError
 
 LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, weights of red, green and blue
+TINT = 0.15  # of full scale: how far from its mean brightness a filter may take a colour's
 SHIFT = 4  # pixels, DrQ's padding of images of 84 by 84
 
 
@@ -83,12 +84,24 @@ def shifted(images: Tensor, offsets: Tensor) -> Tensor:
 
 
 def convolved(x: Tensor, kernel: Tensor) -> Tensor:
-    """Each image with its own filter (3, 3, 3, 3) across colours, scaled back to the brightness and contrast it had."""
+    """Each image with its own filter (3, 3, 3, 3) across colours, as bright and as rich in contrast as it was.
+
+    Contrast is what differs within a colour. That a filter makes one colour brighter than another all over the picture
+    is not: it outweighs what is to be seen many times, so it becomes a tint of at most `TINT`.
+    """
     n, c, h, w = x.shape
     padded = functional.pad(x, (1, 1, 1, 1), mode="replicate").reshape(1, n * c, h + 2, w + 2)
     mixed = functional.conv2d(padded, kernel.reshape(n * c, c, 3, 3), groups=n).reshape(n, c, h, w)
-    scale = x.std((1, 2, 3), keepdim=True) / mixed.std((1, 2, 3), keepdim=True).clamp_min(1e-6)
-    return (mixed - mixed.mean((1, 2, 3), keepdim=True)) * scale + x.mean((1, 2, 3), keepdim=True)
+    level = mixed.mean((2, 3), keepdim=True)
+    scale = contrast(x) / contrast(mixed).clamp_min(1e-6)
+    tint = (level - level.mean(1, keepdim=True)) * scale
+    tint = tint * (TINT / tint.abs().amax(1, keepdim=True).clamp_min(TINT))
+    return (mixed - level) * scale + tint + x.mean((1, 2, 3), keepdim=True)
+
+
+def contrast(x: Tensor) -> Tensor:
+    """(N, 1, 1, 1) root mean square distance of a picture's values from their colour's mean."""
+    return (x - x.mean((2, 3), keepdim=True)).square().mean((1, 2, 3), keepdim=True).sqrt()
 
 
 def overlaid(x: Tensor, weight: Tensor, pictures: Tensor) -> Tensor:

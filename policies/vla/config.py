@@ -102,8 +102,8 @@ class FineTuningConfig:
     """Looks without a smaller error after which training ends."""
     shift: int = 4
     """Pixels by which pictures are moved at most, each way."""
-    photometric: bool = False
-    """Change colours too, and half of the pictures by a random convolution."""
+    photometric: float = 0.0
+    """Share of pictures whose colours are changed, too: by jitter, and half of them by a random convolution."""
     bfloat16: bool | None = None
     """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
 
@@ -118,5 +118,7 @@ class FineTuningConfig:
         for name in ("warmup", "weight_decay", "shift"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and 0 or more")
+        if not 0 <= self.photometric <= 1:
+            raise ValueError(f"photometric={self.photometric} must be between 0 and 1")
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out={self.held_out} must be 0 or more and less than 1")

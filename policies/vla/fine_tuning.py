@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -171,11 +172,16 @@ class FineTuning:
 
 def augmentations_of(config: FineTuningConfig) -> tuple[Augmentation, ...]:
     """Those that a config names."""
-    shift = (lambda images, generator: random_shift(images, generator, config.shift),) if config.shift else ()
-    return (*shift, *((colour_jitter, _sometimes_convolved) if config.photometric else ()))
+    shift = partial(random_shift, pixels=config.shift)
+    colours = partial(other_colours, share=config.photometric)
+    return (*((shift,) if config.shift else ()), *((colours,) if config.photometric else ()))
 
 
-def _sometimes_convolved(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Half of the pictures through a random convolution: all of them would hide what colours mean."""
-    chosen = torch.rand(len(images), generator=generator, device=images.device) < 0.5
-    return torch.where(chosen[:, None, None, None], random_convolution(images, generator), images)
+def other_colours(images: Tensor, generator: torch.Generator, share: float) -> Tensor:
+    """A `share` of the pictures jittered, or half of those through a random convolution; the others as they are.
+
+    Some stay: in other colours alone a policy would not learn what colours mean, nor see the robot that it has.
+    """
+    drawn = torch.rand(len(images), generator=generator, device=images.device)[:, None, None, None]
+    made = torch.where(drawn < share / 2, random_convolution(images, generator), colour_jitter(images, generator))
+    return torch.where(drawn < share, made, images)

@@ -12,7 +12,7 @@ import torch
 from embodied import trees
 from policies.learner import DivergedError
 from policies.vla.config import FineTuningConfig, Head, VLAConfig
-from policies.vla.fine_tuning import FineTuning
+from policies.vla.fine_tuning import FineTuning, augmentations_of
 from policies.vla.policy import VLAPolicy
 from policies.vla.tokens import encode
 from tests.policies.vla.shown import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
@@ -101,10 +101,22 @@ def test_the_rate_rises_and_falls_along_a_cosine():
     assert rates[100] == pytest.approx(0.01 * QUICK.learning_rate)
 
 
+def test_a_share_of_the_pictures_changes_colours():
+    images = torch.randint(0, 256, (400, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    for share in (0.25, 1.0):
+        (colours,) = augmentations_of(FineTuningConfig(shift=0, photometric=share))
+        made = colours(images, torch.Generator().manual_seed(1))
+        changed = (made != images).flatten(1).any(1).float().mean()
+        assert changed == pytest.approx(share, abs=0.08)
+    assert augmentations_of(FineTuningConfig(shift=0)) == ()
+    with pytest.raises(ValueError, match=r"photometric=1.5 must be between 0 and 1"):
+        FineTuningConfig(photometric=1.5)
+
+
 @pytest.mark.parametrize("head", list(Head))
 def test_a_resumed_training_is_the_same_bit_for_bit(head):
     demonstrations = shown([episode(i, length=6) for i in range(4)])
-    tuning = dataclasses.replace(QUICK, held_out=0.3, validation_interval=3, shift=2, photometric=True, bfloat16=None)
+    tuning = dataclasses.replace(QUICK, held_out=0.3, validation_interval=3, shift=2, photometric=0.5, bfloat16=None)
 
     def fresh(seed: int) -> FineTuning:
         torch.manual_seed(seed)
