@@ -14,9 +14,9 @@ import numpy as np
 import tyro
 
 import embodied
-from embodied.dialogue import Dialogue, dialogues_of, first_words
-from embodied.env import Env
-from embodied.pixels import PREFIX
+from embodied.env.dialogue import Dialogue, dialogues_of, first_words
+from embodied.env.env import Env
+from embodied.rendering.cameras import PREFIX
 
 INK, PAPER = (40, 40, 40), (255, 255, 255)  # RGB
 LINE = 17  # pixels between lines of text

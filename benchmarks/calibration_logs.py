@@ -1,7 +1,7 @@
 """Logs of robots with hidden parameters, for `benchmarks.calibration` and the tests of calibration.
 
 A joint robot is stepped by plain `mj_step` with the delay as a shift of the command's clock, a drone by the functions
-of `tasks.swarm.quadrotor` under a controller that knows the truth: none of it passes through `identification.simulate`.
+of `tasks.swarm.dynamics.quadrotor` under a controller that knows the truth: none of it passes through `identification.simulate`.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie
 from sim2real.twins.crazyflie import DroneTwin
 from sim2real.twins.joints import JointTwin
-from tasks.swarm import quadrotor
+from tasks.swarm.dynamics import quadrotor
 
 DELAY = (0.008, 0.012)  # s: 10 ms, not quite
 REMEMBERED = 8  # commands to a drone that are kept until they act
@@ -131,8 +131,8 @@ def joint_log(
 
 def bullet_log(twin: JointTwin, truth: np.ndarray, motion: Motion, seconds: float, seed: int, hz: float = 200.0) -> Log:
     """The log of joints with values `truth` in PyBullet, at 1 kHz, which knows nothing of MuJoCo's soft friction."""
-    from embodied.engines.pybullet import PybulletEngine
-    from embodied.world import Control, Start
+    from embodied.core.world import Control, Start
+    from embodied.engines.pybullet.engine import PybulletEngine
 
     rng = np.random.default_rng(seed)
     named = {p.name: v for p, v in zip(twin.parameters, truth, strict=True)}

@@ -14,10 +14,10 @@ import numpy as np
 import tyro
 
 import embodied
-from embodied.appearance import look
-from embodied.load_policy import load_policy
-from embodied.render import BatchRenderer
-from embodied.visual_terms import move_camera, recolour, vary_lights
+from embodied.rendering.appearance import look
+from embodied.rendering.renderer import BatchRenderer
+from embodied.rendering.visual_randomization import move_camera, recolour, vary_lights
+from policies.training.loading import load_policy
 
 INK = (40, 40, 40)  # RGB of the captions
 

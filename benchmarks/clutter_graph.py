@@ -27,13 +27,13 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation import wilson
-from embodied.opengl import choose_backend
+from embodied.evaluation.rollouts import wilson
+from embodied.rendering.opengl import choose_backend
 from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of
 from tasks.grasping.clutter.scenes import ClutterConfig, ClutterScene, clutter_scene
+from tasks.grasping.objects.pointclouds import Camera
 from tasks.grasping.objects.shapes import matrix
-from tasks.grasping.pointclouds import Camera
 
 SUBDIVISION = 3  # rays along each side of a pixel
 SMALL = 2 * LEAST  # of a silhouette: shares below it tell how exact pixels are where edges are decided

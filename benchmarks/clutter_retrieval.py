@@ -21,12 +21,12 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation import wilson
+from embodied.evaluation.rollouts import wilson
 from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import Difficulty
 from tasks.grasping.clutter.retrieval import MOST_ATTEMPTS, Result, Strategy, retrieve
 from tasks.grasping.clutter.scenes import ClutterConfig, ClutterScene, clutter_scene
-from tasks.grasping.hands import hand_named
+from tasks.grasping.hands.hand import hand_named
 from tasks.grasping.objects.household import HOUSEHOLD
 
 TOO_WIDE = ("pitcher_base", "bowl", "master_chef_can")  # 108, 159 and 102 mm across; hands wrap 100 mm at most

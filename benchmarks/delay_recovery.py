@@ -13,12 +13,12 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
+from sim2real.contract.limits import limits_of
 from sim2real.excitation import Stage
-from sim2real.limits import limits_of
+from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs.delay import Delay, shift
 from sim2real.logs.log import Channel
 from sim2real.logs.servo_delay import delay_of, response
-from sim2real.sweeps import Order, Waveform, motion
 
 NAMES = ("a", "b")
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 import embodied
 from embodied.errors import EmbodiedError
-from embodied.load_policy import load_policy
+from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
 
 REFERENCE = "mujoco"

@@ -23,10 +23,11 @@ import torch
 import tyro
 
 from policies.policy import Policy
-from sim2real import bundle, export
+from sim2real import export
+from sim2real.bundles import bundle
 from sim2real.bundles.c_code import COMPILE
 from sim2real.bundles.network import Network
-from sim2real.describe import describe
+from sim2real.contract.describe import describe
 
 SPREADS = ((0.6, 1.0), (0.3, 3.0), (0.1, 100.0))
 """Part of the inputs, and their standard deviations relative to training's."""

@@ -20,14 +20,14 @@ import numpy as np
 import tyro
 from jax import Array
 
+from embodied.core.world import Control, Start, World
 from embodied.engines import make_engine
 from embodied.engines.base import FusedEngine, HostEngine
-from embodied.world import Control, Start, World
-from tasks.swarm.aerodynamics import Effect
 from tasks.swarm.control.levels import Level
-from tasks.swarm.drones import Drones, still
+from tasks.swarm.dynamics.aerodynamics import Effect
+from tasks.swarm.dynamics.drones import Drones, still
 from tasks.swarm.landing import Landing, LandingConfig
-from tasks.swarm.points import Goal
+from tasks.swarm.team.points import Goal
 
 REFERENCE = "rigid"
 EFFECTS: Mapping[str, tuple[Effect, ...]] = {
@@ -40,7 +40,7 @@ LOW = 0.1  # m, height at the start: as near to the floor as the drones' spheres
 APART = 3.0  # m between drones, so that they never meet: `rigid` knows no contact
 HEADING = 0.7  # rad from one drone's heading to the next one's
 
-# How each rotor's thrust turns the body about its x, y and z axis, see `tasks.swarm.quadrotor.rotor_wrench`.
+# How each rotor's thrust turns the body about its x, y and z axis, see `tasks.swarm.dynamics.quadrotor.rotor_wrench`.
 MIX = np.array([[-1.0, -1.0, 1.0, 1.0], [-1.0, 1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0]])
 CLIMB = 0.1  # action at which all rotors stay above hover while they sway, where thrust is linear in it
 SWAY = (0.008, -0.006, 0.03)  # action about x, y and z: tilts of 11 degrees, a way of 1 m, a third of a turn

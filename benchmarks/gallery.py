@@ -13,9 +13,9 @@ import tyro
 
 import embodied
 from embodied.cli import Line
-from embodied.content import join_content
-from embodied.load_policy import default_policy, load_policy
-from embodied.pictures import frame
+from embodied.registry import join_content
+from embodied.rendering.pictures import frame
+from policies.training.loading import default_policy, load_policy
 
 TASKS = (
     "locomotion/go1-joystick-flat",

@@ -22,24 +22,24 @@ import torch
 import tyro
 from torch import Tensor
 
-from embodied.configs import to_json
-from embodied.content import join_content
-from embodied.env import Env
+from embodied.env.env import Env
+from embodied.env.vec_env import VecEnv
 from embodied.errors import EmbodiedError, UnknownNameError, guard
-from embodied.evaluation import evaluate, wilson
+from embodied.evaluation.rollouts import evaluate, wilson
 from embodied.factory import make
-from embodied.load_policy import load_policy
-from policies import recording
-from policies.awac_config import AWACConfig
-from policies.cloning import Cloning
-from policies.cloning_config import CloningConfig
-from policies.learners import default_config
-from policies.off_policy import OffPolicy
-from policies.off_policy_config import OffPolicyConfig, PolicyValue, SACConfig
+from embodied.registry import join_content
+from embodied.storage.configs import to_json
+from policies.algorithms import default_config
+from policies.imitation import demonstrations
+from policies.imitation.behaviour_cloning import Cloning
+from policies.imitation.config import CloningConfig
+from policies.off_policy.actor_critics import OffPolicyConfig, PolicyValue, SACConfig
+from policies.off_policy.awac import AWACConfig
+from policies.off_policy.learner import OffPolicy
 from policies.policy import ActionRule
-from policies.train_config import TrainConfig
-from policies.trainer import Trainer
-from policies.vec_env import VecEnv
+from policies.training.defaults import TrainConfig
+from policies.training.loading import load_policy
+from policies.training.loop import Trainer
 
 EVALUATION_SEED = 10_000  # of the starts that judge seed 0; training and recordings have smaller ones
 RECORDING_SEED = 5_000
@@ -214,8 +214,8 @@ def demonstrate(settings: Settings, task: str) -> Path:
     file = settings.folder / f"{task.replace('/', '-')}-{settings.demonstrations}.safetensors"
     if not file.exists():
         env = make(task, min(32, settings.demonstrations), settings.engine, RECORDING_SEED)
-        steps = recording.record(cast("VecEnv", env), load_policy(EXPERT, env), settings.demonstrations)
-        recording.save(file, steps)
+        steps = demonstrations.record(cast("VecEnv", env), load_policy(EXPERT, env), settings.demonstrations)
+        demonstrations.save(file, steps)
     return file
 
 

@@ -22,10 +22,10 @@ import numpy as np
 import tyro
 from jax import Array
 
+from embodied.core.task import Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
 from embodied.engines import make_engine
-from embodied.task import Observation, Task, Timing
-from embodied.world import Control, Outcome, Start, World
-from tasks.grasping.hands import (
+from tasks.grasping.hands.hand import (
     HANDS,
     PALM_DOWN,
     PHYSICS_DT,

@@ -12,8 +12,8 @@ from typing import Any
 import tyro
 
 from embodied import cli
-from embodied.report import learning_curves
-from embodied.runs import Run
+from embodied.evaluation.report import learning_curves
+from embodied.storage.runs import Run
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,9 +15,9 @@ import tyro
 
 import embodied
 from benchmarks.camera_gallery import captioned
-from embodied.load_policy import load_policy
-from embodied.visual_shifts import VisualShift
-from policies.vla.fine_tuning import other_colours
+from embodied.rendering.visual_randomization import VisualShift
+from policies.training.loading import load_policy
+from policies.vla.fine_tuning.learner import other_colours
 
 CAMERA = "view"
 

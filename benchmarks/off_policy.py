@@ -14,15 +14,15 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 
 import tyro
 
-from embodied.configs import to_json
-from embodied.evaluation import evaluate
+from embodied.env.vec_env import VecEnv
+from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
-from embodied.settings import default_settings
-from policies.learners import LearnerConfig
-from policies.networks import Activation, NetworkConfig
-from policies.off_policy_config import DDPGConfig, FastTD3Config, SACConfig, TD3Config
-from policies.trainer import Trainer
-from policies.vec_env import VecEnv
+from embodied.storage.configs import to_json
+from policies.algorithms import LearnerConfig
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.off_policy.actor_critics import DDPGConfig, FastTD3Config, SACConfig, TD3Config
+from policies.training.loop import Trainer
+from policies.training.settings import default_settings
 
 ACTOR = NetworkConfig((64, 64), Activation.RELU)
 CRITIC = NetworkConfig((128, 128), Activation.RELU)
@@ -64,7 +64,7 @@ class Settings:
 
 def main(settings: Settings) -> None:
     """Train, evaluate, print."""
-    from embodied.content import join_content
+    from embodied.registry import join_content
 
     entry = join_content().find(settings.task)
     rows: list[dict[str, Any]] = []

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import tyro
 
-from embodied.configs import to_json
-from embodied.hardware import describe, write_json
+from embodied.cli.hardware import describe, write_json
+from embodied.storage.configs import to_json
 from policies import PPO, PPOConfig
 
 

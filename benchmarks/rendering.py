@@ -29,11 +29,11 @@ import tyro
 
 import embodied
 from embodied import cli
-from embodied.appearance import look
-from embodied.env import Env
-from embodied.opengl import choose_backend
-from embodied.render import BatchRenderer
-from embodied.watcher import Watcher, place
+from embodied.env.env import Env
+from embodied.rendering.appearance import look
+from embodied.rendering.opengl import choose_backend
+from embodied.rendering.render_state import Watcher, place
+from embodied.rendering.renderer import BatchRenderer
 
 TASKS = (
     "manipulation/pick-place", "manipulation/hammer", "manipulation/drawer-open", "manipulation/window-close",

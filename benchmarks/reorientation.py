@@ -18,9 +18,9 @@ import tyro
 from torch import Tensor
 
 import embodied
-from embodied.evaluation import evaluate, wilson
-from embodied.load_policy import load_policy
-from tasks.grasping.reorient_config import KICK, ReorientConfig
+from embodied.evaluation.rollouts import evaluate, wilson
+from policies.training.loading import load_policy
+from tasks.grasping.inhand.targets import KICK, ReorientConfig
 
 QUARTILES = (0.25, 0.5, 0.75)
 

@@ -18,13 +18,13 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from tasks.grasping.grasps import Grip, grasps
 from tasks.grasping.objects.household import HOUSEHOLD
+from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.pointclouds import Camera, DepthNoise, Placed, visible_cloud
 from tasks.grasping.objects.shapes import matrix
-from tasks.grasping.objects.thing import Thing
-from tasks.grasping.pointclouds import Camera, DepthNoise, Placed, visible_cloud
-from tasks.grasping.superquadric_fit import fit_superquadric
-from tasks.grasping.superquadrics import Superquadric, overlap, placed
+from tasks.grasping.planner.force_closure import Grip, grasps
+from tasks.grasping.planner.superquadric_fit import fit_superquadric
+from tasks.grasping.planner.superquadrics import Superquadric, overlap, placed
 
 DISTANCE = 0.6  # m from the camera to the object
 ELEVATION = 40.0  # degrees above the table

@@ -22,11 +22,11 @@ import torch
 import tyro
 
 import embodied
-from embodied import cli, episodes
+from embodied import cli
 from embodied.engines.rigid import RigidEngine
 from embodied.factory import make
-from tasks.swarm.aerodynamics import Effect
 from tasks.swarm.control.levels import Level
+from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.formation import FormationConfig, Shape
 from tasks.swarm.trajectory import TrajectoryConfig
 
@@ -98,12 +98,12 @@ def compiled_loop(env: embodied.Env) -> tuple[Callable[[], object], int]:
 
     def control(carry: Any, _: None) -> tuple[Any, None]:
         physics, episode = carry
-        command, episode = jax.vmap(lambda p, e, a: episodes.before(task, engine.world(p), e, a))(
+        command, episode = jax.vmap(lambda p, e, a: episode.before(task, engine.world(p), e, a))(
             physics, episode, action
         )
 
         def one(physics: Any, episode: Any, command: Any) -> tuple[Any, Any]:
-            control, episode = episodes.actuate(task, engine.world(physics), episode, command)
+            control, episode = episode.actuate(task, engine.world(physics), episode, command)
             return engine.step(physics, jax.lax.optimization_barrier(control), 1), episode
 
         carry = jax.lax.fori_loop(

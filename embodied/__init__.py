@@ -24,15 +24,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from embodied.env import Env, Step
+    from embodied.env.env import Env, Step
     from embodied.factory import make
     from embodied.registry import REGISTRY
 
 __all__ = ["REGISTRY", "Env", "Step", "__version__", "make"]
 
 _LAZY = {
-    "Env": "embodied.env",
-    "Step": "embodied.env",
+    "Env": "embodied.env.env",
+    "Step": "embodied.env.env",
     "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
 }

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from embodied import cli
-from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
+from embodied.registry import join_content
 
 if TYPE_CHECKING:
-    from embodied.env import Env
-    from embodied.load_policy import ActionRule
+    from embodied.env.env import Env
+    from policies.training.loading import ActionRule
 
 DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed
 
@@ -148,7 +148,7 @@ def acting(env: Env, settings: Settings) -> ActionRule:
     """
     import torch
 
-    from embodied.load_policy import load_policy, shipped
+    from policies.training.loading import load_policy, shipped
 
     generator = torch.Generator().manual_seed(settings.seed)
     drawn = 0.2 * torch.randn(env.action_shape, generator=generator)
@@ -157,8 +157,8 @@ def acting(env: Env, settings: Settings) -> ActionRule:
         return lambda obs: drawn
     if env.entry is not None and env.entry.name in shipped():
         return load_policy("shipped", env)
-    from policies.ppo import PPO
-    from policies.train_config import TrainConfig
+    from policies.ppo.ppo import PPO
+    from policies.training.defaults import TrainConfig
 
     training = env.entry.load_training() if env.entry and env.entry.training else TrainConfig()
     learner = PPO(
@@ -194,7 +194,7 @@ class _bare_fused:
         import jax
         import jax.numpy as jnp
 
-        from embodied.world import Control
+        from embodied.core.world import Control
 
         engine, substeps, model = env.engine, env.task.timing.substeps, env.task.model
         held = Control(ctrl=jnp.zeros(model.nu) if model.nu else None, wrench=jnp.zeros((model.nbody, 6)))

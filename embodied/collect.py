@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
-from embodied.content import join_content
-from embodied.dataset.collecting import CollectConfig
+from embodied.datasets.collecting import CollectConfig
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import Suite, TaskEntry
+from embodied.registry import Suite, TaskEntry, join_content
 
 if TYPE_CHECKING:
-    from embodied.dataset.layout import DatasetInfo
-    from embodied.env import Env
+    from embodied.datasets.layout import DatasetInfo
+    from embodied.env.env import Env
 
 C = TypeVar("C")
 
@@ -47,7 +46,7 @@ class Settings(CollectConfig, Generic[C]):
     resolution: int = 64
     """Pixels of both sides."""
     visual_shift: str | None = None
-    """colours, camera, lights or all: how looks differ between episodes (embodied.visual_shifts); by default not."""
+    """colours, camera, lights or all: how looks differ between episodes (embodied.rendering.visual_randomization); by default not."""
     num_envs: int = 50
     """Environments that step together."""
     engine: str | None = None
@@ -90,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
-    from embodied.suite import shared_config
+    from embodied.evaluation.suites import shared_config
 
     suite = isinstance(entry, Suite)
     config = shared_config(entry, training=False) if suite else entry.load().config_type()
@@ -100,7 +99,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
 
 def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     """Record task by task, print a line for each, write JSON."""
-    from embodied.dataset.writer import DatasetWriter
+    from embodied.datasets.writer import DatasetWriter
 
     tasks = entry.tasks if isinstance(entry, Suite) else (entry.name,)
     envs = environments(tasks, settings)
@@ -135,7 +134,7 @@ def environments(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
     Raises:
         EmbodiedError: A task has no such camera, cannot be recorded, or differs from the others in rate or sizes.
     """
-    from embodied.dataset.collecting import check
+    from embodied.datasets.collecting import check
     from embodied.factory import make
 
     count = min(settings.num_envs, settings.episodes)
@@ -163,7 +162,7 @@ def described(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
     Raises:
         EmbodiedError: The control rate is no whole number of Hz, as LeRobot wants it.
     """
-    from embodied.dataset.layout import DatasetInfo
+    from embodied.datasets.layout import DatasetInfo
 
     env = envs[0]
     fps = round(1 / env.control_dt)
@@ -178,8 +177,8 @@ def described(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
 
 def record(env: Env, writer: Any, settings: Settings[Any], line: cli.Line, number: int, clock: Clock) -> dict[str, Any]:
     """One task's episodes; returns its figures."""
-    from embodied.dataset.collecting import collect
-    from embodied.load_policy import load_policy
+    from embodied.datasets.collecting import collect
+    from policies.training.loading import load_policy
 
     before = number * settings.episodes
     what = env.name.rpartition("/")[2]

@@ -15,7 +15,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard, listing, reason
-from embodied.runs import Run
+from embodied.storage.runs import Run
 
 Points = list[tuple[float, float]]
 Records = Sequence[Mapping[str, float]]

@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
-from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import Suite, TaskEntry
+from embodied.registry import Suite, TaskEntry, join_content
 
 C = TypeVar("C")
 
@@ -98,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
     if isinstance(entry, Suite):
-        from embodied.suite import shared_config
+        from embodied.evaluation.suites import shared_config
 
         config = shared_config(entry, training=False)
         defaults = Settings(entry.name, episodes=entry.episodes, seed=entry.seed, config=config)
@@ -110,9 +109,9 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
 
 def run(settings: Settings[Any]) -> int:
     """Evaluate, print, write JSON."""
-    from embodied.evaluation import evaluate
+    from embodied.evaluation.rollouts import evaluate
     from embodied.factory import make
-    from embodied.load_policy import eyes_for, load_policy
+    from policies.training.loading import eyes_for, load_policy
 
     num_envs = min(settings.num_envs, settings.episodes)
     env = make(
@@ -130,7 +129,7 @@ def run(settings: Settings[Any]) -> int:
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
     policy, scored = load_policy(settings.policy, env, **told), None
     if settings.adversaries:
-        from policies.adversary import Infiltrated, check_minority
+        from policies.multi_agent.adversary import Infiltrated, check_minority
 
         check_minority(settings.adversaries, env.agents)
         policy = Infiltrated(policy, load_policy(settings.adversary, env), settings.adversaries)
@@ -172,9 +171,9 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     Raises:
         EmbodiedError: an option that only single tasks have.
     """
-    from embodied.env import stamp
-    from embodied.report import Photographs, learning_curves, page
-    from embodied.suite import evaluate_suite, eyes_for_suite, overall, rules
+    from embodied.env.env import stamp
+    from embodied.evaluation.report import Photographs, learning_curves, page
+    from embodied.evaluation.suites import evaluate_suite, eyes_for_suite, overall, rules
 
     for flag in ("adversaries", "calibration", "instruction", *ENGINE_OPTIONS):
         if getattr(settings, flag):

@@ -10,17 +10,16 @@ from typing import Any
 
 import torch
 
-from embodied.content import join_content
+from embodied.core.adr import widening
+from embodied.core.initial_states import load, with_starts
+from embodied.core.randomization import Term
+from embodied.core.task import Task
 from embodied.engines import ENGINES, make_engine
-from embodied.env import Env
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
-from embodied.pixels import eyes_of
-from embodied.randomize import Term
-from embodied.registry import TaskEntry
-from embodied.starts import load, with_starts
-from embodied.task import Task
-from embodied.visual_shifts import shift_terms
-from embodied.widening import widening
+from embodied.registry import TaskEntry, join_content
+from embodied.rendering.cameras import eyes_of
+from embodied.rendering.visual_randomization import shift_terms
 
 
 def make(
@@ -57,15 +56,15 @@ def make(
         calibration: Folder or file that `sim2real.calibrate` wrote: the robot is as its log says.
         calibration_width: With `calibration`: every episode's robot is drawn from what the log allows, its standard
             deviations times this factor; 0: always the estimate itself.
-        starts: File of starts (see `embodied.starts`), at which some episodes begin.
+        starts: File of starts (see `embodied.core.initial_states`), at which some episodes begin.
         starts_share: With `starts`: how many, as a fraction.
         widen: Let the physics differ between episodes as much as a policy copes with that succeeds in this share of
-            them (see `embodied.widening`); by default as the task draws it.
+            them (see `embodied.core.adr`); by default as the task draws it.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         resolution: With `cameras`: pixels of both sides, or width and height.
-        visual_terms: With `cameras`: how looks differ between episodes (see `embodied.visual_terms`).
+        visual_terms: With `cameras`: how looks differ between episodes (see `embodied.rendering.visual_randomization`).
         visual_shift: With `cameras`: the same by a name, `colours`, `camera`, `lights` or `all` (see
-            `embodied.visual_shifts`).
+            `embodied.rendering.visual_randomization`).
         shadows: With `cameras`: whether lights cast shadows, which takes about twice the time.
         **overrides: Fields of the task's config.
 

@@ -11,9 +11,8 @@ import tyro
 from rich.text import Text
 
 from embodied import cli
-from embodied.content import join_content
 from embodied.errors import guard
-from embodied.registry import REGISTRY
+from embodied.registry import REGISTRY, join_content
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +79,7 @@ def describe(name: str) -> dict[str, Any]:
 
 def has_shipped_policy(name: str) -> bool:
     """Whether a trained policy comes with the package."""
-    from embodied.load_policy import shipped
+    from policies.training.loading import shipped
 
     return name in shipped()
 

@@ -18,9 +18,9 @@ from embodied.errors import EmbodiedError, guard
 if TYPE_CHECKING:
     import viser
 
-    from embodied.env import Env
-    from embodied.load_policy import ActionRule
-    from embodied.video import Layout
+    from embodied.env.env import Env
+    from embodied.rendering.video import Layout
+    from policies.training.loading import ActionRule
 
 MOST_PICTURES = 30.0  # per second that the browser is sent
 READINGS = 5.0  # per second that text and plot are renewed
@@ -83,11 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "play")
     layout = _layout(settings.layout)
     if settings.video is not None:
-        from embodied.video import check_kind
+        from embodied.rendering.video import check_kind
 
         check_kind(settings.video)
     env, policy = build(settings)
-    from embodied.load_policy import load_policy
+    from policies.training.loading import load_policy
 
     rule = load_policy(policy, env, settings.seed, instruction=settings.instruction)
     _say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
@@ -102,15 +102,15 @@ def build(settings: Settings) -> tuple[Env, str]:
     Raises:
         EmbodiedError: neither a task nor a run, or an engine or policy that does not exist.
     """
-    from embodied.content import join_content
     from embodied.factory import make
-    from embodied.load_policy import default_policy, eyes_for
+    from embodied.registry import join_content
+    from policies.training.loading import default_policy, eyes_for
 
     name, policy, config = settings.task_or_run, settings.policy, None
     registry = join_content()
     if name not in registry and Path(name).exists():
-        from embodied.configs import from_json
-        from embodied.runs import Run
+        from embodied.storage.configs import from_json
+        from embodied.storage.runs import Run
 
         run = Run.open(Path(name))
         policy = policy or name
@@ -126,7 +126,7 @@ def build(settings: Settings) -> tuple[Env, str]:
 
 def film(settings: Settings, layout: Layout, env: Env, rule: ActionRule) -> int:
     """Write the film."""
-    from embodied.video import Layout, record
+    from embodied.rendering.video import Layout, record
 
     assert settings.video is not None
     made = record(
@@ -156,9 +156,9 @@ class Player:
             rules: Policies by the names the viewer offers; `zero`, `random` and the task's expert join them.
             settings: Seed, port and length.
         """
-        from embodied.load_policy import has_expert, load_policy
-        from embodied.viewer import ChaseCamera, Panel, Scene, start_server
-        from embodied.watcher import Watcher
+        from embodied.rendering.render_state import Watcher
+        from embodied.rendering.viewer import ChaseCamera, Panel, Scene, start_server
+        from policies.training.loading import has_expert, load_policy
 
         self.env, self.settings = env, settings
         offered = ["zero", "random"] + (["expert"] if has_expert(type(env.task)) else [])
@@ -279,14 +279,14 @@ class Player:
 
     @staticmethod
     def _followed(model: Any) -> list[int]:
-        from embodied.watcher import floating_bodies
+        from embodied.rendering.render_state import floating_bodies
 
         return floating_bodies(model)
 
 
 def _spacing(env: Env) -> float:
     """m between environments that keeps neighbours apart at their start."""
-    from embodied.watcher import floating_bodies, radius_of
+    from embodied.rendering.render_state import floating_bodies, radius_of
 
     model = env.task.visual_model
     followed = floating_bodies(model)
@@ -301,7 +301,7 @@ def _layout(name: str) -> Layout:
         UnknownNameError: there is no such layout.
     """
     from embodied.errors import UnknownNameError
-    from embodied.video import Layout
+    from embodied.rendering.video import Layout
 
     try:
         return Layout(name)

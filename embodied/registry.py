@@ -9,13 +9,16 @@ Third parties join by an entry point in the group `embodied.tasks` that names a 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from embodied.core.task import Task
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.task import Task
 
 ENTRY_POINTS = "embodied.tasks"
 
@@ -33,7 +36,7 @@ class TaskEntry:
     engines: tuple[str, ...]
     """Engines that run it; the first that fits the machine is the default (see `embodied.factory`)."""
     training: str | None = None
-    """Training defaults: a `policies.train_config.TrainConfig`."""
+    """Training defaults: a `policies.training.defaults.TrainConfig`."""
     variant_of: str | None = None
     """The task that stands for this one in default test runs, where many tasks differ in one thing only."""
 
@@ -71,7 +74,7 @@ class Suite:
     episodes: int = 50
     """Episodes of each task in an evaluation."""
     training: str | None = None
-    """Training defaults: a `policies.train_config.TrainConfig`."""
+    """Training defaults: a `policies.training.defaults.TrainConfig`."""
 
     def __post_init__(self) -> None:
         """Check names."""
@@ -189,3 +192,32 @@ def join_entry_points(registry: Registry) -> None:
             raise EmbodiedError(
                 f"the plug-in {point.name!r} ({point.value}) failed to register its tasks: {error}"
             ) from error
+
+
+CONTENT = ("tasks", "policies", "sim2real")
+
+
+def check_sibling(package: str) -> None:
+    """Check that `import package` finds the folder beside `embodied`.
+
+    Raises:
+        EmbodiedError: names the intruder and the two ways out.
+    """
+    expected = Path(__file__).resolve().parent.parent / package / "__init__.py"
+    spec = find_spec(package)
+    found = None if spec is None or spec.origin is None else Path(spec.origin).resolve()
+    if found != expected:
+        raise EmbodiedError(
+            f"'{package}' should be embodied's own package {expected}, but Python finds {found or 'nothing'}: run from "
+            "another folder, or use 'embodied-train' (or 'python -P -m embodied.train') from an installed package"
+        )
+
+
+@functools.cache
+def join_content() -> Registry:
+    """The registry with everything that is installed; safe to call often."""
+    for package in CONTENT:
+        check_sibling(package)
+    importlib.import_module("tasks").register(REGISTRY)
+    join_entry_points(REGISTRY)
+    return REGISTRY

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import tyro
 
-from embodied import checkpoints, cli
+from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from embodied.load_policy import PREFIX, open_checkpoint
-from embodied.paths import asset_roots
+from embodied.storage import checkpoints
+from embodied.storage.paths import asset_roots
+from policies.training.loading import PREFIX, open_checkpoint
 
 LARGEST = 1_000_000  # bytes of a shipped policy
 KEPT = ("policy", "task", "identities")  # of a checkpoint's meta: what `load_policy` reads

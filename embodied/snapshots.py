@@ -18,13 +18,12 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from embodied.content import join_content
-from embodied.env import Env
+from embodied.core.initial_states import StartBank, bank_path, first_starts, save
+from embodied.core.world import Start
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
-from embodied.load_policy import ActionRule, load_policy
-from embodied.registry import Suite
-from embodied.starts import StartBank, bank_path, first_starts, save
-from embodied.world import Start
+from embodied.registry import Suite, join_content
+from policies.training.loading import ActionRule, load_policy
 
 AFTER = 10  # control steps after success that still count: what it feels like to have arrived
 
@@ -56,8 +55,8 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Play, choose, write."""
+    from embodied.evaluation.suites import shared_config
     from embodied.factory import make
-    from embodied.suite import shared_config
 
     settings = cli.parse(Settings, arguments, "snapshots")
     named = join_content().find(settings.task)

@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
-from embodied.content import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import Suite, TaskEntry
-from embodied.session import Session
-from embodied.settings import CALIBRATION, Settings, build_env, default_settings, saved_settings, settings_type
+from embodied.registry import Suite, TaskEntry, join_content
+from policies.training.session import Session
+from policies.training.settings import CALIBRATION, Settings, build_env, default_settings, saved_settings, settings_type
 
 if TYPE_CHECKING:
-    from embodied.env import Env
-    from embodied.runs import Run
-    from policies.joined_env import JoinedEnv
-    from policies.pixel_env import SeeingEnv
+    from embodied.env.env import Env
+    from embodied.env.pixels import SeeingEnv
+    from embodied.env.suites import JoinedEnv
+    from embodied.env.vec_env import VecEnv
+    from embodied.storage.runs import Run
     from policies.policy import ActionRule, Policy
-    from policies.vec_env import VecEnv
 
 DEFAULT_TASK = "swarm/hover"
 EXPERT = "expert"
@@ -45,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any, Any]:
     """Parse a command line whose flags are the fields of this task's and this learner's configs."""
-    from policies.learners import DEFAULT
+    from policies.algorithms import DEFAULT
 
     defaults = default_settings(entry, cli.flag_value(words, "--learner") or DEFAULT)
     return cli.parse(settings_type(defaults), words, "train", defaults)
@@ -53,9 +52,9 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any, Any, Any]
 
 def start(settings: Settings[Any, Any, Any]) -> int:
     """Start a new run."""
-    from embodied.configs import run_document
-    from embodied.runs import Run
-    from policies import distributed
+    from embodied.storage.configs import run_document
+    from embodied.storage.runs import Run
+    from policies.optim import distributed
 
     check_eyes(settings)
     with distributed.joined(settings.device or "cpu"):
@@ -75,7 +74,7 @@ def check_eyes(settings: Settings[Any, Any, Any]) -> None:
     Raises:
         EmbodiedError: the learner is blind, lacks cameras, or is to learn a suite.
     """
-    from policies.svea_config import SVEAConfig
+    from policies.off_policy.svea import SVEAConfig
 
     sees, given = isinstance(settings.options, SVEAConfig), ", ".join(settings.cameras) or "none"
     if sees != bool(settings.cameras):
@@ -88,7 +87,7 @@ def check_eyes(settings: Settings[Any, Any, Any]) -> None:
 
 def with_images(settings: Settings[Any, Any, Any], env: Env | JoinedEnv) -> Settings[Any, Any, Any]:
     """The settings with the shape of what is seen."""
-    from policies.pixel_env import Sight
+    from embodied.env.pixels import Sight
 
     if not settings.cameras:
         return settings
@@ -112,9 +111,9 @@ def with_start(
     """
     if settings.start_from is None:
         return settings, None
-    from embodied.load_policy import load_policy
-    from policies.pixel_env import SeeingRule
+    from embodied.env.pixels import SeeingRule
     from policies.policy import Policy
+    from policies.training.loading import load_policy
 
     policy = load_policy(settings.start_from, env)
     if settings.start_from == EXPERT:
@@ -131,8 +130,8 @@ def _imitated(settings: Settings[Any, Any, Any], env: Env | JoinedEnv, expert: A
     Raises:
         EmbodiedError: the learner is not ppo.
     """
-    from policies.ppo_config import PPOConfig
-    from policies.warm_start import imitate
+    from policies.imitation.warm_start import imitate
+    from policies.ppo.config import PPOConfig
 
     if not isinstance(settings.options, PPOConfig):
         raise EmbodiedError(
@@ -147,8 +146,8 @@ def _imitated(settings: Settings[Any, Any, Any], env: Env | JoinedEnv, expert: A
 
 def _resume(path: Path, words: list[str]) -> int:
     """Go on with a run."""
-    from embodied.runs import Run
-    from policies import distributed
+    from embodied.storage.runs import Run
+    from policies.optim import distributed
 
     run = Run.open(path)
     settings = saved_settings(run)

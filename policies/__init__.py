@@ -4,14 +4,14 @@
 transitions; `train` runs the loop.
 """
 
+from embodied.env.vec_env import Step, VecEnv
 from policies.learner import Learner
-from policies.off_policy import OffPolicy
-from policies.off_policy_config import DDPGConfig, FastTD3Config, PQLConfig, RLPDConfig, SACConfig, TD3Config
+from policies.off_policy.actor_critics import DDPGConfig, FastTD3Config, PQLConfig, RLPDConfig, SACConfig, TD3Config
+from policies.off_policy.learner import OffPolicy
 from policies.policy import ActionRule, Policy, random_policy, zero_policy
-from policies.ppo import PPO
-from policies.ppo_config import PPOConfig
-from policies.trainer import Trainer, train
-from policies.vec_env import Step, VecEnv
+from policies.ppo.config import PPOConfig
+from policies.ppo.ppo import PPO
+from policies.training.loop import Trainer, train
 
 __all__ = [
     "PPO",

@@ -1,102 +1,97 @@
-"""From a config to the two parts of its algorithm: what learns values, and what makes a policy of them."""
+"""Learners by name: `ppo` from fresh rollouts; `sac`, `rlpd`, `awac`, `ddpg`, `td3`, `fast-td3`, `pql` from memory;
+`cqn`, `q-transformer` and `idql` from memory, without a policy that climbs; `svea` from memory, of images; `bc` from
+demonstrations alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Generator, Tensor
+from embodied.errors import UnknownNameError
+from policies.imitation.behaviour_cloning import Cloning
+from policies.imitation.config import CloningConfig
+from policies.off_policy.actor_critics import (
+    DDPGConfig,
+    FastTD3Config,
+    PQLConfig,
+    RLPDConfig,
+    SACConfig,
+    TD3Config,
+)
+from policies.off_policy.awac import AWACConfig
+from policies.off_policy.config import MemoryConfig
+from policies.off_policy.cqn.config import CQNConfig
+from policies.off_policy.idql.config import IDQLConfig
+from policies.off_policy.learner import OffPolicy
+from policies.off_policy.q_transformer.config import QTransformerConfig
+from policies.off_policy.svea import SVEAConfig
+from policies.ppo.config import PPOConfig
+from policies.ppo.ppo import PPO
 
-from policies.coarse_to_fine_learner import make_coarse_to_fine
-from policies.cqn_config import CQNConfig
-from policies.ensemble import CriticEnsemble
-from policies.extent import Extent
-from policies.idql import make_idql
-from policies.idql_config import IDQLConfig
-from policies.memory_config import MemoryConfig
-from policies.off_policy_config import OffPolicyConfig, TD3Config
-from policies.q_transformer import make_q_transformer
-from policies.q_transformer_config import QTransformerConfig
-from policies.replay import Batch
-from policies.squashed import SquashedActor
-from policies.svea import make_svea
-from policies.svea_config import SVEAConfig
-from policies.update_rules import UpdateRule, make_rule
-from policies.value_learner import ValueLearner, make_head
+if TYPE_CHECKING:
+    from embodied.env.vec_env import VecEnv
+    from policies.learner import Learner
+    from policies.training.defaults import TrainConfig
 
-
-class ValuePart(Protocol):
-    """What learns values; observations are normalised."""
-
-    def learn(
-        self,
-        batch: Batch,
-        obs: Tensor,
-        next_obs: Tensor,
-        next_action: Tensor,
-        bonus: Tensor | float,
-        generator: torch.Generator,
-    ) -> dict[str, Tensor]:
-        """Take one step, see `ValueLearner.learn`; returns measures."""
-        ...
-
-    def climbed(self, obs: Tensor, action: Tensor) -> Tensor:
-        """(B,) values of actions, as a policy climbs them."""
-        ...
-
-    def track(self, tau: float) -> None:
-        """Mix that share of what was learned into target networks."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Everything learned."""
-        ...
-
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
-        ...
+LearnerConfig = PPOConfig | MemoryConfig | CloningConfig
+DEFAULT = "ppo"
 
 
-Parts = tuple[UpdateRule, ValuePart]
+@dataclass(frozen=True)
+class LearnerEntry:
+    """A learner as a command line knows it."""
+
+    config: type[LearnerConfig]
+    """Type of its settings."""
+    num_envs: int | None = None
+    """Environments that suit it; None: what the task says."""
+    steps: int | None = None
+    """Environment steps that suit it; None: what the task says."""
 
 
-def make_actor_critic(config: OffPolicyConfig, extent: Extent, weights: Generator) -> Parts:
-    """A policy with a network of its own, and critics of its actions."""
-    stochastic = not isinstance(config, TD3Config)
-    actor = SquashedActor(extent.policy, extent.action, config.actor, stochastic=stochastic, generator=weights)
-    rule = make_rule(actor.to(extent.device), config, extent.num_envs)
-    head = make_head(config, extent.device)
-    inputs, outputs = extent.critic + extent.action, head.outputs
-    critics = CriticEnsemble(
-        config.critics, inputs, outputs, config.critic, layer_norm=config.layer_norm, generator=weights
-    )
-    return rule, ValueLearner(critics.to(extent.device), head, config)
-
-
-PARTS: dict[type[MemoryConfig], Callable[[Any, Extent, Generator], Parts]] = {
-    OffPolicyConfig: make_actor_critic,
-    CQNConfig: make_coarse_to_fine,
-    QTransformerConfig: make_q_transformer,
-    IDQLConfig: make_idql,
-    SVEAConfig: make_svea,
+LEARNERS: dict[str, LearnerEntry] = {
+    DEFAULT: LearnerEntry(PPOConfig),
+    "sac": LearnerEntry(SACConfig, 64),
+    "rlpd": LearnerEntry(RLPDConfig, 16),
+    "awac": LearnerEntry(AWACConfig, 16),
+    "cqn": LearnerEntry(CQNConfig, 16),
+    "q-transformer": LearnerEntry(QTransformerConfig, 16),
+    "idql": LearnerEntry(IDQLConfig, 16),
+    "svea": LearnerEntry(SVEAConfig, 16, steps=100_000),
+    "bc": LearnerEntry(CloningConfig, 16, steps=100_000),
+    "ddpg": LearnerEntry(DDPGConfig, 64),
+    "td3": LearnerEntry(TD3Config, 64),
+    "fast-td3": LearnerEntry(FastTD3Config, 128),
+    "pql": LearnerEntry(PQLConfig, 4096),
 }
-"""Type of config, which stands for those derived from it, to what builds its parts."""
 
 
-def make_parts(config: MemoryConfig, extent: Extent, weights: Generator) -> Parts:
-    """Both parts, on their device.
-
-    Args:
-        config: Settings, whose type says which algorithm.
-        extent: Sizes.
-        weights: Makes the initial weights reproducible; on the CPU.
+def find_learner(name: str) -> LearnerEntry:
+    """The learner of that name.
 
     Raises:
-        TypeError: The config belongs to no algorithm.
+        UnknownNameError: There is none; lists them.
     """
-    for kind in type(config).__mro__:
-        if kind in PARTS:
-            return PARTS[kind](config, extent, weights)
-    known = ", ".join(kind.__name__ for kind in PARTS)
-    raise TypeError(f"{type(config).__name__} belongs to no algorithm; expected one derived from {known}")
+    if name not in LEARNERS:
+        raise UnknownNameError("learner", name, LEARNERS)
+    return LEARNERS[name]
+
+
+def default_config(name: str, training: TrainConfig) -> LearnerConfig:
+    """The settings of a learner on a task: the task's own, else the learner's.
+
+    Raises:
+        UnknownNameError: There is no such learner.
+    """
+    kind = find_learner(name).config
+    return next((config for config in (training.ppo, *training.off_policy) if type(config) is kind), kind())
+
+
+def make_learner(env: VecEnv, config: LearnerConfig, seed: int) -> Learner:
+    """The learner that a config belongs to, for an environment."""
+    sizes = (env.observation_sizes, env.action_size, env.num_envs)
+    if isinstance(config, PPOConfig):
+        return PPO(*sizes, config, device=env.device, seed=seed)
+    if isinstance(config, CloningConfig):
+        return Cloning(*sizes, config, device=env.device, seed=seed)
+    return OffPolicy(*sizes, config, device=env.device, seed=seed)

@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, cast
 import tyro
 
 from embodied import cli
+from embodied.env.vec_env import VecEnv
 from embodied.errors import EmbodiedError, guard
-from policies.interventions import Source
-from policies.recording import Demonstrator, Driver, Recording, joined, load, load_source, record_driven, save
-from policies.supervision import Supervised, SupervisionConfig
-from policies.vec_env import VecEnv
+from policies.imitation.demonstrations import (
+    Demonstrator,
+    Driver,
+    Recording,
+    joined,
+    load,
+    load_source,
+    record_driven,
+    save,
+)
+from policies.imitation.interventions import Source
+from policies.imitation.supervision import Supervised, SupervisionConfig
 
 if TYPE_CHECKING:
-    from embodied.env import Env
+    from embodied.env.env import Env
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +81,8 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Record as the command line says; returns the exit code."""
-    from embodied.content import join_content
     from embodied.factory import make
+    from embodied.registry import join_content
 
     settings = cli.parse(Settings, arguments, "policies.demonstrations")
     join_content()
@@ -99,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _driver(settings: Settings, env: Env) -> Driver:
-    from embodied.load_policy import load_policy
+    from policies.training.loading import load_policy
 
     rule = load_policy(settings.policy, env)
     if settings.supervisor is None:

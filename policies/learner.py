@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from embodied.env.vec_env import Step
 from embodied.errors import EmbodiedError
 from policies.policy import Policy
-from policies.vec_env import Step
 
 
 class DivergedError(EmbodiedError):

@@ -6,6 +6,7 @@ any of the training code.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from policies.architectures import FORMED, make_actor
-from policies.formed import Formed, FormedActor
-from policies.networks import Activation, Architecture, GaussianActor, NetworkConfig
-from policies.squashed import SquashedActor
-from policies.vec_env import POLICY
+from embodied.env.vec_env import POLICY
+from policies.networks.build import FORMED, make_actor
+from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
+from policies.networks.squashed import SquashedActor
+from policies.networks.structured_actor import Formed, FormedActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -220,3 +221,19 @@ def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tens
     ]
     if wrong:
         raise ValueError(f"the policy's tensors do not fit its description: {'; '.join(wrong)}")
+
+
+OTHERS = {"vla": ("policies.vla.policy", "VLAPolicy")}
+"""Kinds that `policies.policy.Policy` does not know -> module and class, which are imported when one is met."""
+
+
+def rebuild(meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+    """The policy that `to_tensors` described.
+
+    Raises:
+        ValueError: An unknown kind, or tensors that do not belong to it.
+    """
+    if meta.get("kind") not in OTHERS:
+        return Policy.from_tensors(meta, tensors)
+    module, name = OTHERS[meta["kind"]]
+    return getattr(importlib.import_module(module), name).from_tensors(meta, tensors)

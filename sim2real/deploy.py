@@ -15,7 +15,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.deployment import deployable
 from sim2real.deployment.loop import Deployable, Loop, LoopSettings
 from sim2real.deployment.loop_report import Report

@@ -17,10 +17,10 @@ import numpy as np
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from sim2real.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
+from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
+from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs.log import Channel, Log
 from sim2real.logs.read_log import write_log
-from sim2real.sweeps import Order, Waveform, motion
 
 SHARE = 0.8  # of a motor's speed and torque, our choice: the rest is for what the model does not know
 EDGE = 0.05  # of a joint's range that is left free at either end
@@ -263,7 +263,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"there is no folder '{settings.out.parent}' to write {settings.out.name} to")
     made = excite(settings)
     write_log(settings.out, made.log)
-    from sim2real.excitation_plot import draw, table
+    from sim2real.identification.excitation_plot import draw, table
 
     picture = settings.picture or settings.out.with_suffix(".png")
     draw(picture, made)

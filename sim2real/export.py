@@ -18,24 +18,23 @@ import numpy as np
 import torch
 import tyro
 
-from embodied import checkpoints
-from embodied._files import TEMPORARY, embodied_version, seal, sync_folder, unseal, write_synced
-from embodied.checkpoints import Checkpoint
-from embodied.configs import from_json
-from embodied.content import join_content
+from embodied.core.task import Task
+from embodied.env.vec_env import POLICY
 from embodied.errors import guard, listing, reason
-from embodied.load_policy import RUNS, open_checkpoint, shipped, stored_policy
-from embodied.runs import Run
-from embodied.task import Task
+from embodied.registry import join_content
+from embodied.storage import checkpoints
+from embodied.storage.checkpoints import Checkpoint
+from embodied.storage.configs import from_json
+from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, unseal, write_synced
+from embodied.storage.runs import Run
 from policies.policy import Policy
-from policies.vec_env import POLICY
-from sim2real import bundle
-from sim2real.bundles import c_code, crazyflie_code, golden, onnx_graph
+from policies.training.loading import RUNS, open_checkpoint, shipped, stored_policy
+from sim2real.bundles import bundle, c_code, crazyflie_code, golden, onnx_graph
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
-from sim2real.contract import Contract
-from sim2real.describe import describe
+from sim2real.contract.contract import Contract
+from sim2real.contract.describe import describe
 
 
 @dataclasses.dataclass(frozen=True)

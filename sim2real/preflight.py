@@ -16,7 +16,7 @@ from sim2real.checks import robot as preflight_robot
 from sim2real.checks import signals as preflight_signals
 from sim2real.checks import units as preflight_units
 from sim2real.checks.findings import Finding, Severity
-from sim2real.limits import Limits, limits_of
+from sim2real.contract.limits import Limits, limits_of
 from sim2real.logs import mcap_log
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log, write_log

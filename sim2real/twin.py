@@ -19,13 +19,13 @@ import torch
 import tyro
 
 from embodied import cli
-from embodied.content import join_content
-from embodied.env import Env
+from embodied.core.initial_states import StartBank, first_starts, save
+from embodied.env.env import Env
 from embodied.errors import guard
-from embodied.load_policy import ActionRule, load_policy
-from embodied.starts import StartBank, first_starts, save
-from sim2real.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
-from sim2real.failure_page import page
+from embodied.registry import join_content
+from policies.training.loading import ActionRule, load_policy
+from sim2real.identification.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
+from sim2real.identification.failure_page import page
 
 STARTS, MAP, PAGE = "starts.safetensors", "map.json", "map.html"
 

@@ -20,7 +20,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 import embodied  # noqa: F401
 
 if TYPE_CHECKING:
-    from embodied.env import Env
+    from embodied.env.env import Env
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,7 +47,7 @@ def _few_programs() -> Iterator[None]:
 def build_env(task: Any, engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:
     """An environment of a task object, without the registry; `mjx-jax` and `mjx-warp` name an implementation."""
     from embodied.engines import make_engine
-    from embodied.env import Env
+    from embodied.env.env import Env
 
     name, _, impl = engine.partition("-")
     if impl:

@@ -79,7 +79,7 @@ def test_an_unknown_attribute_is_an_attribute_error() -> None:
 
 def test_a_foreign_tasks_module_is_named_with_the_ways_out(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise RuntimeError('this must not run')\n")
-    code = "from embodied.content import join_content; join_content()"
+    code = "from embodied.registry import join_content; join_content()"
     error = run(code, tmp_path).stderr.splitlines()[-1]
     assert error.startswith("embodied.errors.EmbodiedError: 'tasks' should be embodied's own package")
     assert str(tmp_path / "tasks.py") in error
@@ -120,7 +120,7 @@ def test_a_malformed_name_is_refused(name: str) -> None:
         Registry().register(entry(name))
 
 
-@pytest.mark.parametrize("target", ["no_such_module:Task", "embodied.task:NoSuchTask"])
+@pytest.mark.parametrize("target", ["no_such_module:Task", "embodied.core.task:NoSuchTask"])
 def test_a_target_that_cannot_be_imported_is_named(target: str) -> None:
     with pytest.raises(EmbodiedError, match=f"'family/task' is registered as '{target}', which cannot be imported"):
         entry(target=target).load()

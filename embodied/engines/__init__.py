@@ -7,16 +7,16 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from embodied.core.task import Task
 from embodied.engines.base import FusedEngine, HostEngine
 from embodied.errors import EngineError, UnknownNameError
-from embodied.task import Task
 
 ENGINES: Mapping[str, str] = {
     "mujoco": "embodied.engines.mujoco:MujocoEngine",
     "mjx": "embodied.engines.mjx:MjxEngine",
     "rigid": "embodied.engines.rigid:RigidEngine",
-    "brax": "embodied.engines.brax:BraxEngine",
-    "pybullet": "embodied.engines.pybullet:PybulletEngine",
+    "brax": "embodied.engines.brax.engine:BraxEngine",
+    "pybullet": "embodied.engines.pybullet.engine:PybulletEngine",
 }
 """Engine name -> `module:class`."""
 

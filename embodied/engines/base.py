@@ -23,8 +23,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.world import Control, SensorLayout, Start, World
 from embodied.errors import EngineError
-from embodied.world import Control, SensorLayout, Start, World
 
 P = TypeVar("P")
 

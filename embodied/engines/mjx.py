@@ -20,11 +20,11 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.randomization import DerivedConstants
+from embodied.core.task import Task
+from embodied.core.world import Control, SensorLayout, Start, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, substeps_model
 from embodied.errors import EngineError
-from embodied.randomize import DerivedConstants
-from embodied.task import Task
-from embodied.world import Control, SensorLayout, Start, World
 
 
 class Impl(StrEnum):

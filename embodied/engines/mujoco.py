@@ -12,10 +12,10 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
+from embodied.core.task import Task
+from embodied.core.world import Control, SensorLayout, Start, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, numpy_world, of_last_step, substeps_model
 from embodied.errors import EngineError
-from embodied.task import Task
-from embodied.world import Control, SensorLayout, Start, World
 
 OVERFLOW_WARNINGS = (mujoco.mjtWarning.mjWARN_CONTACTFULL, mujoco.mjtWarning.mjWARN_CNSTRFULL)
 STEP_ONLY = int(mujoco.mjtStage.mjSTAGE_NONE)

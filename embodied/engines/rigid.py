@@ -15,11 +15,11 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.task import Task
+from embodied.core.world import Control, SensorLayout, Start, World
 from embodied.engines.base import substeps_model
 from embodied.errors import EngineError
-from embodied.rotations import quat_multiply, quat_rotate, quat_rotate_inverse
-from embodied.task import Task
-from embodied.world import Control, SensorLayout, Start, World
+from embodied.math.rotations import quat_multiply, quat_rotate, quat_rotate_inverse
 
 VARIABLE = ("body_mass", "body_inertia")
 """Model fields that an episode may vary on this engine."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from embodied.dialogue import Tell
-from embodied.env import Observation
+from embodied.core.task import PROPRIO
+from embodied.env.dialogue import Tell
+from embodied.env.env import Observation
 from embodied.errors import EmbodiedError
-from embodied.task import PROPRIO
 
 if TYPE_CHECKING:
     from policies.vla.policy import VLAPolicy

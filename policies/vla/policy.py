@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from embodied.configs import from_json, to_json
-from embodied.dialogue import Tell, first_words, wrong_words
+from embodied.core.task import PROPRIO
+from embodied.env.dialogue import Tell, first_words, wrong_words
 from embodied.errors import EmbodiedError, listing
-from embodied.pixels import PREFIX
-from embodied.task import PROPRIO
+from embodied.rendering.cameras import PREFIX
+from embodied.storage.configs import from_json, to_json
 from policies.policy import require_same_shapes
 from policies.vla.chunks import ChunkedRule
-from policies.vla.config import VLAConfig
-from policies.vla.data import Lesson, Senses, difference
-from policies.vla.network import VLANetwork
-from policies.vla.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
-from policies.vla.statistics import Statistics
+from policies.vla.data.batches import Lesson, Senses, difference
+from policies.vla.data.statistics import Statistics
+from policies.vla.model.config import VLAConfig
+from policies.vla.model.network import VLANetwork
+from policies.vla.model.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
 
 if TYPE_CHECKING:
-    from embodied.env import Env
+    from embodied.env.env import Env
 
 KIND = "vla"
 """What such a policy is called where it is stored."""

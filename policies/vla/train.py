@@ -10,16 +10,16 @@ import torch
 
 from embodied import cli
 from embodied.errors import guard
-from embodied.runs import Run
-from embodied.suite import overall
-from policies.vla.fine_tuning import FineTuning
+from embodied.evaluation.suites import overall
+from embodied.storage.runs import Run
+from policies.vla.data.selection import Selection, read
+from policies.vla.data.statistics import Statistics
+from policies.vla.fine_tuning.learner import FineTuning
+from policies.vla.fine_tuning.session import Session, document_of, stored_settings
+from policies.vla.fine_tuning.settings import LIMITS, NAME, Settings, network_config
+from policies.vla.fine_tuning.trials import Trials, suite_of, within
+from policies.vla.model.pretrained import Folders
 from policies.vla.policy import VLAPolicy
-from policies.vla.pretrained import Folders
-from policies.vla.selection import Selection, read
-from policies.vla.session import Session, document_of, stored_settings
-from policies.vla.settings import LIMITS, NAME, Settings, network_config
-from policies.vla.statistics import Statistics
-from policies.vla.trials import Trials, suite_of, within
 
 COMMAND = "policies.vla.train"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from policies.networks import Activation
+from policies.networks.mlp import Activation
 from sim2real.bundles.golden import Golden, target_scale
 from sim2real.bundles.network import ExportError, Layer, Network
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 
 BLOCK = 16  # outputs side by side: four vectors of SSE or NEON, and half of the registers of a Cortex-M4
 WIDTH = 110  # characters of a line of numbers

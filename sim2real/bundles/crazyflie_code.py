@@ -16,7 +16,7 @@ import numpy as np
 from sim2real.bundles.c_code import BLOCK, fill, identifiers, number, plain, whole_rate
 from sim2real.bundles.golden import Golden
 from sim2real.bundles.network import ExportError, Network
-from sim2real.contract import Contract, Term
+from sim2real.contract.contract import Contract, Term
 
 ROBOT = "crazyflie"
 MAIN_LOOP = 1000  # Hz, RATE_MAIN_LOOP

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from embodied._files import unseal
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.files import unseal
 
 FORMAT = 1
 MANIFEST, CONTRACT, ONNX, GOLDEN, README = "manifest.json", "contract.json", "policy.onnx", "golden.csv", "README.md"

@@ -8,7 +8,7 @@ import io
 
 import numpy as np
 
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 
 
 @dataclasses.dataclass(frozen=True)

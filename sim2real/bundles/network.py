@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from policies.formed import Formed
-from policies.networks import Activation, Architecture
+from policies.networks.mlp import Activation, Architecture
+from policies.networks.structured_actor import Formed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from embodied.errors import EmbodiedError
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 
 INPUT, OUTPUTS = "observation", ("action", "target")
 MAX_NODES = 256  # an exported policy of as many layers as anybody trains has fewer

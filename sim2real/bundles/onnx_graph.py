@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policies.networks import Activation
+from policies.networks.mlp import Activation
 from sim2real.bundles.network import Network
 from sim2real.bundles.onnx_check import INPUT, OUTPUTS, onnx_package
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sim2real.bundles.network import Network
 from sim2real.bundles.usage import usage
-from sim2real.contract import Contract, Term
+from sim2real.contract.contract import Contract, Term
 
 FORMULAS = {
     "gyro": "angular velocity of the body, body frame",
@@ -59,7 +59,7 @@ def _start(contract: Contract) -> str:
 
 ```
 pip install "embodied[sim2real]"
-python -m sim2real.bundle .                  # verify hashes and golden vectors
+python -m sim2real.bundles.bundle .                  # verify hashes and golden vectors
 python -m sim2real.deploy . --robot mujoco   # a rehearsal in simulation, in real time
 ```
 

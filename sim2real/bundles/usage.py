@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim2real.bundles.c_code import identifiers, whole_rate
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 
 PARTS = {
     "gyro": ("gyro",),
@@ -30,7 +30,7 @@ def _python(contract: Contract) -> str:
 
 ```python
 import numpy as np
-from sim2real.bundle import load
+from sim2real.bundles.bundle import load
 from sim2real.robots.base import Measurement
 from sim2real.deployment.terms import Observer
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embodied import cli
-from embodied._files import write_atomic
 from embodied.errors import UnknownNameError, guard, reason
+from embodied.storage.files import write_atomic
 from sim2real.cameras.camera import CameraError
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from embodied._files import dumps, jsonable, write_atomic
-from embodied.configs import from_json, to_json
 from embodied.errors import EmbodiedError, RunError, reason
+from embodied.storage.configs import from_json, to_json
+from embodied.storage.files import dumps, jsonable, write_atomic
 from sim2real.cameras import rigid
 
 FORMAT = 1

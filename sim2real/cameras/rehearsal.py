@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import mujoco
 import numpy as np
 
-from embodied.paths import asset
+from embodied.storage.paths import asset
 from sim2real.cameras import mujoco_camera, rigid
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, Parent

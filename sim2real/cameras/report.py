@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from embodied._files import write_atomic
 from embodied.errors import reason
-from embodied.report import STYLE
+from embodied.evaluation.report import STYLE
+from embodied.storage.files import write_atomic
 from sim2real.cameras import hand_eye
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError

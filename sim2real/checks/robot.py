@@ -10,7 +10,7 @@ import numpy as np
 
 from embodied.errors import listing
 from sim2real.checks.findings import Finding, Severity, at_rows_of, ratio, slope, smooth, tidy
-from sim2real.limits import Limits
+from sim2real.contract.limits import Limits
 from sim2real.logs.delay import MAX_DELAY
 from sim2real.logs.log import Channel, Log, LogError
 from sim2real.logs.servo_delay import delay_of, response

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from embodied.content import join_content
 from embodied.errors import EmbodiedError
-from embodied.load_policy import shipped, shipped_path, stored_policy
-from sim2real.contract import Contract
+from embodied.registry import join_content
+from policies.training.loading import shipped, shipped_path, stored_policy
+from sim2real.contract.contract import Contract
 from sim2real.deployment.loop import Deployable
 
 
@@ -25,8 +25,8 @@ class Shipped:
         """
         import torch
 
-        from embodied import checkpoints
-        from sim2real.describe import describe
+        from embodied.storage import checkpoints
+        from sim2real.contract.describe import describe
 
         kind: Any = join_content()[task].load()
         self.contract: Contract = describe(kind(), task)
@@ -46,7 +46,7 @@ def load(name: str) -> Deployable:
         EmbodiedError: it is neither, or a bundle that does not verify.
     """
     if Path(name).exists():
-        from sim2real import bundle
+        from sim2real.bundles import bundle
 
         return bundle.load(name)
     if name in join_content():

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from embodied.errors import reason as why
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.deployment.loop_log import LoopLog, Sink
 from sim2real.deployment.loop_report import Phase, Report, Timing
 from sim2real.deployment.safety import Cycle, Safety, State, soft_start

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.deployment.loop_report import Phase
 from sim2real.deployment.safety import BOUNDS, Cycle, State
 from sim2real.deployment.safety_steps import JOINT_PARTS, part_of

@@ -12,7 +12,7 @@ import dataclasses
 
 import numpy as np
 
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.deployment.safety_limits import Limits, SafetyConfig
 from sim2real.deployment.safety_steps import BOUNDS, CHECKS, Cycle, Reading, State, first, part_of, racing
 from sim2real.robots.base import PARTS

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from embodied.errors import UnknownNameError
-from sim2real.contract import Contract, ContractError, Term
+from sim2real.contract.contract import Contract, ContractError, Term
 from sim2real.robots.base import Measurement, RobotError
 
 UP = np.array([0.0, 0.0, 1.0])

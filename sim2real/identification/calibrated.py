@@ -16,18 +16,18 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.task import Task
+from embodied.core.world import Start
 from embodied.errors import listing
-from embodied.task import Task
-from embodied.world import Start
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.twins import crazyflie
 from tasks.locomotion.legged import LeggedTask
-from tasks.manipulation.tabletop import Tabletop
+from tasks.manipulation.common.tabletop import Tabletop
 from tasks.swarm import hover
+from tasks.swarm.dynamics.quadrotor import Quadrotor
 from tasks.swarm.hover import Hover
-from tasks.swarm.quadrotor import Quadrotor
 
 
 def calibrated(task: Task[Any], calibration: Calibration, width: float = 1.0) -> Task[Any]:

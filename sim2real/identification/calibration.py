@@ -11,9 +11,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from embodied import _files
-from embodied.configs import from_json, to_json
 from embodied.errors import RunError, UnknownNameError, reason
+from embodied.storage import files
+from embodied.storage.configs import from_json, to_json
 from sim2real.identification import parameters as pm
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 
@@ -165,8 +165,8 @@ class Calibration:
     def save(self, folder: Path) -> Path:
         """Write `calibration.json` into a folder, sealed against edits."""
         folder.mkdir(parents=True, exist_ok=True)
-        document = {**to_json(self), "format": FORMAT, "embodied": _files.embodied_version()}
-        _files.write_atomic(folder / FILE, _files.seal(document))
+        document = {**to_json(self), "format": FORMAT, "embodied": files.embodied_version()}
+        files.write_atomic(folder / FILE, files.seal(document))
         return folder / FILE
 
 
@@ -178,7 +178,7 @@ def load(path: Path) -> Calibration:
     """
     path = path / FILE if path.is_dir() else path
     try:
-        document: dict[str, Any] = _files.unseal(path.read_bytes(), FORMAT, "calibration")
+        document: dict[str, Any] = files.unseal(path.read_bytes(), FORMAT, "calibration")
     except OSError as error:
         raise CalibrationError(f"cannot read the calibration '{path}': {reason(error)}") from None
     except ValueError as error:

@@ -20,8 +20,8 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from embodied._files import write_atomic
 from embodied.errors import listing, reason
+from embodied.storage.files import write_atomic
 from sim2real.logs.log import Log, LogError
 from sim2real.logs.mcap_reader import METADATA, TIME, UNFINISHED, package, read
 

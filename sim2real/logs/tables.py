@@ -27,8 +27,8 @@ from pathlib import Path
 
 import numpy as np
 
-from embodied._files import write_atomic
 from embodied.errors import listing, reason
+from embodied.storage.files import write_atomic
 from sim2real.logs.log import UNITS, Channel, Log, LogError
 
 TIME = "time"

@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from embodied.content import join_content
+from embodied.core.task import Task
+from embodied.core.world import Control, Start, World
 from embodied.errors import EmbodiedError, listing
-from embodied.task import Task
-from embodied.world import Control, Start, World
-from sim2real.contract import Contract
+from embodied.registry import join_content
+from sim2real.contract.contract import Contract
+from sim2real.contract.describe import describe
 from sim2real.deployment.terms import rotate_inverse
-from sim2real.describe import describe
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.hidden import Hidden
 from tasks.locomotion.legged import LeggedTask
-from tasks.swarm import quadrotor
+from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.hover import Hover
 
 SOURCES: Mapping[str, str] = {
@@ -134,7 +134,7 @@ class Legged:
 
 
 class Drone:
-    """Four rotors with lag, thrust curves and drag; see `tasks.swarm.quadrotor`."""
+    """Four rotors with lag, thrust curves and drag; see `tasks.swarm.dynamics.quadrotor`."""
 
     every_step = True
 

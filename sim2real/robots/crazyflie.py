@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from sim2real.contract import Actuator, Contract, Term
+from sim2real.contract.contract import Actuator, Contract, Term
 from sim2real.deployment.loop_report import Phase
 from sim2real.robots.base import Measurement, RobotError
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from embodied.task import Task
-from embodied.world import World
+from embodied.core.task import Task
+from embodied.core.world import World
 
 
 @dataclasses.dataclass(frozen=True)

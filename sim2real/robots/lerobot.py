@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from embodied.errors import EmbodiedError, listing, reason
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, RobotError
 
 SMOOTHING = 0.5  # of each new difference in the estimate of speeds: encoders of 12 bit have steps of 1.5 mrad

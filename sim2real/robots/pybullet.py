@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.simulated import Simulated, StandIn
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from embodied.errors import UnknownNameError
 from embodied.registry import load_target
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.base import Robot
 
 

@@ -18,10 +18,10 @@ from embodied import cli  # noqa: F401  isort: skip  (before jax, whose environm
 import jax
 import numpy as np
 
+from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
-from embodied.world import World
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement
 from sim2real.robots.bodies import Body, body_of
 from sim2real.robots.hidden import Hidden

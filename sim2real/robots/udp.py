@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from embodied.errors import EmbodiedError, reason
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.udp_messages import (
     NS,

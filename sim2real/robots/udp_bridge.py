@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.base import Robot
 from sim2real.robots.udp_messages import (
     COMMAND_SIZE,

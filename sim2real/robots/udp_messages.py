@@ -13,7 +13,7 @@ import zlib
 
 import numpy as np
 
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, RobotError
 
 MAGIC = b"EMBD"

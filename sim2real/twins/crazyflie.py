@@ -1,4 +1,4 @@
-"""The Crazyflie in flight, by the functions of `tasks.swarm.quadrotor`: what training simulates is what is calibrated.
+"""The Crazyflie in flight, by the functions of `tasks.swarm.dynamics.quadrotor`: what training simulates is what is calibrated.
 
 Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and say so with
 `--known drone_mass=0.0331`. Without that, the mass keeps its nominal value and all forces are relative to it.
@@ -26,15 +26,15 @@ import numpy as np
 
 from embodied.engines.sensors import multiply
 from embodied.errors import listing
-from embodied.rotations import quat_from_rotation_vector, quat_multiply
+from embodied.math.rotations import quat_from_rotation_vector, quat_multiply
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.identification.simulate import Output, Windows
 from sim2real.logs.log import WXYZ, XYZ, Log
 from sim2real.twins.measured import value_and_slope
-from tasks.swarm import quadrotor
-from tasks.swarm.quadrotor import QUADROTORS, Preset, Quadrotor
+from tasks.swarm.dynamics import quadrotor
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset, Quadrotor
 
 PRESET = Preset.P250  # the drone in the MJCF
 ROTORS = ("rotor1", "rotor2", "rotor3", "rotor4")

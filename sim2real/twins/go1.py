@@ -13,7 +13,7 @@ from __future__ import annotations
 import mujoco
 
 from embodied.errors import listing
-from embodied.paths import asset
+from embodied.storage.paths import asset
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter, read
 from sim2real.identification.simulate import Output
 from sim2real.logs.log import Log

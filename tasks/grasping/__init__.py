@@ -24,7 +24,7 @@ def register(registry: Registry) -> None:
             registry.register(
                 TaskEntry(
                     name=f"grasping/{hand}-{name}",
-                    target=f"tasks.grasping.{hand}:{target}",
+                    target=f"tasks.grasping.hands.{hand}:{target}",
                     summary=f"{words} {summary}",
                     engines=ENGINES,
                     training=f"tasks.grasping.training:{training}",

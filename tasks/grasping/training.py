@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from policies.networks import NetworkConfig
-from policies.off_policy_config import SACConfig
-from policies.ppo_config import PPOConfig, Schedule
-from policies.train_config import TrainConfig
+from policies.networks.mlp import NetworkConfig
+from policies.off_policy.actor_critics import SACConfig
+from policies.ppo.config import PPOConfig, Schedule
+from policies.training.defaults import TrainConfig
 
 OF_LATER_TRAINING = (
     "observation_noise", "friction", "cube_mass", "cube_centre", "link_mass", "joint_friction", "armature",

@@ -11,12 +11,12 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied import randomize
-from embodied.rewards import gaussian_kernel, limit_violation, squared_norm
-from embodied.rotations import quat_multiply
-from embodied.sampling import tilted
-from embodied.task import Observation, Timing
-from embodied.world import Control, Outcome, Start, World
+from embodied.core import randomization
+from embodied.core.task import Observation, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.math.rewards import gaussian_kernel, limit_violation, squared_norm
+from embodied.math.rotations import quat_multiply
+from embodied.math.sampling import tilted
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
 
 UPRIGHT = 0.966  # cos 15 degrees, success: the trunk leans less than this ...
@@ -146,7 +146,7 @@ class Getup(LeggedTask[Memory]):
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
         )
-        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
 
     def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
         """Joint targets (n,) in rad; see `Joystick.act` for the latency."""

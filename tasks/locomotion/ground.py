@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.scenes import compose
+from embodied.core.scenes import compose
 
 FLOOR = "scenes/floor.xml"
 EARTH = (176, 170, 158)  # RGB of rough ground, 0 to 255

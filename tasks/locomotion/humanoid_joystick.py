@@ -11,13 +11,12 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.rewards import squared_norm
-from embodied.task import Observation, Timing
-from embodied.world import World
+from embodied.core.task import Observation, Timing
+from embodied.core.world import World
+from embodied.math.rewards import squared_norm
 from tasks.locomotion.commands import CommandConfig, PushConfig
 from tasks.locomotion.ground import Rough
-from tasks.locomotion.joystick import Joystick, Memory
-from tasks.locomotion.joystick_config import JoystickConfig, Weights
+from tasks.locomotion.joystick import Joystick, JoystickConfig, Memory, Weights
 from tasks.locomotion.legged import IN_CONTACT
 
 STEP_RATE = 1.4  # steps/s of each foot; MuJoCo Playground's G1 draws U(1.25, 1.5)

@@ -12,11 +12,11 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied import randomize
-from embodied.rotations import quat_rotate_inverse
-from embodied.sampling import between
-from embodied.task import Task
-from embodied.world import World
+from embodied.core import randomization
+from embodied.core.task import Task
+from embodied.core.world import World
+from embodied.math.rotations import quat_rotate_inverse
+from embodied.math.sampling import between
 from tasks.locomotion.ground import Flat, Rough
 from tasks.locomotion.robots import LeggedRobot
 
@@ -69,7 +69,7 @@ class Variation:
 
     def __post_init__(self) -> None:
         """Check that every range is one."""
-        randomize.require_ranges("vary", dataclasses.asdict(self))
+        randomization.require_ranges("vary", dataclasses.asdict(self))
 
 
 class LeggedConfig(Protocol):
@@ -119,7 +119,7 @@ class LeggedTask(Task[M], Generic[M]):
         middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
         self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
         others = tuple(name for name in OTHER_VARIATIONS if self.pushed or name != "push")
-        self.field_terms, self.varied = randomize.kept(self._field_terms(), others, self.config.without)
+        self.field_terms, self.varied = randomization.kept(self._field_terms(), others, self.config.without)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
@@ -152,7 +152,7 @@ class LeggedTask(Task[M], Generic[M]):
         spec.option.ls_iterations = 6
         return spec
 
-    def _field_terms(self) -> tuple[randomize.Term, ...]:
+    def _field_terms(self) -> tuple[randomization.Term, ...]:
         """What an episode draws of the model itself."""
         model, layout = self.model, self.layout
         vary: Variation = self.config.vary
@@ -161,13 +161,13 @@ class LeggedTask(Task[M], Generic[M]):
         moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)
         friction = (vary.floor_friction[0] / standard, vary.floor_friction[1] / standard)
         return (
-            randomize.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
-            randomize.scale_bodies("link_mass", *vary.link_mass, moving),
-            randomize.offset("payload", "body_mass", *vary.payload, trunk),
-            randomize.offset("centre_of_mass", "body_ipos", *vary.centre_of_mass, trunk),
-            randomize.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
-            randomize.scale("armature", "dof_armature", *vary.armature, joints),
-            randomize.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
+            randomization.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
+            randomization.scale_bodies("link_mass", *vary.link_mass, moving),
+            randomization.offset("payload", "body_mass", *vary.payload, trunk),
+            randomization.offset("centre_of_mass", "body_ipos", *vary.centre_of_mass, trunk),
+            randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
+            randomization.scale("armature", "dof_armature", *vary.armature, joints),
+            randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
         )
 
     def state_at(self, base: Array, joints: Array, speed: Array) -> tuple[Array, Array]:

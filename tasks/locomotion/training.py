@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from policies.networks import Activation, NetworkConfig
-from policies.ppo_config import PPOConfig, Schedule
-from policies.train_config import TrainConfig
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.ppo.config import PPOConfig, Schedule
+from policies.training.defaults import TrainConfig
 
 SMALL = NetworkConfig(hidden=(128, 128), activation=Activation.SILU)
 LARGE = NetworkConfig(hidden=(256, 128), activation=Activation.SILU)

@@ -12,11 +12,11 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied import randomize
-from embodied.rewards import limit_violation, squared_norm
-from embodied.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
-from embodied.task import Observation, Timing
-from embodied.world import Control, Outcome, Start, World
+from embodied.core import randomization
+from embodied.core.task import Observation, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.math.rewards import limit_violation, squared_norm
+from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
 
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
@@ -198,7 +198,7 @@ class Handstand(LeggedTask[Memory]):
             steady_steps=jnp.zeros((), jnp.int32),
             up=jnp.zeros((), bool),
         )
-        return Start(qpos, qvel, memory, randomize.draw(self.model, self.field_terms, fields))
+        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
 
     def pose(self, world: World) -> Array:
         """(n,) rad, around which actions move the joints: the standing legs turn under the trunk as it rises.

@@ -1,8 +1,8 @@
 """How the manipulation tasks are trained by default."""
 
-from policies.networks import NetworkConfig
-from policies.ppo_config import PPOConfig
-from policies.train_config import TrainConfig
+from policies.networks.mlp import NetworkConfig
+from policies.ppo.config import PPOConfig
+from policies.training.defaults import TrainConfig
 
 
 def tabletop(

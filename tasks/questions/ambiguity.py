@@ -17,9 +17,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from tasks.grasping.clutter.words import COLOURS, SHAPES, colour_word, described
 from tasks.grasping.objects.household import HOUSEHOLD
-from tasks.grasping.pointclouds import Placed
+from tasks.grasping.objects.pointclouds import Placed
+from tasks.questions.clutter.vocabulary import COLOURS, SHAPES, colour_word, described
 
 LONGEST = 1000  # characters of an instruction or an answer that are read
 WORD = r"[a-z0-9]+"

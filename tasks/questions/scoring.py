@@ -2,7 +2,7 @@
 
     BENCHMARK = Benchmark("clutter", FORMAT, MEASURES)
     report = score_answers(answers, folder, BENCHMARK)
-    score_command("tasks.grasping.clutter.score", BENCHMARK)
+    score_command("tasks.questions.clutter.score", BENCHMARK)
 
 A question without an answer that can be read counts as the measure's worst. Every score is a mean over questions, given
 for each group of questions (a difficulty) too; `balanced` is the mean over the groups, so that rare ones count as much.

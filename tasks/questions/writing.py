@@ -2,7 +2,7 @@
 
     @guard
     def main() -> None:
-        write_command("tasks.grasping.clutter.write", write)
+        write_command("tasks.questions.clutter.write", write)
 
 `write(settings)` returns the number of questions.
 """
@@ -18,7 +18,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError
-from tasks.grasping.pointclouds import Camera
+from tasks.grasping.objects.pointclouds import Camera
 from tasks.questions.files import Files, document, lines
 
 SEEDS = 1_000_000  # between the scenes of one benchmark seed and the next

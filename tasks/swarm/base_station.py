@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.entities import Kind, entity_rows
+from embodied.core.entities import Kind, entity_rows
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from embodied.world import World
-from tasks.swarm.drones import Box, Drones
-from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.dynamics.drones import Box, Drones
+from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
 
 SIDE = 6.0  # m of ground, a town in miniature: one metre here stands for a hundred
 HEIGHT = 1.5  # m, of the drones at the start

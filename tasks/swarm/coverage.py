@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from embodied.world import World
-from tasks.swarm.drones import Box, Drones
-from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.dynamics.drones import Box, Drones
+from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
 
 CELL = 0.5  # m, side of a cell of the map
 HEIGHT = 1.0  # m, of the drones at the start

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.world import World
-from tasks.swarm.drones import Box, Drones, length, still
-from tasks.swarm.fleet import Fleet, FleetConfig, Memory
+from embodied.core.world import World
+from tasks.swarm.dynamics.drones import Box, Drones, length, still
+from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
 
 SPEED = 0.5  # m/s, of the flock
 HEIGHT = 1.5  # m

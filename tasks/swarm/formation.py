@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tasks.swarm.drones import Box, Drones
-from tasks.swarm.points import Points, PointsConfig
+from tasks.swarm.dynamics.drones import Box, Drones
+from tasks.swarm.team.points import Points, PointsConfig
 
 PITCH = 0.8  # m between neighbours in a formation
-HEIGHT = 1.5  # m, of its centre
+HEIGHT = 1.5  # m, of a formation, of the leader's circle, and where drones meet
 
 
 class Shape(StrEnum):
@@ -111,3 +111,89 @@ class Formation(Points):
         """The slots on their way."""
         points = course.centre + course.velocity * time + course.slots
         return points, jnp.broadcast_to(course.velocity, drones.pos.shape)
+
+
+class LeaderFollower(Points):
+    """A leader flies a way of its own; the others keep their places behind it, from what they see of it.
+
+    Only the leader, drone 0, is told where it goes; a follower sees its own point, which moves with the leader.
+    Randomised: starts, the leader's way. Success: all within 20 cm of their points for a second, at the end of 12 s.
+    Failure: a collision, a crash, a drone outside the arena.
+    """
+
+    seconds = 12.0
+    close = 0.2
+    arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 3.0))
+    instruction = ("Follow the leader.", "Keep your place behind the first drone.", "Fly in the leader's wake.")
+
+    def start_box(self) -> Box:
+        """Around the place where the leader sets out."""
+        return Box((-2.0, -2.0, 0.8), (2.0, 2.0, 2.2))
+
+    def course(self, drones: Drones, key: Array) -> Array:
+        """The leader's circle: its phase (rad), radius (m) and angular speed (rad/s), (3,)."""
+        del drones
+        phase, radius, speed = jax.random.uniform(key, (3,))
+        return jnp.stack([2 * jnp.pi * phase, 1.0 + radius, 0.15 + 0.15 * speed])
+
+    def points(self, course: Array, time: Array, drones: Drones) -> tuple[Array, Array]:
+        """The leader's place on its circle, and those of the others from where the leader really is."""
+        phase, radius, speed = jnp.unstack(course)
+        angle = phase + speed * time
+        cosine, sine = jnp.cos(angle), jnp.sin(angle)
+        zero = jnp.zeros(())
+        ahead = jnp.stack([radius * cosine, radius * sine, zero + HEIGHT])
+        velocity = radius * speed * jnp.stack([-sine, cosine, zero])
+        wedge = slots(Shape.WEDGE, self.config.agents)
+        x, y, z = jnp.asarray(wedge - wedge[0], jnp.float32).T
+        # The wedge points where the leader's circle leads: along (-sine, cosine).
+        behind = jnp.stack([-sine * x - cosine * y, cosine * x - sine * y, z], -1)
+        followers = drones.pos[0] + behind
+        leads = jnp.arange(self.config.agents)[:, None] == 0
+        return jnp.where(leads, ahead, followers), jnp.where(leads, velocity, drones.vel[0])
+
+
+class Swap(Points):
+    """Drones change places, the first with the last, the second with the one before, ...
+
+    After gym-pybullet-drones' `Meetup` (mirrored pairs), where all ways cross in the middle. Randomised: the starts, at
+    least 30 cm apart. Success: all within 15 cm of their places for a second, at the end of 10 s. Failure: a
+    collision, a crash, a drone outside the arena.
+    """
+
+    seconds = 10.0
+    arena = Box((-2.5, -2.5, 0.0), (2.5, 2.5, 3.0))
+    instruction = ("Swap places.", "Trade places with the drone opposite.", "Fly to where your partner is now.")
+
+    def start_box(self) -> Box:
+        """Well inside the arena."""
+        return Box((-1.8, -1.8, 0.8), (1.8, 1.8, 2.2))
+
+    def course(self, drones: Drones, key: Array) -> Array:
+        """Where the partners are now, (A, 3) m."""
+        del key
+        return drones.pos[::-1]
+
+    def points(self, course: Array, time: Array, drones: Drones) -> tuple[Array, Array]:
+        """The places, which stay."""
+        del time
+        return course, jnp.zeros_like(drones.pos)
+
+
+class MeetUp(Swap):
+    """Drones scattered in the air come together in a tight circle around where they were on average.
+
+    Randomised: the starts, at least 30 cm apart. Success and failure as in `Swap`.
+    """
+
+    instruction = ("Meet up.", "Come together in the middle.", "Gather around your common centre.")
+
+    def course(self, drones: Drones, key: Array) -> Array:
+        """A circle around the mean of the starts, entered from where each drone is, by angle."""
+        circle = jnp.asarray(slots(Shape.CIRCLE, self.config.agents))
+        centre = jnp.mean(drones.pos, 0).at[2].set(HEIGHT)
+        away = drones.pos - centre
+        # The drone with the k-th angle around the centre takes the k-th slot, from a random first one on.
+        rank = jnp.argsort(jnp.argsort(jnp.arctan2(away[:, 1], away[:, 0])))
+        first = jax.random.randint(key, (), 0, self.config.agents)
+        return centre + circle[(rank + first) % self.config.agents]

@@ -11,12 +11,12 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from embodied.world import World
 from tasks.swarm.control.levels import Level
-from tasks.swarm.drones import RADIUS, Box, Drones, length, still
-from tasks.swarm.fleet import Fleet, FleetConfig, Memory
-from tasks.swarm.gates import CLEAR, FRAME, OPENING, Gate, Wall, blocked, in_gate, outline, random_course
+from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, length, still
+from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.team.gates import CLEAR, FRAME, OPENING, Gate, Wall, blocked, in_gate, outline, random_course
 
 AHEAD = 2  # gates that a drone sees
 

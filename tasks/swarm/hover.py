@@ -11,13 +11,13 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.rotations import quat_rotate_inverse, up_vector
-from embodied.sampling import ball, between, coarse_noise, tilted
-from embodied.scenes import compose
-from embodied.task import Observation, Task, Timing
-from embodied.world import Control, Outcome, Start, World
-from tasks.swarm import quadrotor
-from tasks.swarm.quadrotor import QUADROTORS, Preset, Quadrotor
+from embodied.core.scenes import compose
+from embodied.core.task import Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.math.rotations import quat_rotate_inverse, up_vector
+from embodied.math.sampling import ball, between, coarse_noise, tilted
+from tasks.swarm.dynamics import quadrotor
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset, Quadrotor
 
 HEIGHT = 2.0  # m, target above the floor: room to fall while recovering from 90 degrees of tilt
 REACH = 3.0  # m from the target, beyond which the drone is lost

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tasks.swarm.aerodynamics import Effect
-from tasks.swarm.drones import Box, Drones
-from tasks.swarm.points import Points, PointsConfig
+from tasks.swarm.dynamics.aerodynamics import Effect
+from tasks.swarm.dynamics.drones import Box, Drones
+from tasks.swarm.team.points import Points, PointsConfig
 
 LEGS = 0.0145  # m from the floor to the body's origin when the drone stands (assets/robots/crazyflie)
 TOUCH = 0.03  # m, height of the point to come down to: half a leg above standing

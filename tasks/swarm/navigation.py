@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.entities import Kind, entity_rows
+from embodied.core.entities import Kind, entity_rows
+from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
-from embodied.world import Control, World
-from tasks.swarm.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.fleet import Memory, closest_approach
-from tasks.swarm.points import Goal, Points, PointsConfig
+from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
+from tasks.swarm.team.fleet import Memory, closest_approach
+from tasks.swarm.team.points import Goal, Points, PointsConfig
 
 COLUMN_RADIUS = 0.1  # m
 COLUMN_HEIGHT = 2.0  # m

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.entities import Kind, entity_rows
+from embodied.core.entities import Kind, entity_rows
+from embodied.core.task import Observation
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from embodied.task import Observation
-from embodied.world import World
-from tasks.swarm.drones import RADIUS, Box, Drones, places, scatter
-from tasks.swarm.fleet import Fleet, FleetConfig, Memory
-from tasks.swarm.neighbours import nearest
+from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter
+from tasks.swarm.dynamics.neighbours import nearest
+from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
 
 AREA = 4.0  # m^2 of floor for each target: the crowd is as dense with a thousand as with four
 HEIGHT = 1.5  # m, of the drones at the start

@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from policies.networks import Activation, Architecture, NetworkConfig
-from policies.ppo_config import UNCLIPPED, PPOConfig, Schedule
-from policies.train_config import TrainConfig
-from tasks.swarm import base_station, coverage, flock, points, pursuit
+from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
+from policies.training.defaults import TrainConfig
+from tasks.swarm import base_station, coverage, flock, pursuit
+from tasks.swarm.team import points
 
 
 def solo(steps: int) -> TrainConfig:

@@ -12,9 +12,9 @@ import numpy as np
 from jax import Array
 
 from tasks.swarm.control.levels import Level
-from tasks.swarm.drones import Box, Drones, still
-from tasks.swarm.fleet import Memory
-from tasks.swarm.points import Goal, Points, PointsConfig
+from tasks.swarm.dynamics.drones import Box, Drones, still
+from tasks.swarm.team.fleet import Memory
+from tasks.swarm.team.points import Goal, Points, PointsConfig
 
 HEIGHT = 1.5  # m, of the paths' middle
 PREVIEW = (0.1, 0.2, 0.4, 0.6)  # s ahead, where the drone also sees the path

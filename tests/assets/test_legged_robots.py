@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.scenes import compose
+from embodied.core.scenes import compose
 from tasks.locomotion.go2 import GO2
 from tasks.locomotion.joystick import Joystick
 from tests.conftest import build_env

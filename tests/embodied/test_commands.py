@@ -6,7 +6,7 @@ import pytest
 
 from embodied import bench, cli, evaluate, ship
 from embodied import list as listing
-from embodied.content import join_content
+from embodied.registry import join_content
 
 
 def refused(main, capsys, *words: str) -> str:

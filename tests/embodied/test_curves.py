@@ -11,7 +11,7 @@ import pytest
 
 from embodied.curves import Across, binned, called, chosen, curve, main
 from embodied.errors import EmbodiedError
-from embodied.runs import Run
+from embodied.storage.runs import Run
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from embodied.core.randomization import DerivedConstants
 from embodied.errors import EngineError
-from embodied.randomize import DerivedConstants
 
 DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
 

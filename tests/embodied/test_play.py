@@ -5,10 +5,10 @@ import pytest
 
 import embodied
 from embodied import play
-from embodied.load_policy import load_policy
-from embodied.meshes import VISIBLE_GROUPS, body_parts
-from embodied.scenes import compose
-from embodied.viewer import Scene, start_server
+from embodied.core.scenes import compose
+from embodied.rendering.meshes import VISIBLE_GROUPS, body_parts
+from embodied.rendering.viewer import Scene, start_server
+from policies.training.loading import load_policy
 
 ROBOTS = ["robots/go1/go1.xml", "robots/crazyflie/crazyflie.xml"]
 

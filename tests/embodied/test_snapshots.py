@@ -6,10 +6,10 @@ import torch
 
 import embodied
 from embodied import snapshots as command
+from embodied.core.initial_states import bank_path, load
 from embodied.errors import EmbodiedError
-from embodied.load_policy import load_policy
 from embodied.snapshots import snapshots
-from embodied.starts import bank_path, load
+from policies.training.loading import load_policy
 
 TASK = "manipulation/drawer-close"
 

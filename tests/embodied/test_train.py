@@ -14,12 +14,14 @@ import pytest
 import torch
 
 import embodied
-from embodied import checkpoints, settings, train
-from embodied.checkpoints import CheckpointError
-from embodied.content import join_content
+from embodied import train
+from embodied.core.initial_states import StartBank, first_starts, save
 from embodied.errors import EmbodiedError
-from embodied.runs import Run
-from embodied.starts import StartBank, first_starts, save
+from embodied.registry import join_content
+from embodied.storage import checkpoints
+from embodied.storage.checkpoints import CheckpointError
+from embodied.storage.runs import Run
+from policies.training import settings
 
 SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
          "--evaluate-episodes", "0"]  # fmt: skip

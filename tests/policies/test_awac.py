@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 import torch
+from tests.policies.imitation.test_behaviour_cloning import success_of
+from tests.policies.imitation.test_demonstrations import SIZES, homewards
 from torch import Tensor
 
-from embodied import trees
 from embodied.errors import EmbodiedError
-from policies import recording
-from policies.awac_config import AWACConfig
-from policies.imitation import log_likelihood
-from policies.networks import Activation, NetworkConfig
-from policies.off_policy import OffPolicy
-from policies.off_policy_config import OffPolicyConfig, RLPDConfig, SACConfig, TD3Config
-from policies.offline import announced, keep_freed_memory, products
-from policies.replay import ReplayBuffer
-from policies.seeding import folded
-from policies.squashed import SquashedActor, log_density
-from policies.trainer import Trainer, train
-from policies.update_rules import AdvantageRule, advantage_weights, make_rule
-from tests.policies.test_cloning import success_of
-from tests.policies.test_recording import SIZES, homewards
+from embodied.storage import trees
+from policies.imitation import demonstrations
+from policies.imitation.losses import log_likelihood
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.squashed import SquashedActor, log_density
+from policies.off_policy.actor_critics import OffPolicyConfig, RLPDConfig, SACConfig, TD3Config
+from policies.off_policy.awac import AWACConfig
+from policies.off_policy.learner import OffPolicy
+from policies.off_policy.replay_buffer import ReplayBuffer
+from policies.off_policy.replay_memory import folded
+from policies.off_policy.update_rules import AdvantageRule, advantage_weights, make_rule
+from policies.optim.cpu_settings import announced, keep_freed_memory, products
+from policies.training.loop import Trainer, train
 from tests.policies.toys import PointMass
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
@@ -37,7 +37,7 @@ TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.0
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("shown") / "homewards.safetensors"
-    recording.save(path, recording.record(PointMass(8), homewards, 20))
+    demonstrations.save(path, demonstrations.record(PointMass(8), homewards, 20))
     return path
 
 
@@ -135,7 +135,7 @@ def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, ki
     learner = offline(config)
     assert (learner.updates, learner._offline_updates) == (0, 300)
     assert success_of(learner.policy) > 0.9
-    steps = recording.load(file, SIZES, 2)
+    steps = demonstrations.load(file, SIZES, 2)
     obs = learner.normalizers["critic"](steps.obs["critic"][:, 0])
     # After the time limit the same would go on, so values are those of endless episodes: -Σ γᵏ distance.
     value = learner.values.climbed(obs, steps.action[:, 0]).detach()
@@ -169,7 +169,7 @@ def test_sac_with_seeded_buffer_learns_at_once_by_its_policy_and_keeps_one_buffe
     assert seeded.memory.demonstrations is None
     assert len(beside.memory.buffer) == 32
     rewards = seeded.memory.buffer.gather(torch.arange(400)).reward
-    wanted = recording.load(file, SIZES, 2).reward[:, 0]
+    wanted = demonstrations.load(file, SIZES, 2).reward[:, 0]
     assert torch.equal(rewards.sort().values, wanted.sort().values)
 
 
@@ -184,7 +184,7 @@ def test_seeded_runs_without_saved_buffer_are_seeded_again(file):
 
 
 def test_folded_steps_are_the_same_transitions_and_no_return_crosses_a_column():
-    steps = recording.record(PointMass(4), homewards, 3)  # 60 steps
+    steps = demonstrations.record(PointMass(4), homewards, 3)  # 60 steps
     rows = folded(steps, 8)
     assert rows.reward.shape == (8, 8)
     assert torch.equal(rows.reward.T.flatten()[:60], steps.reward[:, 0])
@@ -225,7 +225,7 @@ def test_messages(file):
 
 def test_a_long_phase_says_how_far_it_is(monkeypatch, capsys):
     clock = iter(range(0, 1000, 6))
-    monkeypatch.setattr("policies.offline.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("policies.optim.cpu_settings.time.monotonic", lambda: next(clock))
     assert list(announced(4, "offline updates")) == [0, 1, 2, 3]
     assert capsys.readouterr().err.splitlines() == ["offline updates: 2 of 4", "offline updates: 4 of 4"]
 

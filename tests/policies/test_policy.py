@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from policies import Policy, random_policy, zero_policy
-from policies.networks import Activation, GaussianActor, NetworkConfig
+from policies.networks.mlp import Activation, GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied import trees
-from policies.memory_config import MemoryConfig
+from embodied.env.vec_env import StepData
+from embodied.storage import trees
+from policies.off_policy.config import MemoryConfig
 from policies.policy import Policy
-from policies.trainer import train
-from policies.vec_env import StepData
+from policies.training.loop import train
 
 
 class PointMass:

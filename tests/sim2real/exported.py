@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from policies.architectures import make_actor
-from policies.networks import Activation, NetworkConfig
+from policies.networks.build import make_actor
+from policies.networks.mlp import Activation, NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from sim2real.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.contract import Actuator, Contract, Joint, Term
 
 INPUTS, ACTIONS = 9, 3
 FLOATS = ctypes.POINTER(ctypes.c_float)

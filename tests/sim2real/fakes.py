@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sim2real.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.robots.base import Measurement
 
 LOWER, UPPER = -1.0, 1.0  # rad

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import calibration_logs as logs
 from embodied.errors import UnknownNameError
-from embodied.paths import asset
+from embodied.storage.paths import asset
 from sim2real import calibrate as cal
 from sim2real.identification import calibration as cb
 from sim2real.identification.calibration_page import page

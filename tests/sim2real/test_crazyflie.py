@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract import Actuator, Contract, Term
+from sim2real.contract.contract import Actuator, Contract, Term
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.loop_report import Phase
 from sim2real.deployment.safety import Safety, SafetyConfig

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.paths import asset
+from embodied.storage.paths import asset
 from sim2real import excitation
+from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, limits_of, robot_names
 from sim2real.excitation import SHARE, Settings, excite, main
-from sim2real.limits import CLEARANCE, UNSTATED_SPEED, limits_of, robot_names
+from sim2real.identification.excitation_signals import Order, Waveform, fade
 from sim2real.logs.read_log import read_log
-from sim2real.sweeps import Order, Waveform, fade
 
 SHORT = {"seconds": 4.0, "ramp": 0.5}
 

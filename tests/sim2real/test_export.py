@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 import embodied  # noqa: F401
-from embodied import checkpoints
-from embodied.configs import to_json
 from embodied.errors import EmbodiedError
-from embodied.load_policy import PREFIX
-from embodied.runs import Run
-from sim2real import bundle, export
+from embodied.storage import checkpoints
+from embodied.storage.configs import to_json
+from embodied.storage.runs import Run
+from policies.training.loading import PREFIX
+from sim2real import export
+from sim2real.bundles import bundle
 from sim2real.bundles.files import BundleError
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
-from sim2real.describe import describe
+from sim2real.contract.describe import describe
+from tasks.swarm.dynamics.quadrotor import Preset
 from tasks.swarm.hover import Hover, HoverConfig
-from tasks.swarm.quadrotor import Preset
 from tests.sim2real.exported import small_contract, small_policy
 
 pytest.importorskip("onnx")

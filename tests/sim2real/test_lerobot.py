@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError

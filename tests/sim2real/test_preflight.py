@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from sim2real.checks.findings import Finding, Severity
+from sim2real.contract.limits import limits_of
 from sim2real.excitation import Stage
-from sim2real.limits import limits_of
+from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs import mcap_log
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.preflight import main, preflight
-from sim2real.sweeps import Order, Waveform, motion
 
 RATE = 200.0
 DELAY = 0.01  # s

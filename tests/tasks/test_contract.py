@@ -21,16 +21,15 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.configs import from_json, to_json
-from embodied.content import join_content
 from embodied.engines import ENGINES, make_engine
-from embodied.env import Env
+from embodied.env.env import Env
 from embodied.errors import ActionError
 from embodied.factory import default_engine, make
-from embodied.registry import TaskEntry
-from embodied.settings import default_settings
-from policies.learners import LEARNERS, default_config
-from policies.train_config import TrainConfig
+from embodied.registry import TaskEntry, join_content
+from embodied.storage.configs import from_json, to_json
+from policies.algorithms import LEARNERS, default_config
+from policies.training.defaults import TrainConfig
+from policies.training.settings import default_settings
 
 N = 8
 REGISTRY = join_content()

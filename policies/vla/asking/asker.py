@@ -15,10 +15,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from embodied.dialogue import Dialogue
+from embodied.env.dialogue import Dialogue
 from embodied.errors import EmbodiedError
-from policies.vla.config import VLAConfig
-from policies.vla.data import Senses, difference
+from policies.vla.data.batches import Senses, difference
+from policies.vla.model.config import VLAConfig
 from policies.vla.policy import VLAPolicy
 
 ACT, ASK = -1.0, 1.0  # the action's two values

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from embodied.dialogue import check_dialogue, dialogues_of
-from embodied.env import Env
+from embodied.env.dialogue import check_dialogue, dialogues_of
+from embodied.env.env import Env
 from policies.vla.asking.asker import Asker
 
 
 class Conversation:
-    """Tells policies what to do, as `embodied.dialogue.Tell`; the simulation plays the user, and answers questions."""
+    """Tells policies what to do, as `embodied.env.dialogue.Tell`; the simulation plays the user, and answers questions."""
 
     def __init__(self, env: Env, asker: Asker) -> None:
         """Of the environments that `asker` speaks for.

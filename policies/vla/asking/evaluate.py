@@ -11,11 +11,11 @@ from typing import Any
 import tyro
 
 from embodied import cli
-from embodied.dialogue import Tell, check_dialogue, wrong_words
-from embodied.env import Env
+from embodied.env.dialogue import Tell, check_dialogue, wrong_words
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation import evaluate
-from embodied.load_policy import ActionRule, open_checkpoint, stored_policy
+from embodied.evaluation.rollouts import evaluate
+from policies.training.loading import ActionRule, open_checkpoint, stored_policy
 from policies.vla.asking.asker import RULES, Asker, By, check_asker, learned
 from policies.vla.asking.conversation import Conversation
 from policies.vla.asking.report import rows, summary

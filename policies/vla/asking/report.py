@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from embodied.evaluation import Evaluation, wilson
+from embodied.evaluation.rollouts import Evaluation, wilson
 
 
 def asking(asked: Tensor, ambiguous: Tensor) -> dict[str, float]:

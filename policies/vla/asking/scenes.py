@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from embodied.dataset.episode import Episode
-from embodied.dialogue import Words, check_dialogue, words_of
-from embodied.env import Env
-from embodied.pixels import PREFIX
-from embodied.task import PROPRIO
+from embodied.core.task import PROPRIO
+from embodied.datasets.episode import Episode
+from embodied.env.dialogue import Words, check_dialogue, words_of
+from embodied.env.env import Env
+from embodied.rendering.cameras import PREFIX
 from policies.vla.asking.asker import ACT, ASK
 
 

@@ -11,20 +11,20 @@ import torch
 import tyro
 
 from embodied import cli
-from embodied.env import Env
+from embodied.core.task import PROPRIO
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
-from embodied.pixels import PREFIX
-from embodied.runs import Run, check_free
-from embodied.task import PROPRIO
+from embodied.rendering.cameras import PREFIX
+from embodied.storage.runs import Run, check_free
 from policies.vla.asking.asker import ASKER, learned
 from policies.vla.asking.report import asking
 from policies.vla.asking.scenes import scenes
-from policies.vla.config import FineTuningConfig, VLAConfig
-from policies.vla.data import Demonstrations
-from policies.vla.fine_tuning import FineTuning
+from policies.vla.data.batches import Demonstrations
+from policies.vla.data.statistics import Statistics
+from policies.vla.fine_tuning.learner import FineTuning
+from policies.vla.fine_tuning.session import Session, document_of, stored_settings
+from policies.vla.model.config import FineTuningConfig, VLAConfig
 from policies.vla.policy import VLAPolicy
-from policies.vla.session import Session, document_of, stored_settings
-from policies.vla.statistics import Statistics
 
 TRAIN_SEED, TEST_SEED = 3_000_001, 3_000_002  # of the scenes; those of demonstrations and evaluations are others
 COMMAND = "policies.vla.asking.train"
@@ -125,7 +125,7 @@ def prepared(demonstrations: Demonstrations, settings: Settings) -> Session:
 
 def judged(policy: VLAPolicy, env: Env, count: int) -> dict[str, float]:
     """How often it asks in new scenes; see `report.asking`."""
-    from embodied.dialogue import Dialogue
+    from embodied.env.dialogue import Dialogue
 
     asked, ambiguous = [], []
     episodes, ask = scenes(env, count, TEST_SEED), learned(policy)

@@ -14,10 +14,10 @@ import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from tasks.grasping.objects.drop_and_settle import RADIUS
+from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.pointclouds import Placed
 from tasks.grasping.objects.shapes import quaternion
-from tasks.grasping.objects.thing import Thing
-from tasks.grasping.pointclouds import Placed
-from tasks.grasping.settling import RADIUS
 
 STEP = 0.006  # m, by which an object is moved outwards until there is room for it
 ABOVE = 0.001  # m, over the table at which objects are put down

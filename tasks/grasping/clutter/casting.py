@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tasks.grasping.objects.pointclouds import Camera, Placed
 from tasks.grasping.objects.shapes import Part, Shape, matrix
-from tasks.grasping.pointclouds import Camera, Placed
 
 Span = tuple[np.ndarray, np.ndarray]
 """(n,) m along each ray: where it enters and leaves; the exit comes before the entry where it passes."""

@@ -1,6 +1,6 @@
 """The Panda with a hand before a cluttered table, moved by its servos: plan, grasp, hold up, put aside.
 
-World frame of the arm (`tasks/grasping/arm.py`): x right, y away from the robot, z up, table top z = 0. The clutter is
+World frame of the arm (`tasks/grasping/hands/arm.py`): x right, y away from the robot, z up, table top z = 0. The clutter is
 around `CENTRE`.
 """
 
@@ -16,17 +16,17 @@ import jax
 import mujoco
 import numpy as np
 
-from embodied.scenes import compile_spec
-from tasks.grasping import lift_script
-from tasks.grasping.arm import arm_scene, follow, inverse_kinematics
-from tasks.grasping.closings import Kind
+from embodied.core.scenes import compile_spec
 from tasks.grasping.clutter.scenes import ClutterScene
-from tasks.grasping.hands import MOUNTED, Hand, poses
-from tasks.grasping.lift_config import HELD, RAISED
+from tasks.grasping.hands.arm import arm_scene, follow, inverse_kinematics
+from tasks.grasping.hands.hand import MOUNTED, Hand, poses
+from tasks.grasping.lift import script
+from tasks.grasping.lift.config import HELD, RAISED
 from tasks.grasping.objects.model import add_thing
-from tasks.grasping.planning import LIFT, Plan, Planned, Planner
-from tasks.grasping.pointclouds import Camera, Placed
-from tasks.manipulation import panda
+from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.planner.grasp_trajectory import Kind
+from tasks.grasping.planner.planner import LIFT, Plan, Planned, Planner
+from tasks.manipulation.common import panda
 
 CENTRE = np.array([0.0, 0.55, 0.0])  # m, the middle of the clutter in the arm's world: within reach on all sides
 CONTROL_HZ = 20  # of the lifting task's script
@@ -124,11 +124,11 @@ class Cell:
         self._move_joints(swung)
         self._move_joints(over)
         palm = np.concatenate([plan.grasp.pos, plan.grasp.quat])
-        before, _ = plan.grasp.back(lift_script.BACK)
+        before, _ = plan.grasp.back(script.BACK)
         self._move_palm(before, plan)
         start = self._pose(name)[2]
         aim = _aim()
-        steps = lift_script.APPROACHING + lift_script.SETTLING + lift_script.CLOSING + round(LIFT / lift_script.RISE)
+        steps = script.APPROACHING + script.SETTLING + script.CLOSING + round(LIFT / script.RISE)
         held, pos, firm = 0, before, False
         for step in range(steps + round((HELD + 1.0) * CONTROL_HZ)):
             wanted, closure = (np.asarray(value) for value in aim(palm, step))
@@ -146,7 +146,7 @@ class Cell:
     def _firm(self) -> bool:
         """Whether something is held between the thumb and a finger."""
         tips = [self.data.sensor(f"{MOUNTED}{finger}_touch").data[0] for finger in self.hand.fingers]
-        return tips[-1] > lift_script.FIRM and max(tips[:-1]) > lift_script.FIRM
+        return tips[-1] > script.FIRM and max(tips[:-1]) > script.FIRM
 
     def put_aside(self, name: str) -> bool:
         """Swing what is held over the place aside and let go; False where it is lost on the way."""
@@ -177,7 +177,7 @@ class Cell:
 
     def _over(self, plan: Plan) -> np.ndarray:
         """(7,) rad, the hand as high above the pre-grasp as it reaches."""
-        before, quat = plan.grasp.back(lift_script.BACK)
+        before, quat = plan.grasp.back(script.BACK)
         places = np.array([before + np.array([0, 0, up]) for up in OVER])
         solved = inverse_kinematics(self.hand, places, np.array([quat] * len(OVER)), plan.joints[None])
         first = int(np.argmax(solved.reached[:, 0]))
@@ -282,4 +282,4 @@ def _follow(hand: Hand) -> Callable[..., jax.Array]:
 
 @functools.cache
 def _aim() -> Callable[..., tuple[jax.Array, jax.Array]]:
-    return jax.jit(lift_script.course)
+    return jax.jit(script.course)

@@ -14,8 +14,8 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.clutter.casting import cast
+from tasks.grasping.objects.pointclouds import Camera, Placed
 from tasks.grasping.objects.shapes import matrix
-from tasks.grasping.pointclouds import Camera, Placed
 
 Image = np.ndarray
 """(height, width, 3) uint8, red, green, blue."""

@@ -21,8 +21,8 @@ from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import ObstructionGraph
 from tasks.grasping.clutter.scenes import in_view, look
-from tasks.grasping.planning import Plan, Planned
-from tasks.grasping.pointclouds import DepthNoise, Placed
+from tasks.grasping.objects.pointclouds import DepthNoise, Placed
+from tasks.grasping.planner.planner import Plan, Planned
 
 MOST_ATTEMPTS = 20  # grasps tried in a scene before giving up
 TRIES = 4  # grasps tried of one object until another one gets its turn

@@ -16,8 +16,8 @@ import dataclasses
 import mujoco
 import numpy as np
 
+from embodied.core.scenes import compile_spec
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.scenes import compile_spec
 from tasks.grasping.clutter.arrange import Arrangement, arranged
 from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import (
@@ -28,12 +28,12 @@ from tasks.grasping.clutter.graph import (
     ratios_of,
     removal_order,
 )
+from tasks.grasping.objects.drop_and_settle import settle, table_of
 from tasks.grasping.objects.household import HOUSEHOLD, household
+from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.pointclouds import Camera, Placed
 from tasks.grasping.objects.random_objects import random_object
 from tasks.grasping.objects.shapes import matrix
-from tasks.grasping.objects.thing import Thing
-from tasks.grasping.pointclouds import Camera, Placed
-from tasks.grasping.settling import settle, table_of
 
 VIEW = Camera.looking_at((0.0, 0.0, 0.05), eye=(0.0, -0.65, 0.60), fovy=37.0, width=320, height=240)
 """40 degrees down, from the arm's side."""

@@ -12,8 +12,8 @@ import math
 import mujoco
 import numpy as np
 
+from tasks.grasping.objects.object_spec import Thing
 from tasks.grasping.objects.shapes import Colour, Part, Shape
-from tasks.grasping.objects.thing import Thing
 
 FRICTION = 0.6  # no unit, sliding: plastic and cardboard on rubber or wood, our choice
 ROLLING = 0.001  # m, rolling friction of what would otherwise roll for ever: felt, fruit, our choice

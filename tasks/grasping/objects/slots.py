@@ -14,8 +14,8 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.model import FRICTION, ROLLING, SPINNING, add_thing, contact_parts
+from tasks.grasping.objects.object_spec import Thing, thing
 from tasks.grasping.objects.shapes import Part, Shape
-from tasks.grasping.objects.thing import Thing, thing
 
 BOXES, CAPSULES = 5, 3
 """How many shapes of each kind there are: enough for all but bowls, mugs, pitchers, bananas and scissors."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.rewards import squared_norm
-from embodied.task import Observation
-from embodied.world import World
+from embodied.core.task import Observation
+from embodied.core.world import World
+from embodied.math.rewards import squared_norm
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory
 
 

@@ -22,10 +22,10 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.rewards import squared_norm
-from embodied.scenes import compose
-from embodied.task import Task, Timing
-from embodied.world import Outcome, Start, World
+from embodied.core.scenes import compose
+from embodied.core.task import Task, Timing
+from embodied.core.world import Outcome, Start, World
+from embodied.math.rewards import squared_norm
 
 EPISODE_STEPS = 1000  # control steps until Gymnasium's time limit truncates
 ARENA = 4 * 2**20  # bytes for the contacts and constraints of one environment, of which MuJoCo would reserve 15 MB

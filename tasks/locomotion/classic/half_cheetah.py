@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.task import Observation
-from embodied.world import World
+from embodied.core.task import Observation
+from embodied.core.world import World
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.task import Observation
-from embodied.world import World
+from embodied.core.task import Observation
+from embodied.core.world import World
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory, within
 
 LARGEST_OBSERVED_SPEED = 10.0  # m/s and rad/s, where observed velocities are clipped

@@ -11,9 +11,9 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.rewards import squared_norm
-from embodied.task import Observation
-from embodied.world import World
+from embodied.core.task import Observation
+from embodied.core.world import World
+from embodied.math.rewards import squared_norm
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory, within
 
 ROOT_DOFS = 6  # of the free joint, on which no motor acts

@@ -6,8 +6,8 @@ import dataclasses
 
 from jax import Array
 
-from embodied.task import Observation
-from embodied.world import World
+from embodied.core.task import Observation
+from embodied.core.world import World
 from tasks.locomotion.classic.base import ClassicConfig, Floor, Memory, within
 from tasks.locomotion.classic.hopper import Hopper, Weights
 

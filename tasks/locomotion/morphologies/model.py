@@ -9,8 +9,8 @@ import math
 import mujoco
 import numpy as np
 
-from embodied.parts import SLOTS
-from embodied.scenes import compose
+from embodied.core.parts import SLOTS
+from embodied.core.scenes import compose
 from tasks.locomotion.morphologies.description import Capsule, Hinge, Limb, Vector
 from tasks.locomotion.morphologies.families import Family
 from tasks.locomotion.morphologies.looks import DARK, DECORATIONS, DETAIL

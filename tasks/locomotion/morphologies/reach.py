@@ -19,12 +19,12 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.parts import FEATURES, SLOTS, actions_of
-from embodied.rewards import squared_norm
-from embodied.rotations import quat_conjugate, quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
-from embodied.sampling import between
-from embodied.task import Observation, Task, Timing
-from embodied.world import Control, Outcome, Start, World
+from embodied.core.parts import FEATURES, SLOTS, actions_of
+from embodied.core.task import Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.math.rewards import squared_norm
+from embodied.math.rotations import quat_conjugate, quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
+from embodied.math.sampling import between
 from tasks.locomotion.morphologies import class_name
 from tasks.locomotion.morphologies.description import Limb
 from tasks.locomotion.morphologies.families import FAMILIES, Family
@@ -163,10 +163,10 @@ class Reach(Task[Memory]):
         return Memory(target, jnp.linalg.norm(target - place), approach, memory.reached + there)
 
     def observe(self, world: World, memory: Memory, key: Array) -> Observation:
-        """`policy`: for each part a row of `embodied.parts.FEATURES`, noiseless, vectors in the world frame.
+        """`policy`: for each part a row of `embodied.core.parts.FEATURES`, noiseless, vectors in the world frame.
 
         A term is a part, named as in the model: torso; thigh, shin, foot, lower shin; upper and lower arm; tail; left
-        and right ones, front (f) and back (b) ones. Together the terms reshape to `(parts, embodied.parts.WIDTH)`.
+        and right ones, front (f) and back (b) ones. Together the terms reshape to `(parts, embodied.core.parts.WIDTH)`.
         """
         del key
         rows = self._rows(world, memory)

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from policies.networks import Activation, Architecture, NetworkConfig
-from policies.ppo_config import PPOConfig
-from policies.train_config import TrainConfig
+from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.ppo.config import PPOConfig
+from policies.training.defaults import TrainConfig
 
 REACH = TrainConfig(
     num_envs=256,

@@ -25,7 +25,7 @@ SIGNS = np.array([[1, 1, 1, 1], [-1, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]],
 
 
 class Motion(Protocol):
-    """What a controller knows of its drone; `tasks.swarm.drones.Drones` is one."""
+    """What a controller knows of its drone; `tasks.swarm.dynamics.drones.Drones` is one."""
 
     @property
     def pos(self) -> Array:

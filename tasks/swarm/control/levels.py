@@ -18,7 +18,7 @@ from jax import Array
 from tasks.swarm.control import Motion, Setpoint, mellinger, pid
 from tasks.swarm.control.mellinger import Mellinger
 from tasks.swarm.control.pid import DEGREE, Pid
-from tasks.swarm.quadrotor import GRAVITY, Quadrotor
+from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
 
 # What an action of 1 commands. Tilt and speed are the firmware's own limits; the rest is our choice.
 RATE = 360 * DEGREE  # rad/s about body x and y

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
-from tasks.swarm.quadrotor import GRAVITY, Quadrotor
+from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
 
 Triple = tuple[float, float, float]
 MOMENT = 32000  # actuator units, largest moment (firmware)

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
-from tasks.swarm.quadrotor import GRAVITY, QUADROTORS, Preset, Quadrotor
+from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset, Quadrotor
 
 DEGREE = math.pi / 180
 Triple = tuple[float, float, float]

@@ -9,8 +9,8 @@ import pytest
 import torch
 from jax import Array
 
-from embodied.task import Timing
-from embodied.world import Control, Start, World
+from embodied.core.task import Timing
+from embodied.core.world import Control, Start, World
 from tests.conftest import build_env
 from tests.embodied.engines.toys import Ball, Memory
 

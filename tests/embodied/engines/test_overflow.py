@@ -8,9 +8,9 @@ import mujoco
 import pytest
 import torch
 
+from embodied.core.task import Timing
+from embodied.core.world import Start
 from embodied.errors import SimulationError
-from embodied.task import Timing
-from embodied.world import Start
 from tests.conftest import build_env
 from tests.embodied.engines.toys import Ball, Memory
 

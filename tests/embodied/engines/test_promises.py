@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from embodied import episodes, triage
-from embodied.env import HEALTH_INTERVAL, Env
+from embodied.core import episode
+from embodied.core.task import Timing
+from embodied.env import nan_guard
+from embodied.env.env import HEALTH_INTERVAL, Env
 from embodied.errors import SimulationError
-from embodied.task import Timing
-from embodied.trees import flatten, unflatten
+from embodied.storage.trees import flatten, unflatten
 from tests.conftest import build_env
 from tests.embodied.engines.toys import Ball, Lander
 
@@ -85,8 +86,8 @@ def reference(task: Any, seed: int, steps: torch.Tensor) -> Iterator[dict[str, n
 
     Positions and velocities are those after a step, forces and accelerations those of its last `mj_step`.
     """
-    keys = episodes.environment_keys(seed, N)
-    starts = jax.vmap(functools.partial(episodes.begin, task))(keys)[0]
+    keys = episode.environment_keys(seed, N)
+    starts = jax.vmap(functools.partial(episode.begin, task))(keys)[0]
     simulations = []
     for i in range(N):
         model = task.model.__copy__()
@@ -315,7 +316,7 @@ def test_each_episode_has_its_own_mass_from_its_first_step(ball: Env) -> None:
         begins = ~stays
     assert 0.49 < min(masses) < max(masses) < 2.01
     assert len({round(float(mass), 4) for mass in masses}) == len(masses)
-    starts = jax.vmap(functools.partial(episodes.begin, ball.task))(episodes.environment_keys(9, N))[0]
+    starts = jax.vmap(functools.partial(episode.begin, ball.task))(episode.environment_keys(9, N))[0]
     np.testing.assert_allclose(masses[:N], starts.model["body_mass"][:, 1], rtol=1e-3)
 
 
@@ -374,15 +375,15 @@ def test_many_divergences_raise_with_a_dump_that_diverges_again(ball: Env, share
     (dump,) = ball.dump_folder.glob("*.npz")
     assert str(dump) in str(caught.value)
     one = shared_env(type(ball.task), variant(ball), 1)
-    assert triage.replay(one, dump)
+    assert nan_guard.replay(one, dump)
     with pytest.raises(SimulationError, match="num_envs=1, not 8"):
-        triage.replay(ball, dump)
+        nan_guard.replay(ball, dump)
 
 
 def test_a_dump_of_another_task_is_refused(shared_env: Callable[..., Env], tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", nothing=np.zeros(1))
     with pytest.raises(SimulationError, match=r"other\.npz is not a dump of Ball on rigid"):
-        triage.replay(shared_env(Ball, "rigid", 1), tmp_path / "other.npz")
+        nan_guard.replay(shared_env(Ball, "rigid", 1), tmp_path / "other.npz")
 
 
 def variant(env: Env) -> str:
@@ -428,9 +429,9 @@ def test_a_batch_is_a_loop_of_singles(
     many, one, steps = shared_env(Ball, engine, N), shared_env(Ball, engine, 1), actions(14, 3)
     many.reset(seed=4)
     expected = rollout(many, steps)
-    keys = episodes.environment_keys(4, N)
+    keys = episode.environment_keys(4, N)
     for i in (0, 5):
-        monkeypatch.setattr("embodied.env.environment_keys", lambda seed, count, i=i: keys[i : i + 1])
+        monkeypatch.setattr("embodied.env.env.environment_keys", lambda seed, count, i=i: keys[i : i + 1])
         one.reset()
         for index, row in enumerate(rollout(one, steps[:, i : i + 1])):
             for name, value in row.items():

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.core.world import Control, Start, World
 from embodied.engines import make_engine
 from embodied.engines.base import data_fields, of_last_step, substeps_model
-from embodied.env import Env
+from embodied.env.env import Env
 from embodied.errors import EngineError
-from embodied.world import Control, Start, World
 from tests.conftest import build_env
 from tests.embodied.engines.toys import Toy, ToyConfig
 

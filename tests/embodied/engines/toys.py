@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.task import Observation, Task, Timing
-from embodied.world import Control, Outcome, Start, World
+from embodied.core.task import Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
 
 EXPLODE = 0.99  # an action above this pushes with a force that no number holds
 

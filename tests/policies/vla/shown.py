@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from embodied.dataset.episode import Episode
-from policies.vla.config import FineTuningConfig, Head, VLAConfig
-from policies.vla.data import Demonstrations, Lesson
+from embodied.datasets.episode import Episode
+from policies.vla.data.batches import Demonstrations, Lesson
+from policies.vla.data.statistics import Statistics
+from policies.vla.model.config import FineTuningConfig, Head, VLAConfig
 from policies.vla.policy import VLAPolicy
-from policies.vla.statistics import Statistics
 
 LEFT, RIGHT = "go to the left", "move right"
 SMALL = VLAConfig(

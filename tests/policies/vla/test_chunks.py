@@ -9,7 +9,7 @@ import torch
 
 from embodied.errors import EmbodiedError
 from policies.vla.chunks import ChunkedRule
-from policies.vla.config import Head
+from policies.vla.model.config import Head
 from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 DEMONSTRATIONS = shown([episode(0), episode(1)])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from embodied import checkpoints
-from embodied.dialogue import Words
+from embodied.env.dialogue import Words
 from embodied.errors import EmbodiedError
-from embodied.load_policy import eyes_for, load_policy, policy_of, stored_policy
-from policies.vla.config import SIZES, Head, Size
-from policies.vla.network import VLANetwork
+from embodied.storage import checkpoints
+from policies.training.loading import eyes_for, load_policy, policy_of, stored_policy
+from policies.vla.data.statistics import Statistics
+from policies.vla.model.config import SIZES, Head, Size
+from policies.vla.model.network import VLANetwork
 from policies.vla.policy import VLAPolicy
-from policies.vla.statistics import Statistics
 from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/right")])

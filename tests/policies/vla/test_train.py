@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from embodied.dataset.layout import DatasetInfo
-from embodied.dataset.writer import DatasetWriter
+from embodied.datasets.layout import DatasetInfo
+from embodied.datasets.writer import DatasetWriter
 from embodied.errors import EmbodiedError
-from embodied.runs import Run
-from policies.vla.settings import Settings
+from embodied.storage.runs import Run
+from policies.vla.fine_tuning.settings import Settings
 from policies.vla.train import main
 from tests.policies.vla.shown import episode
 

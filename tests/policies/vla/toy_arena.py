@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from policies.vla.arenas import Happened
-from policies.vla.experience import Experience
-from policies.vla.improvement_config import ImprovementConfig
-from policies.vla.rollouts import Sampler, roll_out
-from policies.vla.stopwatch import Stopwatch
+from policies.vla.fine_tuning.stopwatch import Stopwatch
+from policies.vla.reinforcement.config import ImprovementConfig
+from policies.vla.reinforcement.experience import Experience
+from policies.vla.reinforcement.rollout_envs import Happened
+from policies.vla.reinforcement.rollouts import Sampler, roll_out
 from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 COARSE = dataclasses.replace(SMALL, width=16, layers=1, channels=(4, 8, 8), text_width=8, bins=4, chunk=4)

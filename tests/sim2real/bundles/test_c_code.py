@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from policies.networks import Activation
+from policies.networks.mlp import Activation
 from sim2real import export
 from sim2real.bundles import c_code
 from sim2real.bundles.network import ExportError, Network
-from sim2real.contract import ContractError
+from sim2real.contract.contract import ContractError
 from tests.sim2real.exported import ACTIONS, Compiled, compile_c, observations, small_contract, small_policy
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

@@ -17,9 +17,9 @@ import pytest
 from sim2real import export
 from sim2real.bundles.files import CRAZYFLIE
 from sim2real.bundles.network import ExportError
-from sim2real.contract import Contract, Term
+from sim2real.contract.contract import Contract, Term
+from sim2real.contract.describe import describe
 from sim2real.deployment.terms import Observer
-from sim2real.describe import describe
 from sim2real.robots.base import Measurement
 from tasks.swarm.hover import Hover
 from tests.sim2real.exported import compile_c, small_policy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.opengl import choose_backend
+from embodied.rendering.opengl import choose_backend
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera
 from sim2real.cameras.detect import View

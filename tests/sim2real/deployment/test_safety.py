@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
 from sim2real.robots.base import Measurement
 

@@ -8,9 +8,9 @@ import pytest
 
 import embodied
 from embodied.errors import EmbodiedError
-from sim2real.contract import Contract
+from sim2real.contract.contract import Contract
+from sim2real.contract.describe import describe
 from sim2real.deployment.terms import Observer
-from sim2real.describe import describe
 from sim2real.robots.base import Measurement, RobotError
 
 
@@ -81,7 +81,7 @@ def test_targets_are_the_tasks_own(name):
     for action in np.random.default_rng(1).uniform(-1, 1, (5, contract.action_size)).astype(np.float32):
         command, _ = env.task.act(world, memory, action, jax.random.key(0))
         if name == "swarm/hover":  # the task's command is a speed
-            from tasks.swarm import quadrotor
+            from tasks.swarm.dynamics import quadrotor
 
             target = quadrotor.speed_for_thrust(env.task.drone, contract.target(action))
         else:

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.content import join_content
 from embodied.errors import EmbodiedError
-from embodied.paths import asset
-from embodied.runs import Run
+from embodied.registry import join_content
+from embodied.storage.paths import asset
+from embodied.storage.runs import Run
 from embodied.train import main as train
-from sim2real.describe import describe
+from sim2real.contract.describe import describe
 from sim2real.identification import calibration as cb
 from sim2real.identification.calibrated import calibrated
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
 from tasks.locomotion import go1 as go1_tasks
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.hover import Hover, HoverConfig
-from tasks.swarm.quadrotor import QUADROTORS, Preset
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
 WALK = go1_tasks.Joystick

@@ -175,8 +175,8 @@ def test_a_drones_step_is_mujocos():
     import jax
     import mujoco
 
-    from embodied.paths import asset
-    from tasks.swarm import quadrotor
+    from embodied.storage.paths import asset
+    from tasks.swarm.dynamics import quadrotor
 
     twin = drone()
     model = mujoco.MjModel.from_xml_path(str(asset("robots/crazyflie/crazyflie.xml")))

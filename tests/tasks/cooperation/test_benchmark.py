@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from tasks.cooperation.baselines import Settings as Answering
-from tasks.cooperation.baselines import answer_all
-from tasks.cooperation.paths import path_task
-from tasks.cooperation.pictures import take
-from tasks.cooperation.questions import Question, questions
-from tasks.cooperation.scenes import SceneConfig, cooperation_scene
-from tasks.cooperation.score import DIAGONAL, FORMAT, score_file
-from tasks.cooperation.write import NEEDS, _answered, _asked, write
+from tasks.questions.cooperation.baselines import Settings as Answering
+from tasks.questions.cooperation.baselines import answer_all
+from tasks.questions.cooperation.paths import path_task
+from tasks.questions.cooperation.pictures import take
+from tasks.questions.cooperation.questions import Question, questions
+from tasks.questions.cooperation.scenes import SceneConfig, cooperation_scene
+from tasks.questions.cooperation.score import DIAGONAL, FORMAT, score_file
+from tasks.questions.cooperation.write import NEEDS, _answered, _asked, write
 from tasks.questions.files import Files, document, lines
 from tasks.questions.writing import WriteSettings
 

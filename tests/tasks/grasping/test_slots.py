@@ -4,13 +4,13 @@ import mujoco
 import numpy as np
 import pytest
 
+from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError
-from embodied.scenes import compile_spec, load_spec
-from tasks.grasping.hands import set_physics
+from tasks.grasping.hands.hand import set_physics
 from tasks.grasping.objects.household import HOUSEHOLD, household
 from tasks.grasping.objects.model import add_thing
+from tasks.grasping.objects.object_spec import Thing
 from tasks.grasping.objects.slots import add_slots, fits, slots_of
-from tasks.grasping.objects.thing import Thing
 
 BOXES = [name for name in HOUSEHOLD if fits(household(name)) and not household(name).rolls]
 

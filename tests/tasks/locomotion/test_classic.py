@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import embodied
-from embodied.content import join_content
-from embodied.env import Env
+from embodied.env.env import Env
+from embodied.registry import join_content
 
 gymnasium_mujoco = pytest.importorskip("gymnasium.envs.mujoco")
 

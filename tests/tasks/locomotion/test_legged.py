@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import tasks.locomotion
-from embodied.content import join_content
+from embodied.core.task import Task
 from embodied.errors import EmbodiedError
-from embodied.task import Task
+from embodied.registry import join_content
 from tasks.locomotion import g1, go1, go2
 from tasks.locomotion.getup import GetupConfig
-from tasks.locomotion.joystick_config import JoystickConfig
+from tasks.locomotion.joystick import JoystickConfig
 from tasks.locomotion.legged import Variation
 
 KEY = jax.random.PRNGKey(0)

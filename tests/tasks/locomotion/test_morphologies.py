@@ -14,18 +14,18 @@ import pytest
 import torch
 
 from embodied import train
-from embodied.content import join_content
+from embodied.core.episode import flatten_observation
+from embodied.core.parts import COLUMNS, VECTOR_WIDTH, WIDTH, parts_in
+from embodied.core.world import World
 from embodied.engines import make_engine
-from embodied.env import Env
-from embodied.episodes import flatten_observation
+from embodied.env.env import Env
 from embodied.errors import UnknownNameError
 from embodied.factory import make
-from embodied.load_policy import load_policy
-from embodied.parts import COLUMNS, VECTOR_WIDTH, WIDTH, parts_in
-from embodied.rotations import quat_from_yaw, quat_multiply
-from embodied.world import World
-from policies.architectures import make_actor
-from policies.networks import Activation, Architecture, NetworkConfig
+from embodied.math.rotations import quat_from_yaw, quat_multiply
+from embodied.registry import join_content
+from policies.networks.build import make_actor
+from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.training.loading import load_policy
 from tasks.locomotion.morphologies import class_name, reach
 from tasks.locomotion.morphologies.description import mirrored, without
 from tasks.locomotion.morphologies.families import FAMILIES, HELD_OUT, TRAIN, task_name

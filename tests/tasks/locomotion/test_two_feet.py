@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from embodied.rotations import quat_rotate
-from embodied.world import World
+from embodied.core.world import World
+from embodied.math.rotations import quat_rotate
 from tasks.locomotion import go1, go2
 from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.world import World
-from tasks.manipulation import objects
-from tasks.manipulation.draws import Box, Ranges
-from tasks.manipulation.rewards import reach
-from tasks.manipulation.skills import Aim, Seen, push
-from tasks.manipulation.tabletop import Memory, Placement, Tabletop
+from embodied.core.world import World
+from tasks.manipulation.common import objects
+from tasks.manipulation.common.draws import Box, Ranges
+from tasks.manipulation.common.rewards import reach
+from tasks.manipulation.common.skills import Aim, Seen, push
+from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
 
 LEAF = 0.12  # m, half the leaf's width
 HANDLE = (2 * LEAF, -0.02, 0.0)  # m from the hinge

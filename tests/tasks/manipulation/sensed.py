@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from embodied.world import World
+from embodied.core.world import World
 from tests.tasks.manipulation.test_metaworld import start_of
 
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from embodied.content import join_content
 from embodied.errors import EmbodiedError
 from embodied.factory import make
+from embodied.registry import join_content
 from tasks.manipulation import benchmarks
-from tasks.manipulation.tabletop import TabletopConfig
+from tasks.manipulation.common.tabletop import TabletopConfig
 
 SPLITS = json.loads((Path(__file__).parents[3] / "benchmarks/reference/metaworld.json").read_text())["splits"]
 

@@ -3,11 +3,10 @@
 import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.cooperation.cast import drawn, plain
-from tasks.cooperation.scenes import cooperation_scene
 from tasks.grasping.objects.household import household
-from tasks.grasping.pointclouds import Placed
+from tasks.grasping.objects.pointclouds import Placed
 from tasks.questions.ambiguity import Sight, answer, question, referents, resolved, sights
+from tasks.questions.cooperation.scenes import cooperation_scene, drawn, plain
 
 ITEMS = (plain("red", "block"), plain("blue", "block"), household("tomato_soup_can"), household("tuna_fish_can"))
 

@@ -12,12 +12,12 @@ import torch
 
 import embodied
 from benchmarks.flight_parity import EFFECTS, REFERENCE, Track, fly
+from embodied.core.world import Control, Start
 from embodied.engines import make_engine
 from embodied.errors import EngineError
-from embodied.world import Control, Start
-from tasks.swarm.drones import RADIUS, Drones
+from tasks.swarm.dynamics.drones import RADIUS, Drones
+from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.landing import Landing, LandingConfig
-from tasks.swarm.quadrotor import GRAVITY
 
 pytest.importorskip("pybullet", exc_type=ImportError)
 pytestmark = pytest.mark.timeout(280)

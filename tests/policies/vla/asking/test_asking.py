@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.dialogue import Dialogue, Words
-from embodied.env import Env
+from embodied.env.dialogue import Dialogue, Words
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError
-from embodied.evaluation import Evaluation
-from embodied.runs import Run
+from embodied.evaluation.rollouts import Evaluation
+from embodied.storage.runs import Run
 from policies.vla.asking.asker import ACT, ASK, ASKER, RULES, By, check_asker, learned
 from policies.vla.asking.conversation import Conversation
 from policies.vla.asking.evaluate import Settings as EvaluateSettings
@@ -25,9 +25,9 @@ from policies.vla.asking.report import asking, summary
 from policies.vla.asking.scenes import scenes
 from policies.vla.asking.train import Settings as TrainSettings
 from policies.vla.asking.train import prepared
-from policies.vla.config import FineTuningConfig
-from policies.vla.data import Demonstrations
-from policies.vla.session import Session, document_of, stored_settings
+from policies.vla.data.batches import Demonstrations
+from policies.vla.fine_tuning.session import Session, document_of, stored_settings
+from policies.vla.model.config import FineTuningConfig
 from tests.policies.vla.shown import episode, shown, untrained
 
 N, SIDE = 10, 32

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.clutter import write as writing
 from tasks.grasping.clutter.graph import ObstructionGraph
 from tasks.grasping.clutter.pictures import take, with_marks
-from tasks.grasping.clutter.questions import Kind, questions
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
-from tasks.grasping.clutter.score import WORST, score_file
-from tasks.grasping.clutter.words import colour_word, described
 from tasks.grasping.objects.household import household
+from tasks.grasping.objects.pointclouds import Placed
 from tasks.grasping.objects.random_objects import random_object
-from tasks.grasping.pointclouds import Placed
+from tasks.questions.clutter import write as writing
+from tasks.questions.clutter.questions import Kind, questions
+from tasks.questions.clutter.score import WORST, score_file
+from tasks.questions.clutter.vocabulary import colour_word, described
 from tasks.questions.files import Files, document, lines
 from tasks.questions.writing import WriteSettings
 

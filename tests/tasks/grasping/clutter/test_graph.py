@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.grasping.clutter import metrics
 from tasks.grasping.clutter.graph import (
     Difficulty,
     ObstructionGraph,
@@ -15,6 +14,7 @@ from tasks.grasping.clutter.graph import (
     removal_order,
     severity,
 )
+from tasks.questions.clutter import metrics
 from tasks.questions.scoring import balanced
 
 INF = np.inf

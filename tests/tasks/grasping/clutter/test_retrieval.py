@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.closings import fingertips, wrap
 from tasks.grasping.clutter.cell import CENTRE, Cell, varied
 from tasks.grasping.clutter.graph import Difficulty
 from tasks.grasping.clutter.retrieval import End, Strategy, observe, retrieve
 from tasks.grasping.clutter.scenes import VIEW, ClutterScene, look
-from tasks.grasping.grasps import Grip, grasps
-from tasks.grasping.hands import hand_named
+from tasks.grasping.hands.hand import hand_named
 from tasks.grasping.objects.household import household
+from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.pointclouds import Placed
 from tasks.grasping.objects.shapes import Part, Shape
-from tasks.grasping.objects.thing import Thing
-from tasks.grasping.planning import Plan
-from tasks.grasping.pointclouds import Placed
-from tasks.grasping.superquadrics import Superquadric
+from tasks.grasping.planner.force_closure import Grip, grasps
+from tasks.grasping.planner.grasp_trajectory import fingertips, wrap
+from tasks.grasping.planner.planner import Plan
+from tasks.grasping.planner.superquadrics import Superquadric
 
 HAND = hand_named("leap")
 

@@ -20,9 +20,9 @@ from tasks.grasping.clutter.scenes import (
     look,
     visible_shares,
 )
+from tasks.grasping.objects.drop_and_settle import DEEPEST, settle
 from tasks.grasping.objects.household import household, households
-from tasks.grasping.pointclouds import Placed
-from tasks.grasping.settling import DEEPEST, settle
+from tasks.grasping.objects.pointclouds import Placed
 
 SMALL = dataclasses.replace(VIEW, width=160, height=120)
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from jax import Array
 
-from embodied.rotations import quat_integrate
-from tasks.swarm import quadrotor
-from tasks.swarm.quadrotor import GRAVITY, Quadrotor
+from embodied.math.rotations import quat_integrate
+from tasks.swarm.dynamics import quadrotor
+from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
 
 Controller = Callable[[Any, "Body", float], tuple[Array, Any]]
 """State, motion, s since the last time -> thrusts (A, 4) N, next state."""

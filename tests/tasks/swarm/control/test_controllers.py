@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from embodied.rotations import random_quat, rpy_from_quat
-from tasks.swarm import quadrotor
+from embodied.math.rotations import random_quat, rpy_from_quat
 from tasks.swarm.control import hold, mellinger, mix, pid, roll_pitch_yaw, saturate, wrap
 from tasks.swarm.control.levels import LEVELS, RATE, SPEED, STEP, TILT, YAW_RATE, Level, thrust_from_action
 from tasks.swarm.control.mellinger import DSL, FIRMWARE, Mellinger
 from tasks.swarm.control.pid import Pid
-from tasks.swarm.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics import quadrotor
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 
 IDENTIFIED = [Preset.P250, Preset.L250, Preset.T350, Preset.B500]
 P250 = QUADROTORS[Preset.P250]

@@ -1,0 +1,168 @@
+"""The life of an episode as pure functions of one environment: begin, before the physics, after it.
+
+Both kinds of engine share them: a fused engine compiles them together with its physics, a host engine calls
+them before and after its own. Nothing here knows how many environments there are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.core.task import Task
+from embodied.core.world import Control, Start, World
+from embodied.math.rewards import weigh
+
+M = TypeVar("M")
+
+LARGEST_STATE = 1e10  # MuJoCo's mjMAXVAL: beyond it a state counts as diverged
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Episode(Generic[M]):
+    """One running episode: the task's memory and what has been counted so far."""
+
+    memory: M
+    key: Array
+    """(2,) uint32 random key of this environment; every episode and step derives its own from it."""
+    steps: Array
+    """() int32 control steps taken in this episode."""
+    total: Array
+    """() sum of rewards so far (the return); of several agents their mean, as in the two below."""
+    terms: dict[str, Array]
+    """Sum of each weighted reward term so far."""
+    metrics: dict[str, Array]
+    """Sum of each of the task's own metrics so far."""
+    success_any: Array
+    """() bool, whether the task was solved at any step so far."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Transition:
+    """What one control step brought, before any reset."""
+
+    reward: Array
+    """() sum of the weighted terms; (agents,) where the task has agents."""
+    terminated: Array
+    """() bool, the episode failed (or diverged) and ends without bootstrapping."""
+    truncated: Array
+    """() bool, the time limit ended an episode that had not failed."""
+    success: Array
+    """() bool, solved at this instant."""
+    diverged: Array
+    """() bool, the physics left the finite numbers; this step's reward is zero."""
+    observation: dict[str, Array]
+    """Group -> flat observation after the step."""
+
+
+def flatten_observation(observation: Any, agents: int | None = None) -> dict[str, Array]:
+    """Join each group's terms to one vector, or to one for each agent, in the order the task lists them."""
+    shape = (-1,) if agents is None else (agents, -1)
+    return {
+        group: jnp.concatenate([jnp.reshape(term, shape) for term in terms.values()], axis=-1)
+        for group, terms in observation.items()
+    }
+
+
+def team_mean(value: Array) -> Array:
+    """() from what is () or (agents,)."""
+    return value if jnp.ndim(value) == 0 else jnp.mean(value)
+
+
+def environment_keys(seed: int, num_envs: int) -> Array:
+    """(num_envs, 2) one random key each; the key of environment i does not depend on how many there are."""
+    return jax.random.split(jax.random.PRNGKey(seed), num_envs)
+
+
+def first_keys(seed: int, count: int) -> Array:
+    """(count, 2) the keys with which tasks draw their first starts in environments 0 to count - 1, after a seed."""
+    return jax.vmap(jax.random.split)(environment_keys(seed, count))[:, 0]
+
+
+def begin(task: Task[M], key: Array) -> tuple[Start[M], Array]:
+    """Draw a fresh start; returns it and the key the environment goes on with."""
+    own, following = jax.random.split(key)
+    return task.reset(own), following
+
+
+def begin_again(task: Task[M], key: Array, memory: M) -> tuple[Start[M], Array]:
+    """Draw the start that follows an episode which ended with `memory`; otherwise as `begin`."""
+    own, following = jax.random.split(key)
+    return task.restart(own, memory), following
+
+
+def first(task: Task[M], world: World, memory: M, key: Array) -> tuple[Episode[M], dict[str, Array]]:
+    """The episode at its start, and its first observation."""
+    key, noise = jax.random.split(key)
+    zero = jnp.zeros((), jnp.float32)
+    names = jax.eval_shape(task.metrics, world, memory)
+    episode = Episode(
+        memory=memory,
+        key=key,
+        steps=jnp.zeros((), jnp.int32),
+        total=zero,
+        terms={name: zero for name in task.reward_weights},
+        metrics={name: zero for name in names},
+        success_any=jnp.zeros((), bool),
+    )
+    return episode, flatten_observation(task.observe(world, memory, noise), task.agents)
+
+
+def before(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Array, Episode[M]]:
+    """Turn the clipped action into the command of this control step."""
+    key = jax.random.fold_in(episode.key, 3 * episode.steps + 2)
+    command, memory = task.act(world, episode.memory, action, key)
+    return command, dataclasses.replace(episode, memory=memory)
+
+
+def actuate(task: Task[M], world: World, episode: Episode[M], command: Array) -> tuple[Control, Episode[M]]:
+    """The controls of one physics step."""
+    control, memory = task.actuate(world, episode.memory, command)
+    return control, dataclasses.replace(episode, memory=memory)
+
+
+def is_diverged(world: World) -> Array:
+    """() bool, whether any joint or sensor is not a finite number of sane size."""
+    state = jnp.concatenate([world.qpos, world.qvel, world.sensordata], axis=-1)
+    return ~jnp.all(jnp.abs(state) < LARGEST_STATE)
+
+
+def after(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Transition, Episode[M]]:
+    """Rewards, outcome and observation once the physics of a control step is done."""
+    diverged = is_diverged(world)
+    memory = task.update(world, episode.memory, action, jax.random.fold_in(episode.key, 3 * episode.steps + 3))
+    terms = weigh(task.rewards(world, memory, action), task.reward_weights)
+    terms = {name: jnp.where(diverged, 0.0, value) for name, value in terms.items()}
+    metrics = {name: jnp.where(diverged, 0.0, value) for name, value in task.metrics(world, memory).items()}
+    outcome = task.outcome(world, memory)
+    noise = jax.random.fold_in(episode.key, 3 * episode.steps + 4)
+    observation = flatten_observation(task.observe(world, memory, noise), task.agents)
+
+    reward = sum(terms.values(), start=jnp.zeros(() if task.agents is None else task.agents))
+    steps = episode.steps + 1
+    success = outcome.success & ~diverged
+    terminated = outcome.failure | diverged
+    transition = Transition(
+        reward=reward,
+        terminated=terminated,
+        truncated=~terminated & (steps >= task.timing.max_steps),
+        success=success,
+        diverged=diverged,
+        observation={group: jnp.where(diverged, 0.0, value) for group, value in observation.items()},
+    )
+    episode = Episode(
+        memory=memory,
+        key=episode.key,
+        steps=steps,
+        total=episode.total + team_mean(reward),
+        terms={name: episode.terms[name] + team_mean(value) for name, value in terms.items()},
+        metrics={name: episode.metrics[name] + team_mean(value) for name, value in metrics.items()},
+        success_any=episode.success_any | success,
+    )
+    return transition, episode

@@ -1,0 +1,263 @@
+"""Domain randomisation: named terms that draw an episode's own model fields, and what derives from them.
+
+A term is pure JAX and runs at every reset. The host engine recomputes derived constants with `mj_setConst`;
+`DerivedConstants` is the same in JAX, for the fused engines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.errors import EngineError, UnknownNameError
+
+Fields = Mapping[str, Array]
+
+INERTIAL = frozenset({"body_mass", "body_inertia", "body_ipos", "body_iquat", "dof_armature"})
+"""Fields whose change leaves derived constants stale, and which `DerivedConstants` follows."""
+GEOMETRIC = frozenset({"qpos0", "body_pos", "body_quat", "jnt_pos", "jnt_axis"})
+"""Fields that would move the reference pose; the fused engines cannot vary them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """One named source of variation between episodes."""
+
+    name: str
+    """Unique in its task; the name of the switch on the command line."""
+    description: str
+    """What is drawn, with range and unit, for `embodied.list`."""
+    apply: Callable[[Array, Fields], dict[str, Array]]
+    """`(key, fields so far) -> changed fields`; terms compose in the order a task lists them."""
+
+
+def scale(
+    name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False
+) -> Term:
+    """Multiply rows of a model field by U(low, high): one factor each, or one for all with `shared`."""
+    return _uniform(name, field, low, high, rows, shared, lambda value, drawn: value * drawn, "x")
+
+
+def offset(
+    name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False
+) -> Term:
+    """Add U(low, high) to every element of some rows of a model field."""
+    return _uniform(name, field, low, high, rows, shared, lambda value, drawn: value + drawn, "+")
+
+
+def _uniform(
+    name: str,
+    field: str,
+    low: float,
+    high: float,
+    rows: Sequence[int] | None,
+    shared: bool,
+    combine: Callable[[Array, Array], Array],
+    sign: str,
+) -> Term:
+    """A term that combines rows of a field with uniform draws."""
+    if low > high:
+        raise ValueError(f"randomisation term {name!r}: low={low} must not exceed high={high}")
+
+    def apply(key: Array, fields: Fields) -> dict[str, Array]:
+        value = fields[field]
+        index = jnp.arange(value.shape[0]) if rows is None else jnp.asarray(rows)
+        chosen = value[index]
+        # A factor is one per row (a body's whole inertia); an offset is one per element (a 3-D shift).
+        per_row = (len(index),) + (1,) * (chosen.ndim - 1) if sign == "x" else chosen.shape
+        drawn = jax.random.uniform(key, (1,) * chosen.ndim if shared else per_row, minval=low, maxval=high)
+        return {field: value.at[index].set(combine(chosen, drawn))}
+
+    return Term(name, f"{field} {sign} U({low:g}, {high:g})", apply)
+
+
+def scale_bodies(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
+    """Scale the mass and the inertia of some bodies together, as a body of another density has them."""
+
+    def apply(key: Array, fields: Fields) -> dict[str, Array]:
+        index = jnp.asarray(rows)
+        factor = jax.random.uniform(key, (len(rows),), minval=low, maxval=high)
+        return {
+            "body_mass": fields["body_mass"].at[index].multiply(factor),
+            "body_inertia": fields["body_inertia"].at[index].multiply(factor[:, None]),
+        }
+
+    return Term(name, f"body_mass and body_inertia x U({low:g}, {high:g})", apply)
+
+
+def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
+    """Scale gain and bias of some position servos together: stiffness and damping of a stronger or weaker motor."""
+
+    def apply(key: Array, fields: Fields) -> dict[str, Array]:
+        index = jnp.asarray(rows)
+        factor = jax.random.uniform(key, (len(rows), 1), minval=low, maxval=high)
+        return {
+            "actuator_gainprm": fields["actuator_gainprm"].at[index].multiply(factor),
+            "actuator_biasprm": fields["actuator_biasprm"].at[index].multiply(factor),
+        }
+
+    return Term(name, f"actuator_gainprm and actuator_biasprm x U({low:g}, {high:g})", apply)
+
+
+def require_ranges(what: str, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Check that every range of a config begins with its smaller number.
+
+    Raises:
+        ValueError: one does not; names it after `what`.
+    """
+    for name, (low, high) in ranges.items():
+        if not low <= high:
+            raise ValueError(f"{what}.{name}=({low}, {high}); expected the smaller number first")
+
+
+def kept(
+    terms: Sequence[Term], others: Iterable[str], without: Sequence[str]
+) -> tuple[tuple[Term, ...], frozenset[str]]:
+    """The terms that a config leaves in, and the names of all variations that it does.
+
+    Args:
+        terms: What an episode draws of the model.
+        others: Names of what else differs between episodes.
+        without: Names to leave out; "all" stands for every one.
+
+    Raises:
+        UnknownNameError: `without` names none of them.
+    """
+    known = (*(term.name for term in terms), *others)
+    left_out = set(known if "all" in without else without)
+    for name in sorted(left_out - set(known)):
+        raise UnknownNameError("variation", name, (*known, "all"))
+    return tuple(term for term in terms if term.name not in left_out), frozenset(known) - left_out
+
+
+def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array, fields: Fields | None = None) -> dict[str, Array]:
+    """Draw every term once; returns `fields`, which differ from the model's already, and those that a term touches."""
+    base = _Defaults(model)
+    changed: dict[str, Array] = dict(fields or {})
+    for index, term in enumerate(terms):
+        changed.update(term.apply(jax.random.fold_in(key, index), _Overlay(base, changed)))
+    return changed
+
+
+class _Defaults(dict[str, Array]):
+    """The model's own fields, converted on first use."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        super().__init__()
+        self._model = model
+
+    def __missing__(self, field: str) -> Array:
+        if not isinstance(getattr(self._model, field, None), np.ndarray):
+            raise ValueError(f"a randomisation term names the model field {field!r}, which MjModel does not have")
+        return jnp.asarray(getattr(self._model, field), jnp.float32)
+
+
+class _Overlay(dict[str, Array]):
+    """What earlier terms changed, over the model's own fields."""
+
+    def __init__(self, base: _Defaults, changed: dict[str, Array]) -> None:
+        super().__init__(changed)
+        self._base = base
+
+    def __missing__(self, field: str) -> Array:
+        return self._base[field]
+
+
+@dataclasses.dataclass(frozen=True)
+class DerivedConstants:
+    """What `mj_setConst` derives from inertial fields at the reference pose, as a function in JAX.
+
+    The reference pose does not depend on inertial fields, so the Jacobians of the body frames are constants;
+    the joint-space inertia follows as sum_b J_b' I_b J_b + armature, and every inverse weight from its inverse.
+    """
+
+    model: mujoco.MjModel
+    rotations: np.ndarray
+    """(nbody, 3, 3) body frame -> world at the reference pose."""
+    linear: np.ndarray
+    """(nbody, 3, nv) Jacobian of each body frame's origin."""
+    angular: np.ndarray
+    """(nbody, 3, nv) angular Jacobian of each body."""
+
+    @classmethod
+    def from_model(cls, model: mujoco.MjModel) -> DerivedConstants:
+        """Measure the Jacobians at `qpos0` with C MuJoCo."""
+        data = mujoco.MjData(model)
+        data.qpos[:] = model.qpos0
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        linear = np.zeros((model.nbody, 3, model.nv))
+        angular = np.zeros((model.nbody, 3, model.nv))
+        for body in range(model.nbody):
+            mujoco.mj_jacBody(model, data, linear[body], angular[body], body)
+        return cls(model, data.xmat.reshape(-1, 3, 3).copy(), linear, angular)
+
+    def __call__(self, fields: dict[str, Array]) -> dict[str, Array]:
+        """`fields` with `body_subtreemass`, `body_invweight0`, `dof_invweight0` added where they go stale.
+
+        Raises:
+            EngineError: a field would move the reference pose.
+        """
+        if moved := sorted(GEOMETRIC & fields.keys()):
+            raise EngineError(f"the model fields {moved} move the reference pose; a fused engine cannot vary them")
+        if not INERTIAL & fields.keys():
+            return fields
+        value = lambda name: jnp.asarray(fields.get(name, getattr(self.model, name)), jnp.float32)  # noqa: E731
+        mass, armature = value("body_mass"), value("dof_armature")
+        linear, angular = self._at_com(value("body_ipos"))
+        inverse = jnp.linalg.inv(
+            self._joint_inertia(mass, value("body_inertia"), value("body_iquat"), armature, linear)
+        )
+        return {
+            **fields,
+            "body_subtreemass": self._subtree_mass(mass),
+            "body_invweight0": self._body_weights(linear, angular, inverse),
+            "dof_invweight0": self._dof_weights(jnp.diagonal(inverse)),
+        }
+
+    def _at_com(self, ipos: Array) -> tuple[Array, Array]:
+        """Jacobians (nbody, 3, nv) of each body's centre of mass."""
+        arm = jnp.einsum("bij,bj->bi", self.rotations, ipos)
+        angular = jnp.asarray(self.angular, jnp.float32)
+        return jnp.asarray(self.linear, jnp.float32) - jnp.cross(arm[:, :, None], angular, axis=1), angular
+
+    def _joint_inertia(self, mass: Array, inertia: Array, iquat: Array, armature: Array, linear: Array) -> Array:
+        """(nv, nv) joint-space inertia at the reference pose."""
+        from embodied.math.rotations import matrix_from_quat
+
+        frames = jnp.einsum("bij,bjk->bik", self.rotations, jax.vmap(matrix_from_quat)(iquat))
+        spin = jnp.einsum("bji,bjv->biv", frames, jnp.asarray(self.angular, jnp.float32))
+        moving = jnp.einsum("b,biv,biw->vw", mass, linear, linear)
+        return moving + jnp.einsum("bi,biv,biw->vw", inertia, spin, spin) + jnp.diag(armature)
+
+    def _subtree_mass(self, mass: Array) -> Array:
+        """(nbody,) mass of each body with all its descendants."""
+        member = np.eye(self.model.nbody, dtype=np.float32)
+        for body in range(self.model.nbody - 1, 0, -1):
+            member[self.model.body_parentid[body]] += member[body]
+        return jnp.asarray(member) @ mass
+
+    def _body_weights(self, linear: Array, angular: Array, inverse: Array) -> Array:
+        """(nbody, 2) mean inverse inertia of each body against forces and torques; zero for the static ones."""
+        translation = jnp.einsum("biv,vw,biw->b", linear, inverse, linear) / 3
+        rotation = jnp.einsum("biv,vw,biw->b", angular, inverse, angular) / 3
+        moves = jnp.asarray(self.model.body_weldid != 0)
+        return jnp.where(moves[:, None], jnp.stack([translation, rotation], axis=1), 0.0)
+
+    def _dof_weights(self, diagonal: Array) -> Array:
+        """(nv,) inverse inertia per degree of freedom; the axes of a free or ball joint share their mean."""
+        mixing = np.eye(self.model.nv, dtype=np.float32)
+        for joint in range(self.model.njnt):
+            first = self.model.jnt_dofadr[joint]
+            kind = self.model.jnt_type[joint]
+            blocks = {mujoco.mjtJoint.mjJNT_FREE: 2, mujoco.mjtJoint.mjJNT_BALL: 1}.get(mujoco.mjtJoint(kind), 0)
+            for block in range(blocks):
+                rows = slice(first + 3 * block, first + 3 * block + 3)
+                mixing[rows, rows] = 1 / 3
+        return jnp.asarray(mixing) @ diagonal

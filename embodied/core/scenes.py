@@ -1,0 +1,64 @@
+"""Composing scenes from assets with MjSpec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import mujoco
+
+from embodied.errors import ModelError
+from embodied.storage.paths import asset
+
+
+def load_spec(path: str | Path) -> mujoco.MjSpec:
+    """Parse an MJCF file; a relative path names an asset.
+
+    Raises:
+        ModelError: the file does not exist or does not parse; says where and why.
+    """
+    file = path_of(path)
+    try:
+        return mujoco.MjSpec.from_file(str(file))
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{file.name} is not a model that MuJoCo can read: {one_line(error)}") from None
+
+
+def compose(scene: str | Path, *robots: str | Path) -> mujoco.MjSpec:
+    """A scene with robots in its world, all names unchanged; compile it with `compile_spec`.
+
+    The files are included, not attached: attaching without a prefix makes MuJoCo warn. For several robots of one
+    kind, attach `load_spec(robot)` with a prefix each.
+
+    Raises:
+        ModelError: a file does not exist or does not parse; says which and why.
+    """
+    files = [path_of(part) for part in (scene, *robots)]
+    includes = "".join(f"<include file={quoteattr(str(file))}/>" for file in files)
+    name = " + ".join(file.stem for file in files)
+    try:
+        return mujoco.MjSpec.from_string(f"<mujoco model={quoteattr(name)}>{includes}</mujoco>")
+    except ValueError as error:
+        raise ModelError(f"{name} is not a model that MuJoCo can read: {one_line(error)}") from None
+
+
+def path_of(file: str | Path) -> Path:
+    """A path as it is if absolute, else the asset of that name."""
+    return Path(file) if Path(file).is_absolute() else asset(str(file))
+
+
+def compile_spec(spec: mujoco.MjSpec) -> mujoco.MjModel:
+    """Compile a composed scene.
+
+    Raises:
+        ModelError: MuJoCo rejects it; says why.
+    """
+    try:
+        return spec.compile()
+    except ValueError as error:
+        raise ModelError(f"the model {spec.modelname!r} does not compile: {one_line(error)}") from None
+
+
+def one_line(error: Exception) -> str:
+    """An error's message without line breaks."""
+    return " ".join(str(error).split())

@@ -1,0 +1,238 @@
+"""`Task`: the contract every task meets. Pure, jit-able functions of one environment."""
+
+from __future__ import annotations
+
+import abc
+import copy
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import mujoco
+from jax import Array
+
+from embodied.core.scenes import compile_spec
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.env.dialogue import Words
+
+M = TypeVar("M")
+T = TypeVar("T", bound="Task[Any]")
+
+Observation = Mapping[str, Mapping[str, Array]]
+"""Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
+
+PROPRIO = "proprio"
+"""The observation group of what a robot knows of itself, beside cameras."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """The three clocks of a task."""
+
+    physics_dt: float
+    """s per physics step."""
+    substeps: int
+    """physics steps per control step."""
+    episode_seconds: float
+    """s until the time limit truncates an episode."""
+
+    def __post_init__(self) -> None:
+        """Reject clocks that cannot run."""
+        if self.physics_dt <= 0 or self.substeps < 1 or self.episode_seconds < self.control_dt:
+            raise ValueError(
+                f"physics_dt={self.physics_dt} s must be positive, substeps={self.substeps} at least 1 and "
+                f"episode_seconds={self.episode_seconds} at least one control step"
+            )
+
+    @property
+    def control_dt(self) -> float:
+        """s per control step."""
+        return self.physics_dt * self.substeps
+
+    @property
+    def max_steps(self) -> int:
+        """Control steps per episode."""
+        return max(1, round(self.episode_seconds / self.control_dt))
+
+
+class Task(abc.ABC, Generic[M]):
+    """What a robot senses, what it may do and what counts as success.
+
+    Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `Memory`.
+    Every method but `build_spec` and `words` is traced by JAX for one environment and must be pure.
+    """
+
+    actuates_every_step: ClassVar[bool] = False
+    """Whether `actuate` runs at every physics step; otherwise its controls are held for a control step, which
+    lets an engine run all substeps in one call."""
+    timing: Timing
+    """Physics step, control step and time limit."""
+    action_size: int
+    """Length of the action vector (of one agent's, where there are several), each entry in [-1, 1]."""
+    agents: int | None = None
+    """Number of agents that each observe, act and earn; None: one robot, and no axis of agents anywhere.
+
+    With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
+    () or (agents,). They begin and end together: outcomes stay ().
+    """
+    config_type: ClassVar[type]
+    """The frozen dataclass of this task's options; each field becomes a command-line flag."""
+    instruction: ClassVar[tuple[str, ...]] = ()
+    """The task in words, then paraphrases, for language-conditioned policies."""
+    full_reward: ClassVar[float | None] = None
+    """Reward of a control step that solves the task, where the reward tells how far it is on its way there: from 0 to
+    this. None where it tells other things too."""
+    words_differ: ClassVar[bool] = False
+    """Whether `words` depend on the episode; otherwise every episode is told the `instruction`."""
+
+    def __init__(self, config: Any = None) -> None:
+        """Take `config`, or the defaults of `config_type`."""
+        self.config = self.config_type() if config is None else config
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """(action_size,), or (agents, action_size)."""
+        return (self.action_size,) if self.agents is None else (self.agents, self.action_size)
+
+    @property
+    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
+        """Name -> the cameras of the model that agents carry under it, in their order, for what each of them sees."""
+        return {}
+
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """What every episode draws anew, with range and unit: name -> description, for `embodied.list`."""
+        return {}
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Reward term -> weight. Its names are exactly those that `rewards` returns."""
+        return dataclasses.asdict(self.config.weights)
+
+    @abc.abstractmethod
+    def build_spec(self) -> mujoco.MjSpec:
+        """Compose the scene; called once for each of the two models."""
+
+    @functools.cached_property
+    def model(self) -> mujoco.MjModel:
+        """The compiled model that engines run, shared by all environments; treat it as read-only.
+
+        Shapes that are only for the eye are left out: placing them costs time in every physics step.
+        """
+        spec = self.build_spec()
+        spec.compiler.discardvisual = True
+        return compile_spec(spec)
+
+    @functools.cached_property
+    def visual_model(self) -> mujoco.MjModel:
+        """The same model with its looks, for rendering: joints and sensors are laid out as in `model`."""
+        return compile_spec(self.build_spec())
+
+    @abc.abstractmethod
+    def reset(self, key: Array) -> Start[M]:
+        """Draw a fresh start. `key` is this episode's own random key."""
+
+    def restart(self, key: Array, memory: M) -> Start[M]:
+        """Draw the start that follows an episode which ended with `memory`; by default like any other.
+
+        A curriculum overrides this: its level travels in the memory, and rises or falls with how the episode went.
+        """
+        del memory
+        return self.reset(key)
+
+    def narrowed(self, start: Start[M], width: Array) -> Start[M]:
+        """A start whose physics is as drawn at `width` 1 and the model's own at 0; see `embodied.core.adr`.
+
+        By default its model fields. A task whose memory holds physical parameters narrows those as well.
+        """
+        from embodied.core.adr import narrowed_fields
+
+        return dataclasses.replace(start, model=narrowed_fields(self, start.model, width))
+
+    def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
+        """Turn an action of `action_shape`, in [-1, 1], into a command, once per control step."""
+        del world, key
+        return action, memory
+
+    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+        """Turn the command into controls: rotor lag, drag, motor curves, delays, pushes.
+
+        Runs once per PHYSICS step where `actuates_every_step`, else once per control step.
+        """
+        del world
+        return Control(ctrl=command), memory
+
+    def update(self, world: World, memory: M, action: Array, key: Array) -> M:
+        """Bring the memory up to date after the physics of a control step: air time, commands, counters.
+
+        Runs before `rewards`, `outcome` and `observe`, which see the memory it returns.
+        """
+        del world, action, key
+        return memory
+
+    @abc.abstractmethod
+    def observe(self, world: World, memory: M, key: Array) -> Observation:
+        """Named groups of named terms; noise is applied here. The group `policy` always exists."""
+
+    @abc.abstractmethod
+    def rewards(self, world: World, memory: M, action: Array) -> Mapping[str, Array]:
+        """Named, unweighted reward terms, each (); of several agents also (agents,)."""
+
+    @abc.abstractmethod
+    def outcome(self, world: World, memory: M) -> Outcome:
+        """Success and failure at this instant."""
+
+    def metrics(self, world: World, memory: M) -> Mapping[str, Array]:
+        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
+        del world, memory
+        return {}
+
+    def markers(self, world: World, memory: M) -> Mapping[str, Array]:
+        """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. Only looked at."""
+        del world, memory
+        return {}
+
+    def ghosts(self, world: World, memory: M) -> Mapping[str, Array]:
+        """Bodies to draw a second time, such as a cube beside the hand that is to turn it. Only looked at.
+
+        Name of a body -> (7,): position m and quaternion wxyz, world frame.
+        """
+        del world, memory
+        return {}
+
+    def props(self, memory: M) -> Array | None:
+        """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
+
+        Only looked at: engines are told by `Control.mocap_pos`. None: pictures show what the engine keeps.
+        """
+        del memory
+        return None
+
+    def looks(self, memory: M) -> Mapping[str, Array]:
+        """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
+        in its body's frame, colour (4). Only looked at: engines are told by `Start.model`.
+        """
+        del memory
+        return {}
+
+    def words(self, memory: M) -> Words:
+        """What an episode is told, where `words_differ`. Not traced: `memory` holds numpy arrays of one environment."""
+        del memory
+        return Words(self.instruction)
+
+    def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
+        """A scripted action of `action_shape` where the task has one.
+
+        Raises:
+            NotImplementedError: this task has no expert.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no scripted expert")
+
+
+def turned_into(task: Task[Any], kind: type[T]) -> T:
+    """A copy of `task` of the class `kind`, a child of its own that changes some methods; it bears the task's name."""
+    kind.__name__, kind.__qualname__, kind.__doc__ = type(task).__name__, type(task).__qualname__, type(task).__doc__
+    result = copy.copy(task)
+    result.__class__ = kind
+    return cast("T", result)

@@ -1,0 +1,234 @@
+"""Demonstrations: what a script or a policy does in many environments at once, as `Episode`s with pictures and words.
+
+Actions are disturbed by noise before they are executed, and recorded as they were meant: so the demonstrations show how
+to come back from states that a clone will reach by its own errors. Source: Laskey et al., "DART: Noise Injection for
+Robust Imitation Learning", CoRL 2017 (arXiv:1703.09327); the noise's size is drawn for each episode instead of fitted.
+
+Pictures are drawn afterwards, of the steps that are kept only, so that many environments can wait for the slowest. A
+policy that sees gets its own as it acts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import jax
+import numpy as np
+import torch
+from torch import Tensor
+
+from embodied.core.task import PROPRIO
+from embodied.datasets.episode import Episode
+from embodied.env.dialogue import Words, words_of
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, listing
+from embodied.rendering.appearance import Appearance
+from embodied.rendering.cameras import PREFIX
+from policies.training.loading import ActionRule
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectConfig:
+    """What is recorded of one task."""
+
+    episodes: int = 50
+    """How many."""
+    noise: float = 0.2
+    """Largest standard deviation of the noise on actions, which are in [-1, 1]; each episode draws its own from 0 to
+    this. 0: none."""
+    hold: int = 10
+    """Control steps that an episode goes on after the task is solved."""
+    failures: bool = False
+    """Keep, and mark, episodes in which the task is never solved."""
+    attempts: int = 4
+    """Episodes tried at most for each that is asked for."""
+    state: str = PROPRIO
+    """Observation group that is recorded as the state."""
+    seed: int = 2000
+    """Of starts and noise. Benchmarks are judged on the starts of seed 0, single tasks on those of 1000."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            EmbodiedError: One makes no sense.
+        """
+        if min(self.episodes, self.attempts) < 1 or self.hold < 0 or not 0 <= self.noise <= 1:
+            raise EmbodiedError(
+                f"episodes={self.episodes}, attempts={self.attempts}, hold={self.hold}, noise={self.noise}; "
+                "expected at least 1, 1 and 0, and noise from 0 to 1"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Demonstration:
+    """One episode, and how it came about."""
+
+    episode: Episode
+    noise: float
+    """Standard deviation of what disturbed its actions."""
+    tried: int
+    """Episodes tried up to this one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wave:
+    """One episode of each of N environments, T steps of the longest."""
+
+    states: np.ndarray
+    """(T, N, S) float32."""
+    actions: np.ndarray
+    """(T, N, A) float32, without noise."""
+    looks: Appearance
+    """(T, N, ...) numpy arrays."""
+    lengths: np.ndarray
+    """(N,) steps of each."""
+    success: np.ndarray
+    """(N,) bool, solved at any step."""
+    noise: np.ndarray
+    """(N,) standard deviation."""
+    words: tuple[Words, ...]
+    """What each was told."""
+    finished: np.ndarray
+    """(N,) bool; the others were left when enough before them had finished."""
+
+
+@torch.no_grad()
+def collect(
+    env: Env, rule: ActionRule, config: CollectConfig, on_step: Callable[[int, int], object] = lambda kept, step: None
+) -> Iterator[Demonstration]:
+    """Episodes of one task, in an order that does not depend on how many environments run or which is faster.
+
+    Args:
+        env: Has cameras; begins anew.
+        rule: Observation groups to actions, which are clipped to [-1, 1]; pictures that it does not read are not drawn.
+        config: How many, and of what kind.
+        on_step: Called after each control step with how many demonstrations there are, and the step's number.
+
+    Raises:
+        EmbodiedError: The environment has no cameras, many agents, or not the group of the state; or too few succeeded.
+    """
+    check(env, config.state)
+    kept = tried = wave = 0
+    while kept < config.episodes:
+        seed = wave_seed(config.seed, wave)
+        done = attempt(env, rule, config, seed, config.episodes - kept, functools.partial(on_step, kept))
+        for place in range(env.num_envs):
+            if kept == config.episodes or not done.finished[place]:
+                break
+            tried += 1
+            if done.success[place] or config.failures:
+                # In turn, so that every paraphrase is heard equally often.
+                told = done.words[place].told
+                episode = episode_of(env, done, place, told[kept % len(told)], seed)
+                kept += 1
+                yield Demonstration(episode, float(done.noise[place]), tried)
+        if tried >= config.attempts * config.episodes > kept:
+            raise EmbodiedError(
+                f"{kept} of {tried} episodes of '{env.name}' succeeded, fewer than the {config.episodes} that were "
+                "asked for; ask for fewer, for less noise, or keep failures too"
+            )
+        wave += 1
+
+
+def check(env: Env, state: str) -> None:
+    """Check that an environment can be recorded.
+
+    Raises:
+        EmbodiedError: It cannot; says what it lacks and what it has.
+    """
+    if env.agents is not None:
+        raise EmbodiedError(f"'{env.name}' has many agents; demonstrations are of one robot")
+    if env.pixels is None:
+        raise EmbodiedError(f"'{env.name}' was made without cameras; expected make(..., cameras=...)")
+    if state not in env.observation_sizes:
+        raise EmbodiedError(
+            f"'{env.name}' has no observation group '{state}' to record as the state; "
+            f"it has {listing(env.observation_sizes)}"
+        )
+
+
+def wave_seed(seed: int, wave: int) -> int:
+    """With which the environments of a wave begin: the first with `seed` itself, the others far from any near it."""
+    return seed if wave == 0 else int(np.random.SeedSequence([seed, wave]).generate_state(1)[0] >> 1)
+
+
+def attempt(
+    env: Env, rule: ActionRule, config: CollectConfig, seed: int, wanted: int, on_step: Callable[[int], object]
+) -> Wave:
+    """One episode in every environment, or as many as are needed for the first `wanted` to be known."""
+    count, device = env.num_envs, env.device
+    # A generator for each environment: what disturbs one does not depend on how many there are.
+    generators = [np.random.default_rng([seed, place]) for place in range(count)]
+    noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
+    obs = env.reset(seed)
+    words = tuple(words_of(env))
+    solved, finished = np.zeros(count, bool), np.zeros(count, bool)
+    since, lengths = np.zeros(count, int), np.zeros(count, int)
+    states, actions, looks = [], [], []
+    while not finished.all() and not _enough(finished, solved | config.failures, wanted):
+        action = rule(obs).clamp(-1.0, 1.0)
+        states.append(_copied(obs[config.state]))
+        actions.append(_copied(action))
+        looks.append(jax.tree.map(np.asarray, env.stepper.watched()))
+        drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
+        disturbance = torch.as_tensor(noise[:, None] * drawn, dtype=action.dtype, device=device)
+        step = env.step((action + disturbance).clamp(-1.0, 1.0))
+        obs = step.obs
+        lengths += ~finished
+        since += solved & ~finished
+        solved |= _copied(step.success) & ~finished
+        finished |= _copied(step.done) | (solved & (since >= config.hold))
+        on_step(len(states))
+    return Wave(
+        states=np.stack(states),
+        actions=np.stack(actions),
+        looks=jax.tree.map(lambda *leaves: np.stack(leaves), *looks),
+        lengths=lengths,
+        success=solved,
+        noise=noise,
+        words=words,
+        finished=finished,
+    )
+
+
+def episode_of(env: Env, wave: Wave, place: int, instruction: str, seed: int) -> Episode:
+    """What happened in one environment, with pictures."""
+    length = int(wave.lengths[place])
+    looks = jax.tree.map(lambda leaf: leaf[:length, place], wave.looks)
+    return Episode(
+        task=env.name,
+        instruction=instruction,
+        images=pictures(env, looks, length),
+        state=wave.states[:length, place],
+        action=wave.actions[:length, place],
+        success=bool(wave.success[place]),
+        seed=seed,
+    )
+
+
+def pictures(env: Env, looks: Appearance, length: int) -> dict[str, np.ndarray]:
+    """Camera -> (length, H, W, 3) uint8 of moments, drawn as many at a time as there are environments."""
+    assert env.pixels is not None
+    parts: dict[str, list[np.ndarray]] = {}
+    for first in range(0, length, env.num_envs):
+        batch = jax.tree.map(lambda leaf, first=first: leaf[first : min(length, first + env.num_envs)], looks)
+        for group, pixels in env.pixels.see(batch).items():
+            parts.setdefault(group.removeprefix(PREFIX), []).append(pixels.permute(0, 2, 3, 1).cpu().numpy())
+    return {camera: np.ascontiguousarray(np.concatenate(seen)) for camera, seen in parts.items()}
+
+
+def _enough(finished: np.ndarray, counted: np.ndarray, wanted: int) -> bool:
+    """Whether the first `wanted` that count are known, however those end that are still running behind them.
+
+    Taking whichever finish first would prefer short episodes.
+    """
+    known = int(np.argmin(finished)) if not finished.all() else len(finished)
+    return int(np.sum(counted[:known])) >= wanted
+
+
+def _copied(values: Tensor) -> np.ndarray:
+    """A numpy array of its own; the environment's memory is used again."""
+    return values.cpu().numpy().copy()

@@ -1,0 +1,188 @@
+"""LeRobot's dataset format v3.0: where its files are, and what `meta/info.json` says.
+
+    meta/info.json                                  features, rate, counts
+    meta/stats.json                                 statistics of all frames
+    meta/tasks.parquet                              instructions and their numbers
+    meta/episodes/chunk-000/file-000.parquet        an episode a row: where it is, statistics, and columns of our own
+    data/chunk-000/file-000.parquet                 a frame a row
+    videos/observation.images.front/chunk-000/file-000.mp4
+
+Many episodes share a file. Our own columns bear the prefix `embodied/`, which LeRobot's reader passes over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.files import dumps
+
+VERSION = "v3.0"
+INFO, STATS, TASKS, EPISODES = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/episodes"
+FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+DATA_PATH = f"data/{FILE}.parquet"
+VIDEO_PATH = f"videos/{{video_key}}/{FILE}.mp4"
+EPISODES_PATH = f"{EPISODES}/{FILE}.parquet"
+CHUNK = 1000  # files in a folder, LeRobot's
+DATA_MB, VIDEO_MB = 100, 200  # LeRobot's largest files
+
+STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
+COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+"""What every frame has besides: s since the episode's start, its number in the episode, of its episode, in the dataset,
+and of its instruction."""
+CAMERA = re.compile(r"[A-Za-z0-9_-]+")  # names that are safe as part of a path
+CODEC, PIXELS = "h264", "yuv420p"
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetInfo:
+    """What all frames of a dataset have in common, and how many there are."""
+
+    fps: int
+    """Hz, frames and control steps."""
+    cameras: tuple[str, ...]
+    """In the order of the features."""
+    size: tuple[int, int]
+    """Width and height of all images, pixels."""
+    state_names: tuple[str, ...]
+    """Of the numbers of the group `proprio`."""
+    action_names: tuple[str, ...]
+    """Of the numbers of an action."""
+    episodes: int = 0
+    frames: int = 0
+    instructions: int = 0
+    """How many different ones."""
+
+    def __post_init__(self) -> None:
+        """Check what becomes part of paths, and the rate.
+
+        Raises:
+            EmbodiedError: There is no camera, or one whose name cannot be stored, or a rate that is not positive.
+        """
+        if wrong := [camera for camera in self.cameras if not CAMERA.fullmatch(camera)]:
+            raise EmbodiedError(
+                f"cameras {listing(map(repr, wrong))} cannot be stored: expected letters, digits, _ and -"
+            )
+        if not self.cameras or self.fps < 1:
+            raise EmbodiedError(f"{len(self.cameras)} cameras at {self.fps} Hz; expected at least 1 of each")
+
+    @property
+    def state_size(self) -> int:
+        """Length of a state."""
+        return len(self.state_names)
+
+    @property
+    def action_size(self) -> int:
+        """Length of an action."""
+        return len(self.action_names)
+
+
+def placed(index: int) -> dict[str, int]:
+    """The chunk and the number in it of a file, from its number in the dataset."""
+    return {"chunk_index": index // CHUNK, "file_index": index % CHUNK}
+
+
+def data_path(folder: Path, index: int) -> Path:
+    """Frames as a table."""
+    return folder / DATA_PATH.format(**placed(index))
+
+
+def video_path(folder: Path, camera: str, index: int) -> Path:
+    """What a camera saw."""
+    return folder / VIDEO_PATH.format(video_key=IMAGES + camera, **placed(index))
+
+
+def to_bytes(info: DatasetInfo) -> bytes:
+    """`meta/info.json`."""
+    counters = {name: {"dtype": "int64", "shape": [1], "names": None} for name in COUNTERS}
+    counters["timestamp"]["dtype"] = "float32"
+    width, height = info.size
+    video = {
+        "video.height": height, "video.width": width, "video.channels": 3, "video.codec": CODEC,
+        "video.pix_fmt": PIXELS, "video.is_depth_map": False, "video.fps": info.fps, "has_audio": False,
+    }  # fmt: skip
+    image = {"dtype": "video", "shape": [height, width, 3], "names": ["height", "width", "channels"], "info": video}
+    vectors = {
+        name: {"dtype": "float32", "shape": [len(names)], "names": list(names)}
+        for name, names in ((STATE, info.state_names), (ACTION, info.action_names))
+    }
+    document = {
+        "codebase_version": VERSION,
+        "robot_type": None,
+        "total_episodes": info.episodes,
+        "total_frames": info.frames,
+        "total_tasks": info.instructions,
+        "chunks_size": CHUNK,
+        "data_files_size_in_mb": DATA_MB,
+        "video_files_size_in_mb": VIDEO_MB,
+        "fps": info.fps,
+        "splits": {"train": f"0:{info.episodes}"},
+        "data_path": DATA_PATH,
+        "video_path": VIDEO_PATH,
+        "features": {**{IMAGES + camera: image for camera in info.cameras}, **vectors, **counters},
+    }
+    return dumps(document)
+
+
+def read_info(folder: Path) -> DatasetInfo:
+    """What `meta/info.json` of a dataset says.
+
+    Raises:
+        EmbodiedError: There is none, it is unfinished, of another version, or not laid out as this reader expects.
+    """
+    path = folder / INFO
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        what = "is unfinished or no dataset: it has no" if folder.is_dir() else "does not exist: there is no"
+        raise EmbodiedError(f"dataset '{folder}' {what} {INFO}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
+    version = document.get("codebase_version") if isinstance(document, dict) else None
+    if version != VERSION:
+        raise EmbodiedError(f"dataset '{folder}' is of version {version!r}; this reads LeRobot's {VERSION}")
+    try:
+        return _parsed(document)
+    except (KeyError, TypeError, ValueError) as error:
+        detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise EmbodiedError(f"dataset '{folder}' does not fit: {detail} ({INFO})") from error
+
+
+def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
+    """The parts that this reader uses, checked."""
+    # A path from a file is not followed: it could name any place.
+    for key, expected in (("data_path", DATA_PATH), ("video_path", VIDEO_PATH), ("chunks_size", CHUNK)):
+        if document[key] != expected:
+            raise ValueError(f"{key} is {document[key]!r}, expected {expected!r}")
+    features = document["features"]
+    images = {key.removeprefix(IMAGES): value for key, value in features.items() if key.startswith(IMAGES)}
+    sizes = {tuple(int(side) for side in value["shape"]) for value in images.values()}
+    if not images or len(sizes) != 1 or any(value["dtype"] != "video" for value in images.values()):
+        raise ValueError(f"expected videos {IMAGES}* of one size; its features are {listing(features)}")
+    (shape,) = sizes
+    if len(shape) != 3 or shape[2] != 3 or min(shape) < 1:
+        raise ValueError(f"images are {shape}, expected (height, width, 3)")
+    return DatasetInfo(
+        fps=int(document["fps"]),
+        cameras=tuple(images),
+        size=(shape[1], shape[0]),
+        state_names=_names(features[STATE], STATE),
+        action_names=_names(features[ACTION], ACTION),
+        episodes=int(document["total_episodes"]),
+        frames=int(document["total_frames"]),
+        instructions=int(document["total_tasks"]),
+    )
+
+
+def _names(feature: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Names of a vector's numbers, which others may leave out or nest."""
+    (size,) = feature["shape"]
+    names = feature.get("names")
+    if isinstance(names, list) and len(names) == size:
+        return tuple(map(str, names))
+    return tuple(f"{key}_{i}" for i in range(size))

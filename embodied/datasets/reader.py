@@ -1,0 +1,196 @@
+"""`Dataset`: episodes from a folder in LeRobot's format v3.0, whoever wrote it.
+
+dataset = open_dataset(Path("demos"), cameras=("front", "wrist"), fps=80, action_size=4)
+dataset[7]                       # an Episode
+dataset.part(7, 20, 21)          # one step of it, as an Episode of length 1
+for episode in dataset: ...      # all of them, each film decoded once
+
+Numbers are kept in memory, images are decoded when they are asked for. Nothing in a dataset is executed, and no path
+that it names is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from embodied.datasets import layout
+from embodied.datasets.episode import Episode
+from embodied.datasets.layout import ACTION, STATE, DatasetInfo, read_info
+from embodied.datasets.statistics import Statistics
+from embodied.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
+from embodied.datasets.video import Decoder, check_whole
+from embodied.errors import EmbodiedError, listing, reason
+
+
+def open_dataset(
+    folder: Path | str,
+    *,
+    cameras: Sequence[str] | None = None,
+    size: tuple[int, int] | None = None,
+    fps: int | None = None,
+    state_size: int | None = None,
+    action_size: int | None = None,
+) -> Dataset:
+    """Open a dataset and check that it is complete, and what a policy expects.
+
+    Args:
+        folder: The dataset.
+        cameras: Names of those that are needed; by default all that the dataset has. Others are not decoded.
+        size: Width and height of images, pixels; None: any. So are the rest.
+        fps: Hz.
+        state_size: Length of a state.
+        action_size: Length of an action.
+
+    Raises:
+        EmbodiedError: There is none, it is of another version or not as expected, or files are missing or truncated.
+    """
+    folder = Path(folder)
+    info = read_info(folder)
+    if cameras is not None:
+        if missing := [camera for camera in cameras if camera not in info.cameras]:
+            raise EmbodiedError(f"dataset '{folder}' has no camera {listing(missing)}; it has {listing(info.cameras)}")
+        info = dataclasses.replace(info, cameras=tuple(cameras))
+    expected = {"images' width and height": (size, info.size), "rate in Hz": (fps, info.fps),
+                "length of a state": (state_size, info.state_size),
+                "length of an action": (action_size, info.action_size)}  # fmt: skip
+    for what, (wanted, found) in expected.items():
+        if wanted is not None and wanted != found:
+            raise EmbodiedError(f"dataset '{folder}' does not fit: its {what} is {found}, expected {wanted}")
+    return Dataset(folder, info)
+
+
+class Dataset(Sequence[Episode]):
+    """The episodes of a folder. Open it with `open_dataset`."""
+
+    def __init__(self, folder: Path, info: DatasetInfo) -> None:
+        """Read what is known of the episodes and look for all files.
+
+        Raises:
+            EmbodiedError: One is missing or truncated.
+        """
+        self.folder, self.info = folder, info
+        tables = sorted((folder / layout.EPISODES).glob("chunk-*/file-*.parquet"))
+        if not tables:
+            raise EmbodiedError(f"dataset '{folder}' has no tables in {layout.EPISODES}")
+        self.rows: list[EpisodeRow] = read_episodes(tables, info, layout.CHUNK)
+        lengths = sum(row.length for row in self.rows)
+        if (len(self.rows), lengths) != (info.episodes, info.frames):
+            raise EmbodiedError(
+                f"dataset '{folder}' lists {len(self.rows)} episodes of {lengths} frames; "
+                f"its {layout.INFO} says {info.episodes} of {info.frames}"
+            )
+        self.instructions: list[str] = read_instructions(folder / layout.TASKS)
+        for film in {(camera, row.video_files[camera]) for row in self.rows for camera in info.cameras}:
+            check_whole(layout.video_path(folder, *film))
+        # Numbers are few beside images: reading them all now finds what is missing before a training begins.
+        self._numbers = dict(self._read_numbers(index) for index in sorted({row.data_file for row in self.rows}))
+
+    @functools.cached_property
+    def statistics(self) -> dict[str, Statistics]:
+        """Feature -> statistics over all frames.
+
+        Raises:
+            EmbodiedError: The file is missing or damaged.
+        """
+        path = self.folder / layout.STATS
+        try:
+            document = json.loads(path.read_bytes())
+            return {
+                feature: {name: np.asarray(value, np.float64) for name, value in kinds.items()}
+                for feature, kinds in document.items()
+            }
+        except (OSError, ValueError, AttributeError) as error:
+            raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
+
+    def __len__(self) -> int:
+        """Number of episodes."""
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Episode:  # type: ignore[override]
+        """The episode `index`, with its images."""
+        return self.part(index)
+
+    def __iter__(self) -> Iterator[Episode]:
+        """All episodes in their order; each film is decoded once, from its beginning to its end."""
+        with contextlib.ExitStack() as stack:
+            decoders: dict[str, tuple[int, Decoder, int]] = {}
+            for row in self.rows:
+                images = {}
+                for camera in self.info.cameras:
+                    begin = self._begin(row, camera)
+                    file, decoder, place = decoders.get(camera, (-1, None, -1))
+                    if file != row.video_files[camera] or place != begin:
+                        if decoder is not None:
+                            decoder.close()
+                        file, decoder = row.video_files[camera], stack.enter_context(self._decoder(row, camera, begin))
+                    assert decoder is not None
+                    images[camera] = decoder.read(row.length)
+                    decoders[camera] = (file, decoder, begin + row.length)
+                yield self._episode(row, images, 0, row.length)
+
+    def part(self, index: int, first: int = 0, end: int | None = None) -> Episode:
+        """Steps `first` to `end` (not included) of an episode; only their images, and up to nine more, are decoded.
+
+        Raises:
+            EmbodiedError: There is no such episode or step, or a film is damaged.
+        """
+        if not -len(self) <= index < len(self):
+            # A sequence says so too, and ends loops by it.
+            raise IndexError(f"episode {index} of {len(self)}")
+        row = self.rows[index]
+        end = row.length if end is None else end
+        if not 0 <= first < end <= row.length:
+            raise EmbodiedError(f"steps {first} to {end} of episode {index}, which has {row.length}")
+        images = {}
+        for camera in self.info.cameras:
+            with self._decoder(row, camera, self._begin(row, camera) + first) as decoder:
+                images[camera] = decoder.read(end - first)
+        return self._episode(row, images, first, end)
+
+    def numbers(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (T, S) and actions (T, A) of an episode, without its images."""
+        row = self.rows[index]
+        states, actions, begin = self._numbers[row.data_file]
+        place = slice(row.first - begin, row.first - begin + row.length)
+        return states[place], actions[place]
+
+    def _episode(self, row: EpisodeRow, images: Mapping[str, np.ndarray], first: int, end: int) -> Episode:
+        states, actions, begin = self._numbers[row.data_file]
+        place = slice(row.first - begin + first, row.first - begin + end)
+        return Episode(
+            task=row.task,
+            instruction=row.instruction,
+            images=images,
+            state=states[place],
+            action=actions[place],
+            success=row.success,
+            seed=row.seed,
+        )
+
+    def _begin(self, row: EpisodeRow, camera: str) -> int:
+        """Number of an episode's first frame in its film."""
+        return round(row.video_starts[camera] * self.info.fps)
+
+    def _decoder(self, row: EpisodeRow, camera: str, first: int) -> Decoder:
+        path = layout.video_path(self.folder, camera, row.video_files[camera])
+        return Decoder(path, self.info.size, self.info.fps, first)
+
+    def _read_numbers(self, index: int) -> tuple[int, tuple[np.ndarray, np.ndarray, int]]:
+        """File of frames -> states, actions, and the number of its first frame."""
+        path, info = layout.data_path(self.folder, index), self.info
+        table = read_table(path, (STATE, ACTION, "index"))
+        length = sum(row.length for row in self.rows if row.data_file == index)
+        if len(table) != length:
+            raise EmbodiedError(f"the table '{path}' has {len(table)} frames, its episodes have {length}")
+        try:
+            numbers = matrix(table[STATE], info.state_size), matrix(table[ACTION], info.action_size)
+        except (ValueError, AttributeError) as error:
+            raise EmbodiedError(f"the table '{path}' does not hold what {layout.INFO} says: {reason(error)}") from error
+        return index, (*numbers, int(table["index"][0].as_py()))

@@ -1,0 +1,197 @@
+"""The Parquet tables of a dataset: frames, episodes and instructions. pyarrow alone, without pandas."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embodied.datasets.episode import Episode
+from embodied.datasets.layout import ACTION, IMAGES, STATE, DatasetInfo, placed
+from embodied.datasets.statistics import Statistics
+from embodied.errors import EmbodiedError, listing, reason
+
+OWN = "embodied/"  # before the names of our own columns
+INSTRUCTION = "task"  # LeRobot's word for what a robot is told
+
+
+@dataclasses.dataclass(frozen=True)
+class EpisodeRow:
+    """Where an episode is, and what is known of it."""
+
+    task: str
+    """Registered name of the task; empty where another program wrote the dataset."""
+    instruction: str
+    length: int
+    """Frames."""
+    first: int
+    """Number of its first frame in the dataset."""
+    data_file: int
+    """Which file of frames, counted over all chunks."""
+    video_files: Mapping[str, int]
+    """Camera -> which film."""
+    video_starts: Mapping[str, float]
+    """Camera -> s into the film at which the episode begins."""
+    success: bool
+    seed: int | None
+    noise: float
+    """Standard deviation of what disturbed its actions."""
+
+
+def frame_table(episode: Episode, info: DatasetInfo, number: int, first: int, instruction: int) -> pa.Table:
+    """The frames of an episode but for its images: episode `number`, its first frame number `first`."""
+    length = len(episode)
+    steps = np.arange(length)
+    columns = {
+        STATE: _vectors(episode.state),
+        ACTION: _vectors(episode.action),
+        "timestamp": pa.array((steps / info.fps).astype(np.float32)),
+        "frame_index": pa.array(steps),
+        "episode_index": pa.array(np.full(length, number)),
+        "index": pa.array(first + steps),
+        "task_index": pa.array(np.full(length, instruction)),
+    }
+    return pa.table(columns)
+
+
+def _vectors(values: np.ndarray) -> pa.Array:
+    """(T, D) float32 as lists of D; of one number each LeRobot keeps the number itself."""
+    flat = pa.array(np.ascontiguousarray(values, np.float32).ravel())
+    return flat if values.shape[1] == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+
+def episode_table(
+    rows: Sequence[EpisodeRow], statistics: Sequence[Mapping[str, Statistics]], info: DatasetInfo
+) -> pa.Table:
+    """`meta/episodes`: a row for each episode, with the statistics of each of its features."""
+    columns: dict[str, list[Any]] = {
+        "episode_index": list(range(len(rows))),
+        "tasks": [[row.instruction] for row in rows],
+        "length": [row.length for row in rows],
+        "dataset_from_index": [row.first for row in rows],
+        "dataset_to_index": [row.first + row.length for row in rows],
+        **_places("data", [row.data_file for row in rows]),
+        **_places("meta/episodes", [0] * len(rows)),
+    }
+    for camera in info.cameras:
+        key, starts = f"videos/{IMAGES}{camera}", [row.video_starts[camera] for row in rows]
+        columns |= _places(key, [row.video_files[camera] for row in rows])
+        columns[f"{key}/from_timestamp"] = starts
+        columns[f"{key}/to_timestamp"] = [
+            start + row.length / info.fps for start, row in zip(starts, rows, strict=True)
+        ]
+    for feature, kinds in statistics[0].items():
+        columns |= {f"stats/{feature}/{kind}": [part[feature][kind].tolist() for part in statistics] for kind in kinds}
+    columns |= {f"{OWN}{name}": [getattr(row, name) for row in rows] for name in ("task", "success", "seed", "noise")}
+    table = pa.table({name: values for name, values in columns.items() if name != f"{OWN}seed"})
+    return table.append_column(f"{OWN}seed", pa.array(columns[f"{OWN}seed"], pa.int64()))
+
+
+def _places(key: str, files: Sequence[int]) -> dict[str, list[int]]:
+    """The columns that say in which files the episodes are."""
+    return {f"{key}/{part}": [placed(index)[part] for index in files] for part in placed(0)}
+
+
+def instruction_table(instructions: Sequence[str]) -> pa.Table:
+    """`meta/tasks.parquet`: numbers, indexed by instruction as pandas does, which LeRobot reads it with."""
+    table = pa.table({"task_index": list(range(len(instructions))), INSTRUCTION: list(instructions)})
+    described = [("task_index", "int64", "int64"), (INSTRUCTION, "unicode", "object")]
+    pandas = {
+        "index_columns": [INSTRUCTION],
+        "column_indexes": [],
+        "columns": [
+            {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy, "metadata": None}
+            for name, kind, numpy in described
+        ],
+        "pandas_version": "2.2.0",
+    }
+    return table.replace_schema_metadata({b"pandas": json.dumps(pandas).encode()})
+
+
+def read_instructions(path: Path) -> list[str]:
+    """Instructions by number.
+
+    Raises:
+        EmbodiedError: The table is missing or not what it should be.
+    """
+    table = read_table(path, ("task_index",))
+    names = [name for name in table.column_names if name != "task_index"]
+    if not names:
+        raise EmbodiedError(f"'{path}' names no instructions; its columns are {listing(table.column_names)}")
+    numbers, texts = table["task_index"].to_pylist(), table[names[0]].to_pylist()
+    if sorted(map(str, numbers)) != sorted(map(str, range(len(texts)))) or not all(isinstance(t, str) for t in texts):
+        raise EmbodiedError(f"'{path}' does not number texts from 0: {listing(numbers)}, {listing(texts)}")
+    return [text for _, text in sorted(zip(numbers, texts, strict=True))]
+
+
+def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[EpisodeRow]:
+    """The rows of `meta/episodes`, in the order of the episodes; `chunk` files are in a folder.
+
+    Raises:
+        EmbodiedError: A table is missing or not what it should be.
+    """
+    videos = [f"videos/{IMAGES}{camera}/{part}" for camera in info.cameras for part in (*placed(0), "from_timestamp")]
+    needed = ["episode_index", "tasks", "length", "dataset_from_index"]
+    needed += [*(f"data/{part}" for part in placed(0)), *videos]
+    own = [f"{OWN}{name}" for name in ("task", "success", "seed", "noise")]
+    rows: list[dict[str, Any]] = []
+    for path in paths:
+        table = read_table(path, needed)
+        if empty := [name for name in needed if table[name].null_count]:
+            raise EmbodiedError(f"'{path}' leaves cells of {listing(empty)} empty")
+        rows += table.select([*needed, *(name for name in own if name in table.column_names)]).to_pylist()
+
+    def file(row: Mapping[str, Any], key: str) -> int:
+        return row[f"{key}/chunk_index"] * chunk + row[f"{key}/file_index"]
+
+    return [
+        EpisodeRow(
+            task=row.get(f"{OWN}task") or "",
+            instruction=row["tasks"][0] if row["tasks"] else "",
+            length=row["length"],
+            first=row["dataset_from_index"],
+            data_file=file(row, "data"),
+            video_files={camera: file(row, f"videos/{IMAGES}{camera}") for camera in info.cameras},
+            video_starts={camera: row[f"videos/{IMAGES}{camera}/from_timestamp"] for camera in info.cameras},
+            # Others' demonstrations are meant to be followed, or they would not have been kept.
+            success=bool(row.get(f"{OWN}success", True)),
+            seed=row.get(f"{OWN}seed"),
+            noise=row.get(f"{OWN}noise") or 0.0,
+        )
+        for row in sorted(rows, key=lambda row: row["episode_index"])
+    ]
+
+
+def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
+    """A Parquet file with at least some columns.
+
+    Raises:
+        EmbodiedError: It is missing, damaged, or lacks some; lists those that it has.
+    """
+    try:
+        table = pq.ParquetFile(path).read()
+    except FileNotFoundError:
+        raise EmbodiedError(f"the table '{path}' is missing") from None
+    except (OSError, pa.ArrowException) as error:
+        raise EmbodiedError(f"the table '{path}' is truncated or damaged: {reason(error).splitlines()[0]}") from error
+    if missing := [name for name in needed if name not in table.column_names]:
+        raise EmbodiedError(f"'{path}' lacks {listing(missing)}; its columns are {listing(table.column_names)}")
+    return table
+
+
+def matrix(column: pa.ChunkedArray, size: int) -> np.ndarray:
+    """(T, size) float32 of a column of lists, or of numbers.
+
+    Raises:
+        ValueError: The lists are of another length.
+    """
+    values = column.combine_chunks()
+    while not pa.types.is_floating(values.type) and not pa.types.is_integer(values.type):
+        values = values.flatten()
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float32).reshape(len(column), size)

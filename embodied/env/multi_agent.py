@@ -1,0 +1,83 @@
+"""Environments of many agents as more environments of one: every agent learns from what it did itself.
+
+With one policy for all of them this is parameter-shared PPO (IPPO, de Witt et al. 2020); with a critic that reads the
+group `critic`, in which a task may put what no single agent sees, it is MAPPO (Yu et al. 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from embodied.env.vec_env import StepData
+
+if TYPE_CHECKING:
+    from embodied.env.env import Env, Step
+
+
+class AgentsEnv:
+    """A `VecEnv` of worlds x agents rows, world by world, over an `Env` of worlds with agents."""
+
+    def __init__(self, env: Env) -> None:
+        """Take an environment, which goes on belonging to the caller.
+
+        Raises:
+            ValueError: its task has no agents.
+        """
+        if env.agents is None:
+            raise ValueError("this task has one robot and no axis of agents; train on the environment itself")
+        self._take(env, env.agents)
+
+    def _take(self, env: Env, agents: int) -> None:
+        """Let the last `agents` agents of every world be the rows."""
+        self.env, self.agents = env, agents
+        self.num_envs = env.num_envs * agents
+        self.observation_sizes, self.action_size = env.observation_sizes, env.action_size
+        self.max_episode_steps, self.device = env.max_episode_steps, env.device
+
+    def reset(self) -> dict[str, Tensor]:
+        """Begin a fresh episode everywhere and return its first observation."""
+        return self._rows(self.env.reset())
+
+    def stagger(self) -> None:
+        """Spread the ends of the running episodes over the time limit."""
+        self.env.stagger()
+
+    def step(self, action: Tensor, /) -> StepData:
+        """Apply (N, action_size) actions."""
+        step = self.env.step(action.unflatten(0, (self.env.num_envs, self.agents)))
+        return self._data(step, step.reward.flatten())
+
+    def _data(self, step: Step, reward: Tensor) -> StepData:
+        """A step of the worlds as one of the rows, which earn `reward` (N,)."""
+        return StepData(
+            obs=self._rows(step.obs),
+            reward=reward,
+            terminated=self._each(step.terminated),
+            truncated=self._each(step.truncated),
+            success=self._each(step.success),
+            final_obs=self._rows(step.final_obs),
+        )
+
+    def statistics(self) -> dict[str, float]:
+        """Means over worlds; of rewards and metrics also over agents."""
+        return self.env.statistics()
+
+    def state(self) -> dict[str, Any]:
+        """The worlds' state."""
+        return self.env.state()
+
+    def load_state(self, tree: Mapping[str, Any], /) -> None:
+        """Continue from what `state` returned."""
+        self.env.load_state(tree)
+
+    def _rows(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """(worlds, agents, size) to (N, size), of the last `self.agents` agents."""
+        return {group: values[:, -self.agents :].flatten(0, 1) for group, values in observation.items()}
+
+    def _each(self, of_world: Tensor) -> Tensor:
+        """(worlds,) to (N,)."""
+        return torch.repeat_interleave(of_world, self.agents)

@@ -1,0 +1,122 @@
+"""Several environments as one, for a policy that is to master all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from embodied.env.vec_env import Step, StepData, VecEnv
+
+COUNTS = ("episodes", "diverged")
+"""Statistics that are counts, and add up; the others are means over episodes."""
+
+
+class JoinedEnv:
+    """A `VecEnv` of others, one after the other in the batch.
+
+    Observations are filled up with zeros to the longest, actions are cut to what each environment takes. That suits
+    observations that are lists of body parts (`embodied.core.parts`): rows of zeros are parts that are not there.
+    """
+
+    agents = None
+    """There is one robot in each environment."""
+
+    def __init__(self, envs: Mapping[str, VecEnv], *, identified: bool = False, name: str = "joined") -> None:
+        """Join environments, which go on belonging to the caller.
+
+        Args:
+            envs: Name to environment; the names appear in the statistics.
+            identified: Whether every observation ends in one number for each of `envs`: 1 for its own, else 0.
+            name: What they are together.
+        """
+        if not envs:
+            raise ValueError("no environments to join; expected at least one")
+        self.name, self.names, self.envs = name, tuple(envs), tuple(envs.values())
+        self.identified = identified
+        sizes = [env.observation_sizes for env in self.envs]
+        common = [group for group in sizes[0] if all(group in others for others in sizes)]
+        self._sizes = {group: max(size[group] for size in sizes) for group in common}
+        identity = len(self.envs) if identified else 0
+        self.observation_sizes = {group: size + identity for group, size in self._sizes.items()}
+        self.action_size = max(env.action_size for env in self.envs)
+        self.max_episode_steps = max(env.max_episode_steps for env in self.envs)
+        self.num_envs = sum(env.num_envs for env in self.envs)
+        self.device = self.envs[0].device
+        counts = torch.tensor([env.num_envs for env in self.envs])
+        self._identities = torch.eye(identity).repeat_interleave(counts, 0).to(self.device) if identified else None
+
+    @property
+    def engine_name(self) -> str:
+        """Names of the physics engines."""
+        return ", ".join(sorted({getattr(env, "engine_name", "") for env in self.envs}))
+
+    @property
+    def variations(self) -> dict[str, str]:
+        """What every episode draws anew, of each environment."""
+        parts = {name: getattr(env, "variations", {}) for name, env in zip(self.names, self.envs, strict=True)}
+        return {f"{name} {what}": text for name, part in parts.items() for what, text in part.items()}
+
+    def reset(self) -> dict[str, Tensor]:
+        """Begin a fresh episode everywhere and return its first observation."""
+        return self._joined([env.reset() for env in self.envs])
+
+    def stagger(self) -> None:
+        """Spread the ends of the running episodes over the time limit, in each."""
+        for env in self.envs:
+            env.stagger()
+
+    def step(self, action: Tensor, /) -> StepData:
+        """Apply (N, action_size) actions."""
+        rows = action.split([env.num_envs for env in self.envs])
+        steps = [env.step(part[:, : env.action_size]) for env, part in zip(self.envs, rows, strict=True)]
+
+        def flat(read: Callable[[Step], Tensor]) -> Tensor:
+            return torch.cat([read(step) for step in steps])
+
+        return StepData(
+            obs=self._joined([step.obs for step in steps]),
+            reward=flat(lambda step: step.reward),
+            terminated=flat(lambda step: step.terminated),
+            truncated=flat(lambda step: step.truncated),
+            success=flat(lambda step: step.success),
+            final_obs=self._joined([step.final_obs for step in steps]),
+        )
+
+    def statistics(self) -> dict[str, float]:
+        """Means over the episodes of all, and `<name>/return` and `<name>/success` of each."""
+        found = {name: env.statistics() for name, env in zip(self.names, self.envs, strict=True)}
+        counts = {name: own.get("episodes", 1.0) for name, own in found.items()}
+        keys = {key: None for own in found.values() for key in own}
+        merged: dict[str, float] = {}
+        for key in keys:
+            having = [name for name, own in found.items() if key in own]
+            if key in COUNTS:
+                merged[key] = sum(found[name][key] for name in having)
+            elif total := sum(counts[name] for name in having):
+                merged[key] = sum(counts[name] * found[name][key] for name in having) / total
+        for name, own in found.items():
+            merged |= {f"{name}/{key}": own[key] for key in ("return", "success") if key in own}
+        return merged
+
+    def state(self) -> dict[str, Any]:
+        """The states of all, by their places."""
+        return {str(place): env.state() for place, env in enumerate(self.envs)}
+
+    def load_state(self, tree: Mapping[str, Any], /) -> None:
+        """Continue from what `state` returned."""
+        for place, env in enumerate(self.envs):
+            env.load_state(tree[str(place)])
+
+    def _joined(self, observations: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Group to (N, size), each environment's observations filled up with zeros; identities, where asked for."""
+        joined = {
+            group: torch.cat([functional.pad(own[group], (0, size - own[group].shape[-1])) for own in observations])
+            for group, size in self._sizes.items()
+        }
+        if self._identities is None:
+            return joined
+        return {group: torch.cat([values, self._identities], -1) for group, values in joined.items()}

@@ -1,0 +1,116 @@
+"""Evaluating a policy over whole episodes with fresh starts, with 95 % intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from embodied.env.env import Env
+from policies.training.loading import ActionRule
+
+Z95 = 1.959964  # 97.5 % quantile of the normal distribution
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a policy achieved in whole episodes."""
+
+    episodes: int
+    values: dict[str, Tensor]
+    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics."""
+    seconds: float
+    """Wall time."""
+    env_steps: int
+    """Environment steps taken, those after an environment's last counted episode included."""
+
+    def summary(self) -> dict[str, float]:
+        """Plain keys for tables and JSON: means, and the 95 % intervals of success and return."""
+        means = {name: float(value.double().mean()) for name, value in self.values.items()}
+        (low, high), (any_low, any_high) = (
+            wilson(int(self.values[name].sum()), self.episodes) for name in ("success", "success_any")
+        )
+        spread = float(self.values["return"].double().std()) if self.episodes > 1 else 0.0
+        half = Z95 * spread / math.sqrt(self.episodes)
+        return means | {
+            "success_low": low,
+            "success_high": high,
+            "success_any_low": any_low,
+            "success_any_high": any_high,
+            "return_low": means["return"] - half,
+            "return_high": means["return"] + half,
+            "episodes": float(self.episodes),
+            "seconds": self.seconds,
+            "env_steps_per_second": self.env_steps / self.seconds,
+        }
+
+
+def wilson(successes: int, count: int) -> tuple[float, float]:
+    """95 % interval of a proportion (Wilson 1927), sound also at 0 and 1."""
+    if not count:
+        return 0.0, 1.0
+    rate, z2 = successes / count, Z95**2
+    middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
+    half = Z95 * math.sqrt(rate * (1 - rate) / count + z2 / (4 * count**2)) / (1 + z2 / count)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def evaluate(
+    env: Env,
+    policy: ActionRule,
+    episodes: int,
+    *,
+    seed: int | None = None,
+    scored: int | None = None,
+    notes: Callable[[], Mapping[str, Tensor]] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Run `episodes` whole episodes.
+
+    Every environment contributes the same number of episodes, counted in order: taking whichever end first would
+    favour short ones.
+
+    Args:
+        env: Environments; their number need not divide `episodes`.
+        policy: Observation groups to actions (N, A).
+        episodes: How many episodes to count.
+        seed: Seed of the starts; the environment's own by default.
+        scored: Of many agents, how many (the first) make up the team whose return `team_return` is; by default no one.
+        notes: What the policy notes of the running episodes, name -> (N,), kept when an episode ends.
+        on_step: Called after each step with the episodes counted so far and the episodes wanted.
+    """
+    start = time.perf_counter()
+    obs = env.reset(seed)
+    quota = torch.full((env.num_envs,), episodes // env.num_envs, device=env.device)
+    quota[: episodes % env.num_envs] += 1
+    rows: dict[str, list[Tensor]] = {}
+    counted, steps = 0, 0
+    team = torch.zeros(env.num_envs, device=env.device)
+    while counted < episodes:
+        step = env.step(policy(obs))
+        obs, steps = step.obs, steps + 1
+        if scored is not None:
+            team = team + step.reward[:, :scored].mean(1)
+        ids = torch.nonzero(step.done & (quota > 0))[:, 0]
+        if len(ids):
+            quota[ids] -= 1
+            counted += len(ids)
+            ended = step.info | {"success": step.success, "fall": step.terminated}
+            ended |= {} if scored is None else {"team_return": team}
+            ended |= {} if notes is None else notes()
+            _append(rows, ended, ids)
+        if scored is not None:
+            team = team.masked_fill(step.done, 0.0)
+        if on_step is not None:
+            on_step(counted, episodes)
+    values = {name: torch.cat(parts) for name, parts in rows.items()}
+    return Evaluation(episodes, values, time.perf_counter() - start, steps * env.num_envs)
+
+
+def _append(rows: dict[str, list[Tensor]], ended: Mapping[str, Tensor], ids: Tensor) -> None:
+    for name, value in ended.items():
+        rows.setdefault(name, []).append(value[ids].float().cpu())

@@ -1,0 +1,177 @@
+"""Suites at work: one environment for all tasks of a suite, and how well a policy does on each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from embodied.core.initial_states import bank_path
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.evaluation.rollouts import Z95, evaluate
+from embodied.factory import make, override
+from embodied.registry import Suite, check_sibling, join_content
+from policies.training.loading import ActionRule, eyes_for, load_policy, shipped
+
+if TYPE_CHECKING:
+    from embodied.env.suites import JoinedEnv
+
+Rows = list[dict[str, Any]]
+"""One for each task: `task`, `held_out`, and what `Evaluation.summary` gives."""
+
+
+def find_suite(name: str) -> Suite:
+    """The suite of a name.
+
+    Raises:
+        UnknownNameError: there is none; suggests what may have been meant.
+    """
+    suites = join_content().suites
+    if name not in suites:
+        raise UnknownNameError("suite", name, suites)
+    return suites[name]
+
+
+def shared_config(suite: Suite, *, training: bool) -> Any:
+    """The options that all tasks have, as the suite sets them; None where none have all of them in common.
+
+    Some tasks may have more: their config extends this one, and `make` takes it for them.
+    """
+    kinds = {join_content()[task].load().config_type for task in (*suite.tasks, *suite.held_out)}
+    common = next((kind for kind in kinds if all(issubclass(other, kind) for other in kinds)), None)
+    if common is None:
+        return None
+    return override(common(), {**suite.options, **(suite.train_options if training else {})})
+
+
+def make_suite(
+    name: str,
+    num_envs: int,
+    engine: str | None = None,
+    seed: int = 0,
+    *,
+    device: torch.device | str | None = None,
+    config: Any = None,
+    starts: Path | None = None,
+    **options: Any,
+) -> JoinedEnv:
+    """One environment that steps all tasks of a suite side by side: `num_envs` rows, task after task.
+
+    Args:
+        name: Suite; `python -m embodied.list` prints them.
+        num_envs: Environments of all tasks together, spread evenly over the tasks; the first ones get what remains.
+        engine: Physics engine; by default the best that runs each task on this machine.
+        seed: Seed of every random draw.
+        device: Where torch tensors live; by default with the engine.
+        config: Options of every task; by default those with which the suite is trained.
+        starts: Folder with a file of starts for each task, as `python -m embodied.snapshots` writes it.
+        **options: Of `make`, for every task.
+
+    Raises:
+        EmbodiedError: an unknown suite, no starts for a task, or fewer environments than tasks.
+    """
+    suite = find_suite(name)
+    if num_envs < len(suite.tasks):
+        raise EmbodiedError(f"num_envs={num_envs}; expected at least 1 for each of the {len(suite.tasks)} of {name!r}")
+    check_sibling("policies")
+    from embodied.env.suites import JoinedEnv
+
+    config = config or shared_config(suite, training=True)
+    share, remain = divmod(num_envs, len(suite.tasks))
+    envs = {
+        task: make(
+            task,
+            share + (number < remain),
+            engine,
+            seed + number,
+            device=device,
+            config=config,
+            starts=None if starts is None else bank_path(starts, task),
+            **options,
+        )
+        for number, task in enumerate(suite.tasks)
+    }
+    return JoinedEnv(envs, identified=suite.identified, name=name)  # type: ignore[arg-type]
+
+
+def rules(suite: Suite, policy: str, *, wrong_instruction: bool = False) -> Callable[[Env], ActionRule]:
+    """From an environment of one of the suite's tasks to the policy that acts in it.
+
+    Args:
+        suite: Which tasks.
+        policy: As for `load_policy`; `shipped` is the suite's own, where one is shipped, else each task's.
+        wrong_instruction: As for `load_policy`.
+    """
+    own = shipped().get(suite.name) if policy == "shipped" else None
+    return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
+
+
+def eyes_for_suite(suite: Suite, policy: str) -> dict[str, Any]:
+    """The options of `make` with which a policy sees on all tasks of a suite, see `load_policy.eyes_for`."""
+    own = shipped().get(suite.name) if policy == "shipped" else None
+    return eyes_for(own or policy, suite.name)
+
+
+def evaluate_suite(
+    suite: Suite,
+    rule_of: Callable[[Env], ActionRule],
+    *,
+    engine: str | None = None,
+    episodes: int | None = None,
+    device: torch.device | str | None = None,
+    config: Any = None,
+    on_task: Callable[[int, str], None] | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Rows:
+    """How well a policy does on every task of a suite, those held out included.
+
+    As many environments as episodes run side by side, so that each start of the suite's is met exactly once.
+
+    Args:
+        suite: Which tasks, and which starts.
+        rule_of: From an environment of a task to the policy that acts in it.
+        engine: Physics engine; by default the best that runs each task on this machine.
+        episodes: Of each task; by default the suite's own number.
+        device: Where torch tensors live; by default with the engine.
+        config: Options of every task; by default the suite's.
+        on_task: Called before each task with how many are done, and its name.
+        options: Of `make`, for every task.
+    """
+    rows: Rows = []
+    count, config = episodes or suite.episodes, config or shared_config(suite, training=False)
+    named = [(task, suite.seed, False) for task in suite.tasks]
+    named += [(task, suite.held_out_seed, True) for task in suite.held_out]
+    for task, seed, held_out in named:
+        if on_task is not None:
+            on_task(len(rows), task)
+        env = make(task, count, engine, seed, device=device, config=config, **options)
+        outcome = evaluate(env, rule_of(env), count)
+        rows.append({"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()})
+    return rows
+
+
+def overall(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Means over the tasks, with 95 % intervals of the two success rates.
+
+    The tasks are given, and only the episodes are a sample: a mean's variance is the mean of the tasks' p (1 - p) / n,
+    over the number of tasks; p as Agresti and Coull (1998) estimate it, so that 50 of 50 leaves some doubt.
+    """
+    found: dict[str, float] = {"tasks": float(len(rows))}
+    for name in ("success", "success_any"):
+        rates = [row[name] for row in rows]
+        mean, variance = sum(rates) / len(rates), 0.0
+        for row in rows:
+            n = row["episodes"] + Z95**2
+            p = (row[name] * row["episodes"] + Z95**2 / 2) / n
+            variance += p * (1 - p) / n / len(rows) ** 2
+        half = Z95 * math.sqrt(variance)
+        found |= {name: mean, f"{name}_low": max(0.0, mean - half), f"{name}_high": min(1.0, mean + half)}
+    found["return"] = sum(row["return"] for row in rows) / len(rows)
+    found["episodes"] = float(sum(row["episodes"] for row in rows))
+    found["seconds"] = sum(row["seconds"] for row in rows)
+    return found

@@ -1,0 +1,73 @@
+"""`Appearance`: all of an environment that a camera can see, whatever engine moves it.
+
+It is a pure function of what the task knows, so a stepper computes it beside the observation. `embodied.rendering.renderer` makes
+images of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.core.episode import Episode
+from embodied.core.randomization import Term, draw
+from embodied.core.task import Task
+from embodied.core.world import World
+from embodied.errors import EmbodiedError
+
+M = TypeVar("M")
+
+LOOKS = {"geom_size": slice(0, 3), "geom_pos": slice(3, 6), "geom_quat": slice(6, 10), "geom_rgba": slice(10, 14)}
+"""Model field -> its place in a row of `Task.looks`."""
+OWN_DRAW = 0  # folded into an episode's key for what cameras see; control step k takes 3 k + 2 and the two after it
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Appearance:
+    """Where everything stands and how it looks; batched, every array has a leading axis (N,)."""
+
+    qpos: Array
+    """(nq,) as in `World`."""
+    mocap_pos: Array | None = None
+    """(nmocap, 3) m, world frame; None: where the model has them."""
+    fields: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    """Field of `Task.visual_model` -> this episode's value, in the field's own shape."""
+
+
+def look(task: Task[M], terms: Sequence[Term] = ()) -> Callable[[World, Episode[M]], Appearance]:
+    """The pure function that tells what cameras see of one environment of a task.
+
+    Args:
+        task: Its `props` place mocap bodies, its `looks` change shapes.
+        terms: What besides differs between episodes, of the visual model alone (see `embodied.rendering.visual_randomization`). They are
+            drawn with a key of the episode's own, so the same episode always looks the same, also after a resume.
+
+    Raises:
+        EmbodiedError: the task has mocap bodies and does not say where they are (when called).
+    """
+    model = task.visual_model
+
+    def appearance(world: World, episode: Episode[M]) -> Appearance:
+        fields: dict[str, Array] = {}
+        for name, row in task.looks(episode.memory).items():
+            for field, part in LOOKS.items():
+                value = fields.get(field, jnp.asarray(getattr(model, field), jnp.float32))
+                fields[field] = value.at[model.geom(name).id].set(row[part])
+        if terms:
+            fields = draw(model, terms, jax.random.fold_in(episode.key, OWN_DRAW), fields)
+        props = task.props(episode.memory)
+        if props is None and model.nmocap:
+            raise EmbodiedError(
+                f"{type(task).__name__} has {model.nmocap} mocap bodies, and its method props() does not say where "
+                "they are; expected an array (nmocap, 3), so that cameras see them there on every engine"
+            )
+        # Copies: a compiled function may hand its input on as its output, and steppers give their buffers away.
+        return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), Appearance(world.qpos, props, fields))
+
+    return appearance

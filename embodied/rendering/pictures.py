@@ -1,0 +1,246 @@
+"""Pictures of environments with MuJoCo's renderer, with or without a display.
+
+    renderer = Renderer(env, size=(640, 360))
+    image = renderer.frame(0)                # one environment, the camera follows its robot
+    image = renderer.frame(0, range(16))     # the other robots too, translucent
+    image = renderer.grid(range(16))         # one tile per environment
+
+What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
+markers that the task names (`Task.markers`) are drawn as translucent balls, and bodies (of primitive shapes) a second
+time as they are to be (`Task.ghosts`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import functools
+import math
+from collections.abc import Iterable, Sequence
+
+import mujoco
+import numpy as np
+
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, UnknownNameError, reason
+from embodied.rendering.meshes import VISIBLE_GROUPS, geom_colour
+from embodied.rendering.opengl import ADVICE, choose_backend, draws_on_gpu
+from embodied.rendering.render_state import Pose, Watcher, floating_bodies, place, radius_of
+
+Image = np.ndarray
+"""(height, width, 3) uint8."""
+
+MOST_SHOWN = 16  # environments in one picture: more are too small, or too crowded, to tell apart
+OTHERS_ALPHA = 0.3  # opacity of the other environments' robots
+MAX_GEOMS = 20_000  # shapes in one scene: 16 robots of a few hundred, with room to spare
+COLOURS = ((1.0, 0.35, 0.15), (0.15, 0.7, 0.3), (0.2, 0.5, 1.0), (0.9, 0.75, 0.1), (0.7, 0.3, 0.9))
+"""Of the markers, in the order in which the task names them."""
+MARKER_ALPHA = 0.4
+
+
+class FollowCamera:
+    """Looks at the followed robots and the markers near them; moves smoothly, and cuts where an episode begins."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        """Find out whom to follow; `bodies` is empty where the camera stands still."""
+        self.bodies = floating_bodies(model)
+        self.radius = max((radius_of(model, body) for body in self.bodies), default=float(model.stat.extent))
+        self.camera = mujoco.MjvCamera()
+        mujoco.mjv_defaultFreeCamera(model, self.camera)
+        self._time = math.inf
+
+    def update(self, data: mujoco.MjData, time: float, marked: np.ndarray) -> mujoco.MjvCamera:
+        """The camera for `data`, an environment `time` s into its episode, and what is marked there, (k, 3) m."""
+        if not self.bodies:
+            return self.camera
+        points = data.xipos[self.bodies]
+        centre = points.mean(axis=0)
+        # Markers beyond fifteen radii would make the robot too small to see.
+        near = marked[np.linalg.norm(marked - centre, axis=1) < 15 * self.radius]
+        everything = np.concatenate([points, near])
+        low, high = everything.min(axis=0), everything.max(axis=0)
+        lookat = (low + high) / 2
+        distance = 4.5 * self.radius + 1.3 * float(np.linalg.norm(high - low))
+        elapsed = time - self._time
+        aim = zoom = 1.0
+        if 0 <= elapsed < 1:
+            aim, zoom = 1 - math.exp(-elapsed / 0.12), 1 - math.exp(-elapsed / 0.5)
+        self._time = time
+        self.camera.lookat[:] += aim * (lookat - self.camera.lookat)
+        self.camera.distance += zoom * (distance - self.camera.distance)
+        return self.camera
+
+
+class Renderer:
+    """Draws the environments of one `Env`. Close it, or use it as a context, to free its graphics memory."""
+
+    def __init__(
+        self,
+        env: Env,
+        size: tuple[int, int] = (1280, 720),
+        camera: str | None = None,
+        markers: bool = True,
+    ) -> None:
+        """Prepare pictures of `size`; call `env.reset` before the first.
+
+        Args:
+            env: What to draw.
+            size: Width and height in pixels.
+            camera: A camera of the model; by default one that follows a floating base, else the scene's own view.
+            markers: Whether to draw the task's markers and ghosts.
+
+        Raises:
+            EmbodiedError: no such camera, an impossible size, or a machine that cannot render.
+        """
+        if min(size) < 16 or max(size) > 8192:
+            raise EmbodiedError(f"cannot render {size[0]} x {size[1]} pixels; expected 16 to 8192 on each side")
+        self.backend = choose_backend()
+        self.env, self.size = env, size
+        self.model = copy.copy(env.task.visual_model)
+        self.model.vis.global_.offwidth = max(size[0], self.model.vis.global_.offwidth)
+        self.model.vis.global_.offheight = max(size[1], self.model.vis.global_.offheight)
+        if not draws_on_gpu():
+            # In software each picture takes a tenth to half a second: halve that where the eye hardly notices.
+            self.model.vis.quality.offsamples = min(4, self.model.vis.quality.offsamples)
+            self.model.vis.quality.shadowsize = min(2048, self.model.vis.quality.shadowsize)
+        cameras = [self.model.camera(i).name for i in range(self.model.ncam)]
+        if camera is not None and camera not in cameras:
+            raise UnknownNameError("camera", camera, filter(None, cameras))
+        self.camera = camera
+        self.watcher = Watcher(env, markers)
+        self._data, self._other = mujoco.MjData(self.model), mujoco.MjData(self.model)
+        self._follow: dict[int, FollowCamera] = {}
+        self._contexts: dict[tuple[int, int], mujoco.Renderer] = {}
+        self._close = functools.partial(_close_all, self._contexts)
+
+    def frame(self, index: int = 0, others: Iterable[int] = (), pose: Pose | None = None) -> Image:
+        """A picture of environment `index`, with the robots of `others` drawn translucently in the same scene.
+
+        Args:
+            index: The environment that the camera follows.
+            others: More environments; `index` among them is skipped, and so are those past the sixteenth.
+            pose: What `watcher.look()` gave; by default the world is looked at now.
+        """
+        return self._draw(pose or self.watcher.look(), index, others, self.size)
+
+    def grid(self, indices: Iterable[int], pose: Pose | None = None) -> Image:
+        """A picture of the renderer's size with one tile for each of up to sixteen environments."""
+        shown = list(indices)[:MOST_SHOWN]
+        pose = pose or self.watcher.look()
+        columns = math.ceil(math.sqrt(len(shown)))
+        rows = math.ceil(len(shown) / columns)
+        gap = 4 if len(shown) > 1 else 0
+        width = (self.size[0] - gap * (columns - 1)) // columns
+        height = (self.size[1] - gap * (rows - 1)) // rows
+        picture = np.full((self.size[1], self.size[0], 3), 24, np.uint8)
+        for place_, index in enumerate(shown):
+            top, left = (place_ // columns) * (height + gap), (place_ % columns) * (width + gap)
+            picture[top : top + height, left : left + width] = self._draw(pose, index, (), (width, height))
+        return picture
+
+    def close(self) -> None:
+        """Free the graphics memory; the next picture would allocate it again."""
+        atexit.unregister(self._close)
+        self._close()
+
+    def __enter__(self) -> Renderer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _draw(self, pose: Pose, index: int, others: Iterable[int], size: tuple[int, int]) -> Image:
+        for number in (index, *others):
+            if not 0 <= number < self.env.num_envs:
+                raise EmbodiedError(f"there is no environment {number}; expected 0 to {self.env.num_envs - 1}")
+        renderer = self._context(size)
+        place(self.model, self._data, pose, index)
+        renderer.update_scene(self._data, self._view(pose, index))
+        for other in [i for i in others if i != index][: MOST_SHOWN - 1]:
+            self._add_other(renderer.scene, pose, other)
+        for (_, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
+            for point in points[index]:
+                self._add_ball(renderer.scene, point, (*colour, MARKER_ALPHA))
+        for name, rows in pose.ghosts.items():
+            self._add_body(renderer.scene, name, rows[index].astype(float))
+        return renderer.render().copy()
+
+    def _view(self, pose: Pose, index: int) -> mujoco.MjvCamera | str:
+        if self.camera is not None:
+            return self.camera
+        follow = self._follow.setdefault(index, FollowCamera(self.model))
+        return follow.update(self._data, float(pose.time[index]), pose.marked(index))
+
+    def _add_other(self, scene: mujoco.MjvScene, pose: Pose, index: int) -> None:
+        """Draw what moves in another environment, translucently."""
+        place(self.model, self._other, pose, index)
+        first = scene.ngeom
+        option, perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
+        mujoco.mjv_addGeoms(self.model, self._other, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)
+        for number in range(first, scene.ngeom):
+            scene.geoms[number].rgba[3] *= OTHERS_ALPHA
+            scene.geoms[number].transparent = 1
+
+    def _add_body(self, scene: mujoco.MjvScene, name: str, pose: np.ndarray) -> None:
+        """Draw the shapes of a body a second time at `pose` (7,), m and wxyz: solid, lest its back show."""
+        model = self.model
+        ours = (model.geom_bodyid == model.body(name).id) & (model.geom_group < VISIBLE_GROUPS)
+        for geom in map(int, np.flatnonzero(ours)):
+            where, turn, matrix = np.zeros(3), np.zeros(4), np.zeros(9)
+            mujoco.mju_mulPose(where, turn, pose[:3], pose[3:], model.geom_pos[geom], model.geom_quat[geom])
+            mujoco.mju_quat2Mat(matrix, turn)
+            kind, size, rgba = model.geom_type[geom], model.geom_size[geom], geom_colour(model, geom)
+            self._add_shape(scene, kind, size, where, matrix, rgba)
+
+    def _add_ball(self, scene: mujoco.MjvScene, point: np.ndarray, rgba: tuple[float, ...]) -> None:
+        size = np.full(3, marker_radius(self.model))
+        self._add_shape(scene, mujoco.mjtGeom.mjGEOM_SPHERE.value, size, point, np.eye(3).ravel(), rgba)
+
+    def _add_shape(
+        self,
+        scene: mujoco.MjvScene,
+        kind: int,
+        size: np.ndarray,
+        where: np.ndarray,
+        matrix: np.ndarray,
+        rgba: Sequence[float] | np.ndarray,
+    ) -> None:
+        if scene.ngeom >= scene.maxgeom:
+            return
+        geom = scene.geoms[scene.ngeom]
+        mujoco.mjv_initGeom(geom, kind, size, where.astype(float), matrix, np.array(rgba, np.float32))
+        geom.transparent = rgba[3] < 1
+        scene.ngeom += 1
+
+    def _context(self, size: tuple[int, int]) -> mujoco.Renderer:
+        """The MuJoCo renderer of a picture size."""
+        if size not in self._contexts:
+            try:
+                self._contexts[size] = mujoco.Renderer(self.model, size[1], size[0], max_geom=MAX_GEOMS)
+            # What fails, and how, depends on the driver: MuJoCo, PyOpenGL and the platform each raise their own.
+            except Exception as error:
+                backend = self.backend or "the default backend"
+                raise EmbodiedError(f"cannot render with {backend}: {reason(error)}; {ADVICE}") from error
+            # Registered after MuJoCo's own, so that it runs before EGL is shut down at exit.
+            atexit.unregister(self._close)
+            atexit.register(self._close)
+        return self._contexts[size]
+
+
+def frame(env: Env, index: int = 0, camera: str | None = None, size: tuple[int, int] = (640, 360)) -> Image:
+    """One picture of one environment; for many, keep a `Renderer`, which starts the graphics once."""
+    with Renderer(env, size, camera) as renderer:
+        return renderer.frame(index)
+
+
+def marker_radius(model: mujoco.MjModel) -> float:
+    """m, of the balls that mark points: in proportion to the followed robot, or to the scene."""
+    followed = [radius_of(model, body) for body in floating_bodies(model)]
+    size = 0.3 * max(followed) if followed else 0.02 * float(model.stat.extent)
+    return min(max(size, 0.01), 0.06)
+
+
+def _close_all(contexts: dict[tuple[int, int], mujoco.Renderer]) -> None:
+    for context in contexts.values():
+        context.close()
+    contexts.clear()

@@ -1,0 +1,124 @@
+"""The record of a run's metrics: one JSON object per line, and the same for TensorBoard."""
+
+import errno
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from embodied.errors import RunError, listing, reason
+from embodied.storage.files import write_atomic
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+METRICS = "metrics.jsonl"
+RESERVED = ("step", "time")
+
+
+class Metrics:
+    """Appends to `metrics.jsonl` and TensorBoard events in one folder. Files are opened by the first `log`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / METRICS
+        self._file: BinaryIO | None = None
+        self._events: SummaryWriter | None = None
+        self._purge_step: int | None = None
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append one line, which is in the file when this returns. What is not finite becomes null."""
+        values = {name: _number(name, value) for name, value in metrics.items()}
+        record: dict[str, float | None] = {"step": int(step), "time": round(time.time(), 3)}
+        record |= {name: value if math.isfinite(value) else None for name, value in values.items()}
+        try:
+            self._append((json.dumps(record, sort_keys=True) + "\n").encode())
+            if self._events is None:
+                from torch.utils.tensorboard import SummaryWriter  # Slow to import, and only training needs it.
+
+                self._events = SummaryWriter(str(self.path.parent), purge_step=self._purge_step)
+            for name, value in values.items():
+                self._events.add_scalar(name, value, step)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def records(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """Complete lines, as written and parsed; what a killed process left incomplete is passed over."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise RunError(f"cannot read '{self.path}': {reason(error)}") from error
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict) and isinstance(record.get("step"), int):
+                yield line, record
+
+    def end_at(self, step: int) -> None:
+        """Drop the lines later than `step`, atomically, and hide later TensorBoard events."""
+        self.close()
+        self._purge_step = step + 1
+        if self.path.exists():
+            kept = [line + b"\n" for line, record in self.records() if record["step"] <= step]
+            try:
+                write_atomic(self.path, b"".join(kept))
+            except OSError as error:
+                raise RunError(f"cannot shorten '{self.path}': {reason(error)}; it is unchanged") from error
+
+    def sync(self) -> None:
+        """Wait until the disk holds everything logged so far."""
+        try:
+            if self._file is not None:
+                os.fsync(self._file.fileno())
+            if self._events is not None:
+                self._events.flush()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def close(self) -> None:
+        """Close both files; logging again reopens them."""
+        file, events = self._file, self._events
+        self._file = self._events = None
+        try:
+            if file is not None:
+                file.close()
+            if events is not None:
+                events.close()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _append(self, line: bytes) -> None:
+        if self._file is None:
+            _end_line(self.path)
+            self._file = self.path.open("ab", buffering=0)
+        if self._file.write(line) != len(line):
+            self._file.close()
+            self._file = None  # The next call starts a new line.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _unwritable(self, error: OSError) -> RunError:
+        return RunError(f"cannot log to '{self.path}': {reason(error)}")
+
+
+def _number(name: str, value: object) -> float:
+    if name in RESERVED:
+        raise RunError(f"a metric cannot be called {name!r}; the names {listing(RESERVED)} are taken")
+    try:
+        return float(value)  # pyright: ignore[reportArgumentType] - whatever float() refuses is the caller's error
+    except (TypeError, ValueError) as error:
+        raise RunError(f"metric {name!r} is {value!r}, expected one number") from error
+
+
+def _end_line(path: Path) -> None:
+    """End a line that a killed process left without its end, so that the next one does not run into it."""
+    if path.exists() and path.stat().st_size:
+        with path.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")

@@ -1,0 +1,266 @@
+"""A run on disk: `runs/<task>/<time>/`.
+
+    config.json      what was trained and how, sealed against edits
+    metrics.jsonl    one JSON object per line: "step", "time" (seconds since 1970), then the metrics
+    events.*         the same metrics for TensorBoard
+    checkpoints/     see `embodied.storage.checkpoints`
+    videos/          whatever the run filmed
+
+No path is written into any of them, so a run may be moved or copied.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from embodied.errors import CheckpointError, RunError, listing, reason
+from embodied.storage import checkpoints
+from embodied.storage.checkpoints import Checkpoint
+from embodied.storage.files import embodied_version, jsonable, seal, sync_folder, unseal, write_atomic
+from embodied.storage.metrics import METRICS, Metrics
+
+FORMAT = 1
+CONFIG, CHECKPOINTS, VIDEOS = "config.json", "checkpoints", "videos"
+KEYS = ("format", "embodied", "task", "created", "config")
+LAYOUT = f"{CONFIG}, {METRICS}, {CHECKPOINTS}/, {VIDEOS}/"
+DEPTH = 4  # Levels below a root at which runs are looked for: family, task, time, and one to spare.
+
+
+class Run:
+    """One training run: its configuration, metrics and checkpoints. Made by `Run.create`, found by `Run.open`."""
+
+    def __init__(self, path: Path, document: Mapping[str, Any], step: int | None = None) -> None:
+        self.path: Path = path
+        self.task: str = document["task"]
+        self.config: dict[str, Any] = document["config"]
+        self.created: str = document["created"]  # UTC, ISO 8601 with microseconds: sorts by time.
+        self.step: int | None = step  # The checkpoint that `Run.open` was pointed at, if it was.
+        self._metrics = Metrics(path)
+
+    @classmethod
+    def create(cls, root: Path, task: str, config: Mapping[str, Any], out: Path | None = None) -> Self:
+        """Start a run in a folder of its own: `out`, or else `root/<task>/<local time>`.
+
+        Args:
+            root: Folder of all runs, usually `runs`.
+            task: Registered name of the task, "family/name".
+            config: Everything needed to train the same again: mappings, lists, numbers, strings, None. NaN becomes
+                null, and an infinity is refused.
+            out: Use this folder instead; it may exist if it is empty.
+
+        Raises:
+            RunError: The folder is in use or cannot be made, or the configuration does not fit JSON.
+        """
+        if not task or any(part in ("", ".", "..") for part in task.replace("\\", "/").split("/")):
+            raise RunError(f"task name {task!r} cannot name a folder; expected a name like 'manipulation/pick-place'")
+        try:
+            values = jsonable(config)
+        except ValueError as error:
+            raise RunError(f"cannot store the configuration of a run: {error}") from error
+        now = datetime.now(UTC)
+        created = now.isoformat(timespec="microseconds")
+        version = embodied_version()
+        document = {"format": FORMAT, "embodied": version, "task": task, "created": created, "config": values}
+        try:
+            path = _claim(Path(out)) if out is not None else _fresh(Path(root) / task, now)
+            write_atomic(path / CONFIG, seal(document))
+            (path / CHECKPOINTS).mkdir()
+            (path / VIDEOS).mkdir()
+            sync_folder(path.parent)
+        except OSError as error:
+            place = out if out is not None else Path(root) / task
+            raise RunError(f"cannot create a run in '{place}': {reason(error)}") from error
+        return cls(path, document)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a run by its folder or by anything inside it; a checkpoint's folder also selects its step.
+
+        Raises:
+            RunError: There is no run, or its configuration is truncated, edited or of another version.
+        """
+        path = Path(path)
+        folder, step = _locate(path) or _locate(path.absolute()) or (None, None)
+        if folder is None:
+            raise RunError(f"no run at '{path}': expected a folder with {LAYOUT}, or a path inside it; {_found(path)}")
+        try:
+            document = unseal((folder / CONFIG).read_bytes(), FORMAT, "run")
+        except OSError as error:
+            raise RunError(f"run '{folder}': {CONFIG} cannot be read: {reason(error)}") from error
+        except ValueError as error:
+            raise RunError(f"run '{folder}': {CONFIG} is {error}; expected the keys {listing(KEYS)}, sha256") from error
+        if missing := [key for key in KEYS if key not in document]:
+            raise RunError(f"run '{folder}': {CONFIG} lacks {listing(missing)}; expected the keys {listing(KEYS)}")
+        return cls(folder, document, step)
+
+    @classmethod
+    def all(cls, root: Path, task: str | None = None) -> list[Self]:
+        """Runs below `root`, newest first, of one task or of all. Folders that are no intact run are left out."""
+        found = []
+        for folder in _folders(Path(root)):
+            try:
+                run = cls.open(folder)
+            except RunError:
+                continue
+            if task in (None, run.task):
+                found.append(run)
+        return sorted(found, key=lambda run: (run.created, str(run.path)), reverse=True)
+
+    @classmethod
+    def find(cls, root: Path, task: str | None = None) -> Self:
+        """The newest run below `root`, of one task or of all.
+
+        Raises:
+            RunError: There is none; the message names the tasks that have runs.
+        """
+        runs = cls.all(root, task)
+        if runs:
+            return runs[0]
+        tasks = sorted({run.task for run in cls.all(root)})
+        exists = f"there are runs of {listing(tasks)}" if tasks else "there are no runs at all"
+        raise RunError(f"no run{f' of {task!r}' if task else ''} below '{root}'; {exists}")
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / CHECKPOINTS
+
+    @property
+    def videos(self) -> Path:
+        """Folder of the videos."""
+        return self.path / VIDEOS
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append metrics to `metrics.jsonl` and to TensorBoard. What is not finite is written as null.
+
+        Raises:
+            RunError: A metric has a reserved name or is no number, or the file cannot be written.
+        """
+        self._metrics.log(step, metrics)
+
+    def metrics(self) -> list[dict[str, float]]:
+        """Every metrics line, in order; null is NaN. Incomplete lines, as a killed process leaves, are left out."""
+        return [
+            {name: math.nan if value is None else value for name, value in record.items()}
+            for _, record in self._metrics.records()
+        ]
+
+    def save(self, step: int, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> Path:
+        """Save a checkpoint (`embodied.storage.checkpoints.save`); all metrics logged before it reach the disk too."""
+        self._metrics.sync()
+        return checkpoints.save(self.checkpoints, step, tensors, meta)
+
+    def load(self, step: int | None = None) -> Checkpoint:
+        """Load the checkpoint of `step`; by default the one the run was opened at, or else the newest that loads.
+
+        Raises:
+            CheckpointError: There is none, or the one asked for does not load.
+        """
+        step = self.step if step is None else step
+        if step is None and (newest := checkpoints.latest(self.checkpoints)):
+            return checkpoints.load(newest)
+        saved = checkpoints.steps(self.checkpoints)
+        if not saved:
+            raise CheckpointError(f"run '{self.path}' has no checkpoint yet")
+        return checkpoints.load(self.checkpoints / checkpoints.name_of(saved[-1] if step is None else step))
+
+    def resume(self, step: int | None = None) -> Checkpoint:
+        """Load a checkpoint to go on from it, and make the run's record end there.
+
+        Later lines of `metrics.jsonl` are dropped, later TensorBoard events hidden, and later checkpoints renamed,
+        so that the continued run can log and save those steps again.
+        """
+        checkpoint = self.load(step)
+        checkpoints.set_aside(self.checkpoints, checkpoint.step)
+        self._metrics.end_at(checkpoint.step)
+        self.step = None
+        return checkpoint
+
+    def close(self) -> None:
+        """Close the files that logging opened; logging again reopens them."""
+        self._metrics.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Run('{self.path}', task={self.task!r})"
+
+
+def check_free(path: Path) -> None:
+    """Check that a run may begin in a folder, before there is a run.
+
+    Raises:
+        RunError: Something is there.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        raise RunError(f"'{path}' exists and is not a folder; choose another folder for the run")
+    if held := sorted(p.name for p in path.iterdir()) if path.is_dir() else []:
+        raise RunError(
+            f"'{path}' is not empty (it holds {listing(held, 5)}); nothing was overwritten: choose another folder, or "
+            "resume the run that is there"
+        )
+
+
+def _claim(path: Path) -> Path:
+    """Make the folder the user asked for, unless something is there."""
+    check_free(path)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _fresh(parent: Path, now: datetime) -> Path:
+    """Make a folder named by the local time, with a number appended if that second is taken."""
+    stamp = now.astimezone().strftime("%Y-%m-%d_%H-%M-%S")
+    parent.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1000):
+        path = parent / (stamp if number == 1 else f"{stamp}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise RunError(f"cannot create a run in '{parent}': a thousand were started in this second")
+
+
+def _locate(path: Path) -> tuple[Path, int | None] | None:
+    """The run folder that `path` is or lies in, and the checkpoint step it names; None if it lies in none."""
+    for folder in (path, *path.parents[:3]):
+        if not (folder / CONFIG).is_file():
+            continue
+        inside = path.relative_to(folder).parts
+        if inside[:1] == (CHECKPOINTS,) and len(inside) > 1:
+            step = checkpoints.step_of(Path(inside[1]))
+            return None if step is None else (folder, step)
+        known = not inside or inside[0] in (CHECKPOINTS, VIDEOS) or (len(inside) == 1 and path.is_file())
+        return (folder, None) if known and path.exists() else None
+    return None
+
+
+def _found(path: Path) -> str:
+    """What lies at a path that is no run, in a few words."""
+    if not path.exists():
+        return "nothing exists there"
+    if not path.is_dir():
+        return "it is a file"
+    below = [folder.relative_to(path) for folder in _folders(path)]
+    if below:
+        return f"runs below it: {listing(sorted(below), 5)}"
+    return f"it holds {listing(sorted(p.name for p in path.iterdir()), 5) or 'nothing'}"
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Folders at or below `root` that have a `config.json`, without looking further inside those."""
+    for folder, subfolders, files in os.walk(root):
+        if CONFIG in files or len(Path(folder).relative_to(root).parts) >= DEPTH:
+            subfolders.clear()
+        if CONFIG in files:
+            yield Path(folder)

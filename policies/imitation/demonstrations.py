@@ -1,0 +1,242 @@
+"""Demonstrations: whole episodes of a script or a policy, recorded, written and read.
+
+A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, size),
+`action` (T, A), `reward`, `terminated`, `truncated` (T,); and `source` (T,), who acted, where that was noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from embodied.env.vec_env import Step, VecEnv
+from embodied.errors import EmbodiedError, listing, reason
+from policies.imitation.interventions import Source
+from policies.off_policy.replay_buffer import Transitions, merged
+from policies.policy import ActionRule
+
+PLAIN = ("action", "reward", "terminated", "truncated")
+SOURCE = "source"
+ATTEMPTS = 5  # episodes tried for each that is wanted
+
+
+class Driver(Protocol):
+    """Whoever acts in N environments, and tells who that was."""
+
+    def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Actions (N, A) in [-1, 1], and (N,) int64 of `Source`."""
+        ...
+
+    def restart(self, ended: Tensor) -> None:
+        """Episodes are over where `ended`, (N,) bool; what is asked next is of new ones."""
+        ...
+
+
+class Recording(NamedTuple):
+    """Whole episodes, one after another."""
+
+    steps: Transitions
+    """(T, 1, ...)."""
+    source: Tensor
+    """(T,) int64 of `Source`, who acted."""
+
+
+class Demonstrator:
+    """A rule that shows whole episodes."""
+
+    def __init__(self, rule: ActionRule) -> None:
+        self.rule = rule
+
+    def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """As `Driver`."""
+        action = self.rule(obs).clamp(-1.0, 1.0)
+        return action, torch.full((len(action),), int(Source.DEMONSTRATION), device=action.device)
+
+    def restart(self, ended: Tensor) -> None:
+        """Nothing is remembered of episodes."""
+
+
+def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = False) -> Transitions:
+    """Whole episodes of a policy, one after another: (T, 1, ...).
+
+    Args:
+        env: Where it acts; begins anew.
+        rule: Observation groups to actions, which are clipped to [-1, 1].
+        episodes: How many.
+        failures: Keep episodes that never succeed too.
+
+    Raises:
+        EmbodiedError: Of five times as many episodes, too few succeeded.
+    """
+    return record_driven(env, Demonstrator(rule), episodes, failures=failures).steps
+
+
+@torch.no_grad()
+def record_driven(
+    env: VecEnv,
+    driver: Driver,
+    episodes: int,
+    *,
+    failures: bool = False,
+    hold: int | None = None,
+    on_step: Callable[[int], object] = lambda kept: None,
+) -> Recording:
+    """Whole episodes in which now one, now another may act; as `record`.
+
+    Args:
+        env: Where they act; begins anew.
+        driver: Who acts.
+        episodes: How many.
+        failures: Keep episodes that never succeed too.
+        hold: Steps that are kept after an episode's first success, where its recording is truncated; None: all.
+        on_step: Called after each control step with how many episodes there are.
+    """
+    obs, tried = dict(env.reset()), 0
+    kept: list[Recording] = []
+    running: list[list[Recording]] = [[] for _ in range(env.num_envs)]
+    solved: dict[int, int] = {}  # environment -> step of its episode's first success
+    while len(kept) < episodes:
+        if tried >= ATTEMPTS * episodes:
+            raise EmbodiedError(
+                f"{len(kept)} of {tried} episodes succeeded, fewer than the {episodes} that were asked for; ask for "
+                "fewer, or keep failures too"
+            )
+        action, source = driver(obs)
+        step = env.step(action)
+        for place in step.success.nonzero()[:, 0].tolist():
+            solved.setdefault(place, len(running[place]))
+        now = _row(obs, action, step)
+        for place, part in enumerate(running):
+            part.append(Recording(_column(now, place), source[place : place + 1]))
+        ended = step.terminated | step.truncated
+        for place in ended.nonzero()[:, 0].tolist():
+            tried += 1
+            first = solved.pop(place, None)
+            if failures or first is not None:
+                last = len(running[place]) if first is None or hold is None else first + 1 + hold
+                kept.append(_until(joined(running[place]), last))
+            running[place] = []
+        driver.restart(ended)
+        on_step(len(kept))
+        obs = dict(step.obs)
+    return joined(kept[:episodes])
+
+
+def joined(parts: Sequence[Recording]) -> Recording:
+    """One after another."""
+    return Recording(merged([part.steps for part in parts], torch.cat), torch.cat([part.source for part in parts]))
+
+
+def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
+    """Write steps of one environment, (T, 1, ...), as a file; `source` (T,) says who acted.
+
+    Raises:
+        EmbodiedError: The disk refuses.
+    """
+    tensors = {f"obs/{group}": values for group, values in steps.obs.items()}
+    tensors |= {f"next_obs/{group}": values for group, values in steps.next_obs.items()}
+    tensors |= {name: getattr(steps, name) for name in PLAIN}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = {name: tensor[:, 0].cpu().contiguous() for name, tensor in tensors.items()}
+        safetensors.torch.save_file(written if source is None else written | {SOURCE: source.cpu()}, path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot write demonstrations to '{path}': {_reason(error)}") from error
+
+
+def load(
+    path: Path, observation_sizes: Mapping[str, int], action_size: int, device: torch.device | str = "cpu"
+) -> Transitions:
+    """Read what `save` wrote; the last step ends an episode whatever the file says.
+
+    Args:
+        path: The file.
+        observation_sizes: Groups to read, and their sizes.
+        action_size: Length of an action.
+        device: Where to put them.
+
+    Returns:
+        (T, 1, ...) steps.
+
+    Raises:
+        EmbodiedError: There is no such file, or it does not fit; says what was expected.
+    """
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
+    shapes: dict[str, tuple[int, ...]] = {name: () for name in PLAIN} | {"action": (action_size,)}
+    shapes |= {f"{kind}/{group}": (size,) for kind in ("obs", "next_obs") for group, size in observation_sizes.items()}
+    if missing := sorted(set(shapes) - set(tensors)):
+        raise EmbodiedError(f"demonstrations '{path}' lack {listing(missing)}; they have {listing(sorted(tensors))}")
+    count = len(tensors["reward"])
+    wrong = [f"{name} is {tuple(tensors[name].shape)}, expected {(count, *shape)}"
+             for name, shape in shapes.items() if tuple(tensors[name].shape) != (count, *shape)]  # fmt: skip
+    wrong += [f"{name} holds numbers that are not finite" for name in shapes if not tensors[name].isfinite().all()]
+    if wrong or not count:
+        raise EmbodiedError(f"demonstrations '{path}' do not fit: {'; '.join(wrong) or 'they hold no step'}")
+    kinds = {"terminated": torch.bool, "truncated": torch.bool}
+    parts = {name: tensors[name].to(device, kinds.get(name, torch.float32))[:, None] for name in shapes}
+    parts["truncated"][-1] |= ~parts["terminated"][-1]
+    return Transitions(
+        {group: parts[f"obs/{group}"] for group in observation_sizes},
+        parts["action"],
+        parts["reward"],
+        parts["terminated"],
+        parts["truncated"],
+        {group: parts[f"next_obs/{group}"] for group in observation_sizes},
+    )
+
+
+def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
+    """Who acted at each step of a file: (T,) int64 of `interventions.Source`.
+
+    Raises:
+        EmbodiedError: It does not say so, or names nobody that there is.
+    """
+    tensors = safetensors.torch.load_file(path)
+    known = ", ".join(f"{source.value} {source.name.lower()}" for source in Source)
+    if SOURCE not in tensors:
+        raise EmbodiedError(f"demonstrations '{path}' lack '{SOURCE}', who acted: expected (T,) of {known}")
+    source = tensors[SOURCE]
+    count = len(tensors["reward"])
+    if (
+        source.shape != (count,)
+        or source.is_floating_point()
+        or not bool(((source >= 0) & (source < len(Source))).all())
+    ):
+        raise EmbodiedError(
+            f"'{SOURCE}' of '{path}' is {source.dtype} {tuple(source.shape)}, from {source.min().item()} to "
+            f"{source.max().item()}; expected ({count},) of {known}"
+        )
+    return source.to(device, torch.int64)
+
+
+def _until(recording: Recording, last: int) -> Recording:
+    """Its first `last` steps, truncated there where it went on."""
+    if last >= len(recording.source):
+        return recording
+    steps = merged([recording.steps], lambda tensors: tensors[0][:last].clone())
+    steps.truncated[-1] = True
+    return Recording(steps, recording.source[:last])
+
+
+def _row(obs: Mapping[str, Tensor], action: Tensor, step: Step) -> Transitions:
+    """One step of N environments as (1, N, ...), copied."""
+    steps = Transitions(obs, action, step.reward, step.terminated, step.truncated, step.final_obs)
+    return merged([steps], lambda tensors: tensors[0][None].clone())
+
+
+def _column(steps: Transitions, place: int) -> Transitions:
+    """One environment's part, (T, 1, ...)."""
+    return merged([steps], lambda tensors: tensors[0][:, place : place + 1])
+
+
+def _reason(error: Exception) -> str:
+    return reason(error) if isinstance(error, OSError) else " ".join(str(error).split())

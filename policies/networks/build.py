@@ -1,0 +1,45 @@
+"""From a network's config to the network."""
+
+from __future__ import annotations
+
+import torch
+
+from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
+from policies.networks.equivariant import PartsActor, PartsCritic
+from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
+from policies.networks.pixel_actor_critic import PixelActor
+from policies.networks.structured_actor import FormedActor
+from policies.off_policy.cqn.network import CoarseToFineActor
+from policies.off_policy.idql.actor import BehaviourActor
+from policies.off_policy.q_transformer.network import AutoregressiveActor
+
+ACTORS: dict[Architecture, type[GaussianActor]] = {
+    Architecture.MLP: GaussianActor,
+    Architecture.PARTS: PartsActor,
+    Architecture.ENTITIES: EntitiesActor,
+}
+CRITICS: dict[Architecture, type[Critic]] = {
+    Architecture.MLP: Critic,
+    Architecture.PARTS: PartsCritic,
+    Architecture.ENTITIES: EntitiesCritic,
+}
+FORMED: dict[str, type[FormedActor] | type[PixelActor]] = {
+    actor.kind: actor for actor in (CoarseToFineActor, AutoregressiveActor, BehaviourActor, PixelActor)
+}
+"""What a stored policy is called to the actor it is, where that is no network alone."""
+
+
+def make_actor(
+    inputs: int,
+    actions: int,
+    config: NetworkConfig,
+    initial_std: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> GaussianActor:
+    """An actor of the architecture that `config` names."""
+    return ACTORS[config.architecture](inputs, actions, config, initial_std, generator)
+
+
+def make_critic(inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> Critic:
+    """A critic of the architecture that `config` names."""
+    return CRITICS[config.architecture](inputs, config, generator)

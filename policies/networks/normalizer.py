@@ -1,0 +1,95 @@
+"""Observations shifted and scaled by their running mean and deviation.
+
+Statistics change only in `commit`. Between two commits, that is during a whole rollout and its update, the same
+observation always normalises to the same numbers, so stored observations need not be normalised again.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from policies.optim import distributed
+
+MIN_VARIANCE = 1e-8  # of a component that never moved; it then maps to zero
+ADOPTED = 1_000_000  # observations that adopted statistics count as: new ones shift them over some dozen rollouts
+
+
+class Normalizer:
+    """Running mean and variance of one observation group."""
+
+    mean: Tensor
+    """(size,) float32, in the observation's units."""
+    scale: Tensor
+    """(size,) float32 reciprocal of the standard deviation."""
+
+    def __init__(self, size: int, device: torch.device | str = "cpu", clip: float = 10.0) -> None:
+        """Start as the identity.
+
+        Args:
+            size: Length of one observation.
+            device: Where observations are.
+            clip: Largest absolute value of a normalised component, in standard deviations.
+        """
+        self.clip = clip
+        # Float64, because sums over 10⁹ observations lose small contributions in float32.
+        self._count = torch.zeros((), dtype=torch.float64, device=device)
+        self._mean = torch.zeros(size, dtype=torch.float64, device=device)
+        self._squares = torch.zeros(size, dtype=torch.float64, device=device)  # Σ (x - mean)²
+        self._pending = torch.zeros(1 + 2 * size, dtype=torch.float64, device=device)
+        self.empty = True
+        self.mean, self.scale = torch.zeros(size, device=device), torch.ones(size, device=device)
+
+    def __call__(self, obs: Tensor, out: Tensor | None = None) -> Tensor:
+        """Normalise and clip (..., size) observations, into `out` if given."""
+        return torch.sub(obs, self.mean, out=out).mul_(self.scale).clamp_(-self.clip, self.clip)
+
+    def observe(self, obs: Tensor) -> None:
+        """Count (N, size) observations towards the next `commit`."""
+        # Sums relative to a value near the mean: the difference of two large sums would lose the variance.
+        if self.empty and self._pending[0] == 0:
+            self._mean.copy_(obs.double().mean(0))
+            distributed.broadcast_(self._mean)
+        shifted = obs.double() - self._mean
+        size = self._mean.numel()
+        self._pending[0] += len(obs)
+        self._pending[1 : 1 + size] += shifted.sum(0)
+        self._pending[1 + size :] += shifted.square().sum(0)
+
+    def commit(self) -> None:
+        """Merge what was observed since the last call, on all ranks, into the statistics."""
+        pending = distributed.sum_(self._pending)
+        count, (shift, squares) = pending[0], pending[1:].view(2, -1) / pending[0].clamp(min=1)
+        # Chan et al. 1979, eq. 2.1: M₂ = M₂ᵃ + M₂ᵇ + δ² nᵃ nᵇ / (nᵃ + nᵇ), with δ the difference of the means.
+        total = (self._count + count).clamp(min=1)
+        self._squares += count * (squares - shift.square()).clamp(min=0) + shift.square() * self._count * count / total
+        self._mean += shift * count / total
+        self._count += count
+        self._pending.zero_()
+        self.empty = False
+        self._refresh()
+
+    def state(self) -> dict[str, Tensor]:
+        """Committed statistics, in float64."""
+        return {"count": self._count.clone(), "mean": self._mean.clone(), "squares": self._squares.clone()}
+
+    def load_state(self, tree: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+        self._count.copy_(tree["count"])
+        self._mean.copy_(tree["mean"])
+        self._squares.copy_(tree["squares"])
+        self._pending.zero_()
+        self.empty = bool(self._count == 0)
+        self._refresh()
+
+    def adopt(self, mean: Tensor, scale: Tensor) -> None:
+        """Continue from another's (size,) mean and reciprocal deviation."""
+        count = torch.tensor(float(ADOPTED))
+        self.load_state({"count": count, "mean": mean.double(), "squares": scale.double() ** -2 * count})
+
+    def _refresh(self) -> None:
+        if self.empty:
+            return
+        variance = self._squares / self._count.clamp(min=1)
+        self.mean.copy_(self._mean)
+        self.scale.copy_(variance.clamp(min=MIN_VARIANCE).rsqrt())

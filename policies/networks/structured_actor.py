@@ -1,0 +1,62 @@
+"""Actors that are no perceptron: their choice is an algorithm, whose numbers are stored with their weights."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from policies.networks.mlp import NetworkConfig
+
+
+class Formed:
+    """What has a form: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
+
+    kind: ClassVar[str]
+    """What a stored policy of it is called."""
+    form_type: ClassVar[type[Any]]
+    form: Any
+
+
+class FormedActor(Formed, nn.Module):
+    """An actor that is no perceptron."""
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: int,
+        config: NetworkConfig,
+        form: Any,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Keep what it is built from; networks are for those to build that derive from it, drawn by `generator`."""
+        super().__init__()
+        del config, generator
+        self.form, self._inputs, self._actions = form, inputs, actions
+
+    @classmethod
+    def build(cls, inputs: int, actions: int, config: NetworkConfig, form: Any) -> Self:
+        """An untaught one."""
+        return cls(inputs, actions, config, form)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Lengths of the observation and of the action that it was built for."""
+        return self._inputs, self._actions
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it can act where observations and actions have these lengths."""
+        return (observation_size, action_size) == self.sizes
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of the observations' statistics that belongs to it: all of them."""
+        return mean, scale
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """What it takes for the best action: (N, inputs) to (N, A)."""
+        raise NotImplementedError
+
+    def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """The exploring action of standard normal `noise` (N, A): of the form's deviation about the best one."""
+        return (self(obs) + self.form.noise * noise).clamp(-1.0, 1.0)

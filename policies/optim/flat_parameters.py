@@ -1,0 +1,95 @@
+"""Many parameters as slices of one vector: clipped, averaged over ranks, stepped and tracked by one kernel each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from policies.optim import distributed
+
+
+def join(parameters: Iterable[nn.Parameter]) -> Tensor:
+    """Move `parameters`, which must be on their device by now, into one vector, of which they become views.
+
+    Returns:
+        (P,) the vector, detached; what is written into it the parameters show.
+    """
+    own = list(parameters)
+    flat = torch.cat([p.detach().reshape(-1) for p in own])
+    for p, part in zip(own, flat.split([p.numel() for p in own]), strict=True):
+        p.data = part.view_as(p)
+    return flat
+
+
+class Stepper:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019) on one vector that holds every parameter."""
+
+    vector: Tensor
+    """(P,) the parameters."""
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        *,
+        weight_decay: float = 0.0,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        """Move `parameters` into one vector.
+
+        Args:
+            parameters: On their device by now.
+            learning_rate: Adam's step size.
+            weight_decay: By which share of itself, times the learning rate, each parameter shrinks per step.
+            max_grad_norm: Norm to which longer gradients are shortened; None leaves them.
+        """
+        self._parameters = list(parameters)
+        flat = nn.Parameter(join(self._parameters))
+        self.vector, self._flat, self._max_norm = flat.detach(), flat, max_grad_norm
+        distributed.broadcast_(self.vector)
+        self._adam = torch.optim.AdamW([flat], lr=learning_rate, weight_decay=weight_decay, fused=True)
+        self._moments = {
+            "step": torch.zeros((), device=flat.device),
+            "exp_avg": torch.zeros_like(self.vector),
+            "exp_avg_sq": torch.zeros_like(self.vector),
+        }
+        self._adam.state[flat] = self._moments
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size; a schedule sets it before each step."""
+        return self._adam.param_groups[0]["lr"]
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._adam.param_groups[0]["lr"] = value
+
+    def descend(self, loss: Tensor) -> Tensor:
+        """Take one step down the gradient of a loss, averaged over ranks.
+
+        Other parameters that the loss depends on are left alone, and no gradient is computed for them.
+
+        Returns:
+            () norm of the gradient before it was shortened.
+        """
+        parts = torch.autograd.grad(loss, self._parameters)
+        gradient = distributed.mean_(torch.cat([part.reshape(-1) for part in parts]))
+        norm = torch.linalg.vector_norm(gradient)
+        if self._max_norm is not None:
+            gradient.mul_((self._max_norm / (norm + 1e-6)).clamp(max=1.0))
+        self._flat.grad = gradient
+        self._adam.step()
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and moments."""
+        return {name: tensor.clone() for name, tensor in ({"parameters": self.vector} | self._moments).items()}
+
+    @torch.no_grad()
+    def load_state(self, tree: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+        self.vector.copy_(tree["parameters"])
+        for name, moment in self._moments.items():
+            moment.copy_(tree[name])

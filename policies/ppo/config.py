@@ -1,0 +1,128 @@
+"""Settings of proximal policy optimisation."""
+
+import math
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from policies.networks.mlp import Architecture, NetworkConfig
+
+UNCLIPPED = 1000.0  # a bound that no body part's observation reaches
+
+
+class Schedule(StrEnum):
+    """How the learning rate changes."""
+
+    FIXED = "fixed"
+    ADAPTIVE = "adaptive"
+    LINEAR = "linear"
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Proximal policy optimisation (Schulman et al. 2017)."""
+
+    unroll: int = 24
+    """Control steps of every environment per iteration."""
+    epochs: int = 5
+    """Passes over each rollout."""
+    minibatches: int = 4
+    """Gradient steps per pass."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start."""
+    schedule: Schedule = Schedule.ADAPTIVE
+    """fixed, linear (to zero at the end of training), or adaptive (holds the policy's change near desired_kl)."""
+    desired_kl: float = 0.01
+    """Divergence between the rollout's policy and the present one that an adaptive schedule aims at, in nats."""
+    learning_rate_min: float = 1e-5
+    """Lower bound of an adaptive learning rate."""
+    learning_rate_max: float = 1e-2
+    """Upper bound of an adaptive learning rate."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    lam: float = 0.95
+    """Weight of longer over shorter advantage estimates (lambda of GAE)."""
+    clip: float = 0.2
+    """Change of an action's probability ratio beyond which it earns nothing more."""
+    value_clip: float | None = None
+    """Change of a value estimate beyond which the critic earns nothing more; None leaves it free."""
+    value_coef: float = 0.5
+    """Weight of the critic's mean squared error."""
+    entropy_coef: float = 0.0
+    """Weight of the policy's entropy."""
+    bound_coef: float = 0.0
+    """Weight of the squared distance by which mean actions exceed [-1, 1], where noise no longer changes what is done:
+    a policy that flies at full speed would never find out what less is good for."""
+    max_grad_norm: float = 1.0
+    """Norm to which longer gradients are shortened."""
+    normalize_advantage: bool = True
+    """Give each rollout's advantages mean 0 and deviation 1."""
+    normalize_observations: bool = True
+    """Shift and scale observations by their running statistics."""
+    observation_clip: float = 10.0
+    """Bound on observations after they are normalised."""
+    reward_scale: float = 1.0
+    """Factor on rewards as the learner sees them; reported returns are not scaled."""
+    initial_std: float = 1.0
+    """Standard deviation of the first actions, whose range is [-1, 1]."""
+    min_std: float = 0.0
+    """Standard deviation below which no action's falls. Of several tasks that share it, those that are solved would
+    leave those that are not nothing to explore with."""
+    actor: NetworkConfig = field(default_factory=NetworkConfig)
+    """Network that chooses actions."""
+    critic: NetworkConfig = field(default_factory=lambda: NetworkConfig(output_gain=1.0))
+    """Network that predicts returns."""
+    critic_warm_up: int = 0
+    """Iterations at first in which only the critic learns: one that knows nothing would spoil a policy to start
+    from."""
+    critic_group: str = "critic"
+    """Observation group the critic reads; where the environment has no such group, it reads the actor's."""
+    compile: bool = False
+    """Fuse the loss's element-wise operations with torch.compile; no faster on a CPU, and slow to start."""
+
+    def __post_init__(self) -> None:
+        """Reject settings under which nothing can be learned."""
+        for name in ("unroll", "epochs", "minibatches"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float):
+                _require(math.isfinite(value), item.name, value, "finite")
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            _require(value is None or value > 0, name, value, "positive")
+        for name in ("gamma", "lam"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
+        for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
+            # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the
+            # observation an entity happens to stand in.
+            only = f"with architecture {architecture}"
+            _require(not self.normalize_observations, "normalize_observations", True, f"False {only}")
+            _require(
+                self.observation_clip >= UNCLIPPED, "observation_clip", self.observation_clip,
+                f"{UNCLIPPED:g} or more {only}",
+            )  # fmt: skip
+        if self.schedule is Schedule.ADAPTIVE:
+            low, high = self.learning_rate_min, self.learning_rate_max
+            expected = f"between learning_rate_min={low} and learning_rate_max={high}"
+            _require(low <= self.learning_rate <= high, "learning_rate", self.learning_rate, expected)
+
+
+_POSITIVE = (
+    "learning_rate",
+    "learning_rate_min",
+    "learning_rate_max",
+    "desired_kl",
+    "clip",
+    "value_clip",
+    "max_grad_norm",
+    "observation_clip",
+    "reward_scale",
+    "initial_std",
+)
+
+
+def _require(holds: bool, name: str, value: object, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{name}={value} must be {expected}")

@@ -1,0 +1,299 @@
+"""Proximal policy optimisation: act, record, update."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from embodied.env.vec_env import POLICY, Step
+from policies.learner import DivergedError, MismatchError
+from policies.networks import gaussian
+from policies.networks.build import make_actor, make_critic
+from policies.networks.normalizer import Normalizer
+from policies.optim import distributed
+from policies.optim.autograd import make_gradients
+from policies.optim.gradients import MEASURES
+from policies.optim.optimizer import FlatAdam
+from policies.optim.parallel import one_thread
+from policies.policy import NormalizedActor, Policy
+from policies.ppo.config import PPOConfig
+from policies.ppo.gae import gae
+from policies.ppo.rollout_buffer import Rollout
+
+REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", "learning_rate")
+"""What `update` returns: means over the update, and from "std" on values after it."""
+
+
+class PPO:
+    """Learns from rollouts of N environments: `act` and `record` for each step, then `update`."""
+
+    name = "ppo"
+
+    def __init__(
+        self,
+        observation_sizes: Mapping[str, int],
+        action_size: int,
+        num_envs: int,
+        config: PPOConfig,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        """Build networks, normalisers and buffers.
+
+        Args:
+            observation_sizes: Group to flat size; "policy" must be among them.
+            action_size: Length of an action.
+            num_envs: N.
+            config: Settings.
+            device: Where everything lies.
+            seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
+        """
+        sizes = dict(observation_sizes)
+        if POLICY not in sizes:
+            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
+        if config.minibatches > config.unroll * num_envs:
+            raise ValueError(
+                f"minibatches={config.minibatches} exceeds the {config.unroll * num_envs} transitions of a rollout "
+                f"(unroll={config.unroll} x {num_envs} environments)"
+            )
+        self.config, self.device, self.num_envs = config, torch.device(device), num_envs
+        self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
+        self._build_networks(sizes, action_size, seed)
+        used = {group: sizes[group] for group in (POLICY, self.critic_group)}
+        clip = config.observation_clip
+        self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in used.items()}
+        self.rollout = Rollout(
+            config.unroll,
+            num_envs,
+            used,
+            action_size,
+            actor_group=POLICY,
+            critic_group=self.critic_group,
+            device=self.device,
+        )
+        own_seed = seed * distributed.size() + distributed.rank()
+        self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
+        self.order_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
+        self._old_log_std = self.actor.log_std.detach().clone()
+        self._noise = torch.empty(num_envs, action_size, device=self.device)
+        self._time, self._updates = 0, 0
+        self._gradients = make_gradients(self.actor, self.critic, self.optimizer, config, len(self.rollout))
+
+    def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
+        config, weights = self.config, torch.Generator().manual_seed(seed)
+        actor = make_actor(sizes[POLICY], action_size, config.actor, config.initial_std, weights)
+        critic = make_critic(sizes[self.critic_group], config.critic, weights)
+        self.actor, self.critic = actor.to(self.device), critic.to(self.device)
+        self.optimizer = FlatAdam([*self.actor.parameters(), *self.critic.parameters()], config)
+        self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
+        distributed.broadcast_(self.optimizer.flat.data)
+
+    @property
+    def unroll(self) -> int:
+        """Control steps of every environment per iteration."""
+        return self.config.unroll
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it shares this learner's weights and goes on learning with it."""
+        statistics = self.normalizers[POLICY]
+        mean, scale = self.actor.statistics(statistics.mean, statistics.scale)
+        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
+        return Policy(network, self.config.actor)
+
+    @torch.no_grad()
+    def start_from(self, policy: Policy) -> None:
+        """Begin with another policy's network, noise and statistics; the critic begins untaught.
+
+        Raises:
+            MismatchError: its network has other layers than this learner's.
+        """
+        own = {name: tuple(tensor.shape) for name, tensor in self.actor.named_parameters()}
+        given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
+        if own != given or policy.config.activation is not self.config.actor.activation:
+            raise MismatchError(
+                f"cannot start from a policy of kind '{policy.kind}' with hidden={policy.config.hidden} "
+                f"{policy.config.activation} for {policy.observation_size} observations and {policy.action_size} "
+                f"actions; this learner's actor has hidden={self.config.actor.hidden} {self.config.actor.activation} "
+                f"for {self.actor.sizes}"
+            )
+        # In place: every parameter is a view into the optimiser's vector.
+        for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):
+            parameter.copy_(source)
+        self._keep_exploring()
+        self._old_log_std.copy_(self.actor.log_std)
+        network = policy.network
+        if self.config.normalize_observations:
+            self.normalizers[POLICY].adopt(network.observation_mean, network.observation_scale)
+
+    @one_thread()
+    @torch.no_grad()
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Sample actions for the present observations and remember both.
+
+        Args:
+            obs: Group to (N, size) raw observations.
+
+        Returns:
+            (N, A) actions, unbounded: the environment clips them, the learner reasons about them as sampled.
+        """
+        if self._time == self.config.unroll:
+            raise RuntimeError(f"the rollout holds {self._time} steps already; call update()")
+        rollout, t = self.rollout, self._time
+        for group, buffer in rollout.obs.items():
+            self._observe(group, obs[group], buffer[t])
+        mean = self._gradients.forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
+        noise = self._noise.normal_(generator=self.noise_generator)
+        action = torch.addcmul(mean, noise, self._old_log_std.exp())
+        rollout.action[t].copy_(action)
+        return action
+
+    @one_thread()
+    @torch.no_grad()
+    def record(self, step: Step) -> None:
+        """Remember what the actions of the last `act` brought."""
+        rollout, t = self.rollout, self._time
+        torch.mul(step.reward, self.config.reward_scale, out=rollout.reward[t])
+        rollout.terminated[t].copy_(step.terminated)
+        rollout.truncated[t].copy_(step.truncated)
+        rollout.final_obs[t].copy_(step.final_obs[self.critic_group])
+        self._time += 1
+
+    @one_thread()
+    def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
+        """Improve the policy by the recorded rollout, which is then forgotten.
+
+        Args:
+            obs: The observations after its last step.
+            progress: How much of the training is done, 0 to 1; read by a linear schedule.
+
+        Returns:
+            Losses and other measures, averaged over the update.
+
+        Raises:
+            DivergedError: They are not finite.
+        """
+        if self._time < self.config.unroll:
+            raise RuntimeError(f"the rollout holds {self._time} of {self.config.unroll} steps")
+        self._estimate(obs)
+        self.optimizer.start(progress)
+        if self._updates == self.config.critic_warm_up:
+            self.optimizer.begin_anew()
+        measures = [
+            self._minibatch(index)
+            for _ in range(self.config.epochs)
+            for index in self.rollout.minibatches(self.config.minibatches, self.order_generator)
+        ]
+        return self._finish(torch.stack(measures).mean(0))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides how training goes on, as tensors; callable between rollouts only."""
+        if self._time:
+            raise RuntimeError(f"state() was called {self._time} steps into a rollout; call it after update()")
+        return {
+            "optimizer": self.optimizer.state(),
+            "normalizers": {group: normalizer.state() for group, normalizer in self.normalizers.items()},
+            "noise_generator": self.noise_generator.get_state(),
+            "order_generator": self.order_generator.get_state(),
+            "updates": self._updates,
+        }
+
+    def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
+        """Continue from what `state` returned: bit for bit, unless another rank's noise would be repeated.
+
+        Args:
+            tree: The state.
+            explore_alike: Continue the random numbers too; False where the state is another rank's, whose rollouts
+                this one must not repeat.
+        """
+        self.optimizer.load_state(tree["optimizer"])
+        for group, normalizer in self.normalizers.items():
+            normalizer.load_state(tree["normalizers"][group])
+        if explore_alike:
+            self.noise_generator.set_state(tree["noise_generator"].cpu())
+            self.order_generator.set_state(tree["order_generator"].cpu())
+        self._old_log_std.copy_(self.actor.log_std.detach())
+        self._time, self._updates = 0, int(tree["updates"])
+
+    def _observe(self, group: str, obs: Tensor, out: Tensor) -> None:
+        """Count and normalise one group's observations."""
+        normalizer = self.normalizers[group]
+        if self.config.normalize_observations:
+            normalizer.observe(obs)
+            if normalizer.empty:  # The first rollout is normalised by its first observations.
+                normalizer.commit()
+        normalizer(obs, out=out)
+
+    @torch.no_grad()
+    def _estimate(self, obs: Mapping[str, Tensor]) -> None:
+        """Values, advantages and log probabilities of the whole rollout, once for all epochs."""
+        rollout, config, normalizer = self.rollout, self.config, self.normalizers[self.critic_group]
+        self._gradients.forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
+        # Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
+        final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
+        if len(rows[0]):
+            final_value[rows] = self.critic(normalizer(rollout.final_obs[rows]))
+        last_value = self.critic(normalizer(obs[self.critic_group]))
+        advantage, returns = gae(
+            rollout.reward,
+            rollout.value,
+            last_value,
+            final_value,
+            rollout.terminated,
+            rollout.truncated,
+            gamma=config.gamma,
+            lam=config.lam,
+        )
+        if config.normalize_advantage:
+            _standardize(advantage)
+        rollout.advantage.copy_(advantage)
+        rollout.returns.copy_(returns)
+        z = gaussian.standardize(rollout.action, rollout.mean, self._old_log_std)
+        rollout.log_prob.copy_(gaussian.log_density(z, self._old_log_std))
+
+    def _minibatch(self, index: Tensor) -> Tensor:
+        """Take one gradient step; returns the measures of the minibatch and the gradient's norm."""
+        total = distributed.mean_(self._gradients.minibatch(self.rollout, index, self._old_log_std))
+        gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
+        if self._updates < self.config.critic_warm_up:
+            gradient[: self._actor_numbers].zero_()
+        norm = self.optimizer.step(gradient, kl=measures[MEASURES.index("kl")])
+        self._keep_exploring()
+        return torch.cat([measures, norm[None]])
+
+    @torch.no_grad()
+    def _keep_exploring(self) -> None:
+        """Hold the actions' deviation above its bound."""
+        if self.config.min_std:
+            self.actor.log_std.clamp_(min=math.log(self.config.min_std))
+
+    @torch.no_grad()
+    def _finish(self, measures: Tensor) -> dict[str, float]:
+        """Forget the rollout, let its observations into the normalisers and fetch the measures."""
+        rollout, log_std = self.rollout, self.actor.log_std
+        explained = 1 - (rollout.returns - rollout.value).var() / rollout.returns.var().clamp(min=1e-12)
+        extra = (log_std.exp().mean(), gaussian.entropy(log_std), explained, self.optimizer.learning_rate)
+        fetched = torch.cat([measures, torch.stack(extra)]).tolist()
+        self._old_log_std.copy_(log_std)
+        self._time = 0
+        self._updates += 1
+        if self.config.normalize_observations:
+            for normalizer in self.normalizers.values():
+                normalizer.commit()
+        metrics: dict[str, float] = dict(zip(REPORTED, fetched, strict=True))
+        broken = [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]
+        if broken:
+            raise DivergedError(
+                f"training diverged: {', '.join(broken)}; a lower learning_rate or reward_scale may help"
+            )
+        return metrics
+
+
+def _standardize(advantage: Tensor) -> None:
+    """Shift and scale to mean 0 and deviation 1 over all ranks, in place."""
+    mean = distributed.mean_(advantage.mean())
+    advantage.sub_(mean)
+    advantage.div_(distributed.mean_(advantage.square().mean()).sqrt() + 1e-8)

@@ -1,0 +1,250 @@
+"""Policies by name: a trained run, a shipped one, the task's expert, or none to speak of.
+
+A checkpoint that holds a policy has it in two places, from which nothing of the training code is needed:
+
+- its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
+  the registered name of the task it was trained on;
+  Where the task was a suite of which the policy is told its task, `identities` lists the names in their order;
+- its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
+
+Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
+`assets/policies/<family>/<name>/`, named after its task.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import torch
+from torch import Tensor
+
+from embodied.core.task import Task
+from embodied.env.env import Env, array_from_tensor, tensor_from_array
+from embodied.errors import EmbodiedError, UnknownNameError, listing
+from embodied.registry import check_sibling, join_content
+from embodied.storage import checkpoints
+from embodied.storage.checkpoints import Checkpoint
+from embodied.storage.paths import asset_roots
+from embodied.storage.runs import Run
+
+ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
+"""Observation groups (N, size) to actions (N, A) in [-1, 1], or those of many agents."""
+
+PREFIX = "policy/"
+SCRIPTS = ("expert", "random", "zero")
+NAMES = (*SCRIPTS, "shipped")
+RUNS = Path("runs")
+
+
+def load_policy(
+    name: str | Path, env: Env, seed: int = 0, *, instruction: str | None = None, wrong_instruction: bool = False
+) -> ActionRule:
+    """The policy `name` for `env`.
+
+    Args:
+        name: `zero`; `random`; `expert`, the task's own script; `shipped`, the trained one that comes with the
+            package; or a path: a run, one of its checkpoints, or a checkpoint folder by itself.
+        env: The environment it will act in.
+        seed: Of the random policy.
+        instruction: What a policy that is told what to do is told; by default the task's own first instruction.
+        wrong_instruction: Tell it, in each environment, what another task would say: it should fail.
+
+    Returns:
+        A function from observation groups (N, size) to actions (N, A).
+
+    Raises:
+        EmbodiedError: no such policy, or one that does not fit; says what exists, or both sizes.
+    """
+    text = str(name)
+    told = {"instruction": instruction, "wrong_instruction": wrong_instruction}
+    if text in SCRIPTS and any(told.values()):
+        raise _deaf(f"the policy '{text}'")
+    if text == "zero":
+        return _policies().zero_policy(env.action_size)
+    if text == "random":
+        return _policies().random_policy(env.action_size, seed)
+    if text == "expert":
+        return _expert(env)
+    if text == "shipped":
+        return policy_of(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
+    if not Path(name).exists():
+        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, env.name)[:8])]
+        raise UnknownNameError("policy", text, known)
+    return policy_of(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
+
+
+def default_policy(task: str) -> str:
+    """The best policy there is without being told: shipped, else the newest run of the task, else expert or random."""
+    if task in shipped():
+        return "shipped"
+    runs = [run for run in Run.all(RUNS, task) if checkpoints.steps(run.checkpoints)]
+    if runs:
+        return str(runs[0].path)
+    return "expert" if has_expert(join_content()[task].load()) else "random"
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint at a path: a checkpoint folder, or the newest of a run.
+
+    Raises:
+        EmbodiedError: there is neither, or it is damaged.
+    """
+    path = path.parent if path.is_file() and path.name in (checkpoints.STATE, checkpoints.TENSORS) else path
+    if (path / checkpoints.STATE).exists():
+        return checkpoints.load(path)
+    return Run.open(path).load()
+
+
+def eyes_for(name: str | Path, task: str) -> dict[str, Any]:
+    """The options of `make` with which the policy `name` sees: `cameras` and `resolution`; none where it needs no eyes.
+
+    Raises:
+        EmbodiedError: its checkpoint is damaged.
+    """
+    path = shipped().get(task) if str(name) == "shipped" else Path(name)
+    if str(name) in SCRIPTS or path is None or not path.exists():
+        return {}
+    described = open_checkpoint(path).meta.get("policy")
+    if not isinstance(described, Mapping) or not described.get("cameras"):
+        return {}
+    return {"cameras": tuple(described["cameras"]), "resolution": tuple(described["resolution"])}
+
+
+def policy_of(
+    checkpoint: Checkpoint, env: Env, what: str, *, instruction: str | None = None, wrong_instruction: bool = False
+) -> ActionRule:
+    """The policy that a checkpoint holds, on the environment's device; one that is told what to do, as `load_policy`.
+
+    Raises:
+        EmbodiedError: it holds none, or one whose observation or action has another size.
+    """
+    policy = stored_policy(checkpoint, what, env.device)
+    if hasattr(policy, "in_env"):
+        return policy.in_env(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
+    if instruction is not None or wrong_instruction:
+        raise _deaf(what)
+    if cameras := checkpoint.meta["policy"].get("cameras"):
+        return _policies("pixel_env").SeeingRule.in_env(policy, env, cameras, what)
+    identities = checkpoint.meta.get("identities", [])
+    known = env.name in identities
+    _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
+    return identified(policy, identities.index(env.name), len(identities)) if known else policy
+
+
+def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
+    """The policy that a checkpoint holds, whatever environment it may fit: a `policies.policy.Policy`, or one of
+    another kind, whose `in_env` makes the rule for an environment.
+
+    Raises:
+        EmbodiedError: it holds none, or one that cannot be rebuilt; begins with `what`.
+    """
+    meta = checkpoint.meta.get("policy")
+    if not isinstance(meta, Mapping):
+        held = listing(checkpoint.meta) or "nothing"
+        raise EmbodiedError(
+            f"{what} has no policy: its checkpoint '{checkpoint.path}' lacks the key 'policy' (meta: {held})"
+        )
+    tensors = {
+        name.removeprefix(PREFIX): tensor.to(device)
+        for name, tensor in checkpoint.tensors.items()
+        if name.startswith(PREFIX)
+    }
+    try:
+        return _policies("stored").rebuild(meta, tensors)
+    except (KeyError, TypeError, ValueError) as error:
+        detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
+
+
+def identified(policy: Any, number: int, count: int) -> ActionRule:
+    """A policy that is told its task, in the task that bears a `number` among `count`."""
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        values = obs[policy.group]
+        identity = values.new_zeros(len(values), count)
+        identity[:, number] = 1.0
+        return policy({policy.group: torch.cat([values, identity], -1)})
+
+    return act
+
+
+def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: int) -> None:
+    """Compare the sizes of a policy with those of an environment, to which `identity` numbers are added."""
+    task = env.name
+    sizes = {group: size + identity for group, size in env.observation_sizes.items()}
+    origin = f"; it was trained on '{trained_on}'" if trained_on else ""
+    if policy.group not in sizes:
+        raise EmbodiedError(
+            f"{what} reads the observation group '{policy.group}', but '{task}' has {listing(sizes)}{origin}"
+        )
+    if not policy.fits(sizes[policy.group], env.action_size):
+        raise EmbodiedError(
+            f"{what} does not fit '{task}': it reads {policy.observation_size} numbers and gives "
+            f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}{origin}"
+        )
+
+
+def shipped() -> dict[str, Path]:
+    """Task -> folder of every policy that comes with the package."""
+    found: dict[str, Path] = {}
+    for root in asset_roots():
+        for state in (root / "policies").rglob(checkpoints.STATE):
+            found.setdefault(state.parent.relative_to(root / "policies").as_posix(), state.parent)
+    return dict(sorted(found.items()))
+
+
+def shipped_path(task: str) -> Path:
+    """Folder of the policy shipped for a task.
+
+    Raises:
+        EmbodiedError: there is none; lists the tasks that have one.
+    """
+    found = shipped()
+    if task not in found:
+        exist = f"there are some for {listing(found)}" if found else "there are none in this version"
+        raise EmbodiedError(f"no policy is shipped for '{task}'; {exist}. Train one: python -m embodied.train {task}")
+    return found[task]
+
+
+def has_expert(task: type[Task[Any]]) -> bool:
+    """Whether a task has a scripted expert."""
+    return task.expert is not Task.expert
+
+
+def _tasks_with_expert() -> Iterator[str]:
+    registry = join_content()
+    return (name for name in registry if has_expert(registry[name].load()))
+
+
+def _expert(env: Env) -> ActionRule:
+    """The task's expert, which also sees the task's memory."""
+    if not has_expert(type(env.task)):
+        exist = listing(_tasks_with_expert())
+        exist = f"these have one: {exist}" if exist else "no task has one"
+        raise EmbodiedError(f"'{env.name}' has no scripted expert; {exist}")
+    script = jax.jit(jax.vmap(env.task.expert))
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        # Scripts see no pixels, and asking for them would draw them.
+        observation = {name: array_from_tensor(obs[name]) for name in env.observation_sizes}
+        action = script(observation, env.stepper.episode().memory)
+        return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
+
+    return act
+
+
+def _deaf(what: str) -> EmbodiedError:
+    return EmbodiedError(f"{what} is not told what to do; an instruction is for vision-language-action policies")
+
+
+@functools.cache
+def _policies(module: str = "policy") -> Any:
+    """A module of policies, joined late: `embodied` itself knows no algorithm."""
+    import importlib
+
+    check_sibling("policies")
+    return importlib.import_module(f"policies.{module}")

@@ -1,0 +1,150 @@
+"""The training loop: collect steps, update, report."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from embodied.env.vec_env import VecEnv
+from policies.algorithms import LearnerConfig, make_learner
+from policies.learner import Learner
+from policies.off_policy.learner import OffPolicy
+from policies.optim import distributed
+from policies.policy import ActionRule, Policy
+from policies.ppo.ppo import PPO
+
+
+class Trainer:
+    """One environment and one learner, advanced an iteration at a time."""
+
+    steps: int
+    """Environment steps taken so far, on all ranks together."""
+
+    def __init__(self, env: VecEnv, config: LearnerConfig, *, total_steps: int, seed: int = 0) -> None:
+        """Build the learner.
+
+        Args:
+            env: What to learn on.
+            config: Settings of the learner, whose type says which.
+            total_steps: Environment steps, on all ranks together, after which `done` holds.
+            seed: Seed of the learner; the environment has its own.
+        """
+        if total_steps < 1:
+            raise ValueError(f"total_steps={total_steps} must be at least 1")
+        self.env, self.total_steps, self.steps = env, total_steps, 0
+        self.learner: Learner = make_learner(env, config, seed)
+        self._obs = dict(env.reset())
+        env.stagger()
+
+    @property
+    def ppo(self) -> PPO:
+        """The learner of a trainer that was given a `PPOConfig`."""
+        assert isinstance(self.learner, PPO)
+        return self.learner
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it goes on learning with the trainer."""
+        return self.learner.policy
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps per iteration, on all ranks together."""
+        return self.learner.unroll * self.env.num_envs * distributed.size()
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps are taken."""
+        return self.steps >= self.total_steps
+
+    def iterate(self) -> dict[str, float]:
+        """Take `unroll` control steps and learn from them.
+
+        Returns:
+            The environment's statistics, the learner's measures, and the time both took.
+        """
+        start = time.perf_counter()
+        self._collect()
+        collected = time.perf_counter()
+        measures = self.learner.update(self._obs, self.steps / self.total_steps)
+        end = time.perf_counter()
+        self.steps += self.steps_per_iteration
+        timing = {
+            "env_steps_per_second": self.steps_per_iteration / (end - start),
+            "collect_seconds": collected - start,
+            "update_seconds": end - collected,
+        }
+        return self.env.statistics() | timing | measures  # a learner may know its own times better
+
+    def _collect(self) -> None:
+        for _ in range(self.learner.unroll):
+            step = self.env.step(self.learner.act(self._obs))
+            self.learner.record(step)
+            self._obs = dict(step.obs)
+
+    def state(self) -> dict[str, Any]:
+        """Everything a bit-exact resume of this rank needs, as nested dictionaries of tensors and numbers."""
+        return {
+            "rank": distributed.rank(),
+            "steps": self.steps,
+            "obs": {group: tensor.clone() for group, tensor in self._obs.items()},
+            self.learner.name: self.learner.state(),
+            "env": self.env.state(),
+        }
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned.
+
+        A rank that is given another rank's state takes over what was learned and begins fresh episodes: repeating
+        the other's would add nothing to learn from.
+        """
+        own = int(tree.get("rank", 0)) == distributed.rank()
+        self.steps = int(tree["steps"])
+        self.learner.load_state(tree[self.learner.name], explore_alike=own)
+        if own:
+            self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
+            self.env.load_state(tree["env"])
+
+
+def train(
+    env: VecEnv,
+    config: LearnerConfig,
+    *,
+    total_steps: int,
+    seed: int = 0,
+    start_from: Policy | None = None,
+    adviser: ActionRule | None = None,
+    resume: Mapping[str, Any] | None = None,
+    on_iteration: Callable[[Trainer, dict[str, float]], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Trainer:
+    """Train until `total_steps` are taken or `should_stop`.
+
+    Args:
+        env: What to learn on.
+        config: Settings of the learner, whose type says which.
+        total_steps: Environment steps to take, on all ranks together, those before a resume included.
+        seed: Seed of the learner.
+        start_from: A policy to begin with instead of an untrained one.
+        adviser: The policy that the config announces as one.
+        resume: What `Trainer.state` returned.
+        on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `policy` serve
+            progress lines, checkpoints and videos, and with the iteration's metrics.
+        should_stop: Asked after each iteration; a yes on any rank stops all of them.
+
+    Returns:
+        The trainer, with the learned policy at `policy`.
+    """
+    trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
+    if start_from is not None:
+        trainer.learner.start_from(start_from)
+    if adviser is not None and isinstance(trainer.learner, OffPolicy):
+        trainer.learner.advise(adviser)
+    if resume is not None:
+        trainer.load_state(resume)
+    while not trainer.done:
+        metrics = trainer.iterate()
+        if on_iteration is not None:
+            on_iteration(trainer, metrics)
+        if distributed.anyone(should_stop is not None and should_stop(), env.device):
+            break
+    return trainer

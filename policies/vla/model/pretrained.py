@@ -1,0 +1,249 @@
+"""Folders with pretrained models, looked at before anything in them is loaded. Nothing in one is ever executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from embodied.errors import EmbodiedError, listing, reason
+from policies.vla.model.lora import adapt
+from policies.vla.model.text_encoder import check_instruction
+
+CONFIG, PREPROCESSOR, TOKENIZER = "config.json", "preprocessor_config.json", "tokenizer.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+REMOTE = "auto_map"  # the key by which a config names code of its own
+
+
+def check_folder(folder: Path, needed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The JSON documents `needed` of a model's folder.
+
+    Raises:
+        EmbodiedError: files are missing (it lists them), damaged, or ask for code of their own.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise EmbodiedError(f"no model at '{folder}': expected a folder with {listing((*needed, WEIGHTS))}")
+    missing = [name for name in needed if not (folder / name).is_file()] + _missing_weights(folder)
+    if missing:
+        held = listing(sorted(path.name for path in folder.iterdir())) or "nothing"
+        raise EmbodiedError(f"the model in '{folder}' lacks {listing(missing)}; the folder holds {held}")
+    documents = {path.name: _document(path) for path in sorted(folder.glob("*.json"))}
+    remote = [name for name, document in documents.items() if REMOTE in document]
+    if remote:
+        raise EmbodiedError(
+            f"the model in '{folder}' wants to run code of its own ('{REMOTE}' in {listing(remote)}); it is not loaded"
+        )
+    return {name: documents[name] for name in needed}
+
+
+def _missing_weights(folder: Path) -> list[str]:
+    """Files of weights that are not there; only safetensors count, others can hold programs."""
+    if (folder / WEIGHTS).is_file():
+        return []
+    if not (folder / INDEX).is_file():
+        return [WEIGHTS]
+    shards = sorted(set(map(str, _document(folder / INDEX).get("weight_map", {}).values())))
+    return [name for name in shards if Path(name).name != name or not (folder / name).is_file()] or (
+        [] if shards else [WEIGHTS]
+    )
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
+    return document if isinstance(document, dict) else {}
+
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation of colours where a model names none
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A pretrained part, in words and numbers."""
+
+    config: str
+    """JSON of the model's own configuration."""
+    processing: str
+    """JSON of how pictures are prepared, or of the tokenizer."""
+    rank: int = 0
+    """Of its low-rank updates; 0: it stays as it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Which parts of a policy are pretrained; None: learned from nothing."""
+
+    images: Part | None = None
+    """The image encoder."""
+    text: Part | None = None
+    """The text encoder."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Folders:
+    """Where pretrained parts come from when a policy is made for the first time; None: nowhere."""
+
+    images: Path | None = None
+    """Of the image encoder."""
+    text: Path | None = None
+    """Of the text encoder."""
+
+    def parts(self, rank: int = 0) -> Parts:
+        """What lies there, with low-rank updates of a `rank`; 0: none.
+
+        Raises:
+            EmbodiedError: files are missing or want to run code.
+        """
+        images = None if self.images is None else part_of_images(self.images, rank)
+        return Parts(images, None if self.text is None else part_of_text(self.text, rank))
+
+
+def part_of_images(folder: Path, rank: int = 0) -> Part:
+    """The image encoder in a folder.
+
+    Raises:
+        EmbodiedError: files are missing or want to run code.
+    """
+    found = check_folder(folder, (CONFIG, PREPROCESSOR))
+    return Part(json.dumps(found[CONFIG]), json.dumps(found[PREPROCESSOR]), rank)
+
+
+def part_of_text(folder: Path, rank: int = 0) -> Part:
+    """The text encoder in a folder; errors as of `part_of_images`."""
+    found = check_folder(folder, (CONFIG, TOKENIZER))
+    return Part(json.dumps(found[CONFIG]), json.dumps(found[TOKENIZER]), rank)
+
+
+class PretrainedImages(nn.Module):
+    """In place of `vision.ImageEncoder`: tokens of a frozen or adapted image encoder."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, part: Part, width: int, folder: Path | None = None) -> None:
+        """With the weights in `folder`, or untrained where a checkpoint will bring them.
+
+        Raises:
+            EmbodiedError: `transformers` is not installed or refuses the model.
+        """
+        super().__init__()
+        processing = json.loads(part.processing)
+        self.model = _adapted(_tower(_model(part, folder), "vision_model"), part.rank)
+        config = self.model.config
+        crop = processing.get("crop_size") or getattr(config, "image_size", 224)
+        self.side = int(crop["height"] if isinstance(crop, dict) else crop)
+        mean = torch.tensor(processing.get("image_mean", IMAGENET[0]))
+        deviation = torch.tensor(processing.get("image_std", IMAGENET[1]))
+        self.register_buffer("mean", 255.0 * mean[:, None, None], persistent=False)
+        self.register_buffer("deviation", 255.0 * deviation[:, None, None], persistent=False)
+        self.out = nn.Linear(config.hidden_size, width)
+        self.condition = nn.Linear(width, width)
+        self._learns = part.rank > 0
+
+    def tokens_of(self, resolution: tuple[int, int]) -> int:
+        """Tokens of a picture, whatever its resolution: it is resized."""
+        del resolution
+        with torch.no_grad():
+            return self.model(pixel_values=torch.zeros(1, 3, self.side, self.side)).last_hidden_state.shape[1]
+
+    def forward(self, pixels: Tensor, condition: Tensor) -> Tensor:
+        """(B, tokens, width) from RGB (B, height, width, 3) uint8 and (B, width)."""
+        images = (pixels.permute(0, 3, 1, 2).float() - self.mean) / self.deviation
+        images = F.interpolate(images, (self.side, self.side), mode="bilinear", antialias=True)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self._learns):
+            seen = self.model(pixel_values=images).last_hidden_state
+        return self.out(seen) + self.condition(condition)[:, None]
+
+
+class PretrainedReader(nn.Module):
+    """In place of `words.HashedReader`: the mean token of a frozen or adapted text encoder."""
+
+    def __init__(self, part: Part, folder: Path | None = None) -> None:
+        """With the weights in `folder`, or untrained; errors as of `PretrainedImages`."""
+        super().__init__()
+        self.model = _adapted(_tower(_model(part, folder), "text_model"), part.rank)
+        self.size = int(self.model.config.hidden_size)
+        self._tokenizer = _tokenizer(part.processing)
+        self._learns = part.rank > 0
+        self._kept: dict[str, Tensor] = {}
+
+    def forward(self, instructions: Sequence[str]) -> Tensor:
+        """(k, size) of k instructions; each is read once, unless the encoder learns.
+
+        Raises:
+            EmbodiedError: one says nothing, or too much.
+        """
+        texts = [check_instruction(text) for text in instructions]
+        if self._learns:
+            return torch.stack([self._read(text) for text in texts])
+        with torch.no_grad():
+            for text in texts:
+                if text not in self._kept:
+                    self._kept[text] = self._read(text)
+        return torch.stack([self._kept[text] for text in texts])
+
+    def _read(self, text: str) -> Tensor:
+        device = next(self.model.parameters()).device
+        ids = torch.tensor([self._tokenizer.encode(text).ids], device=device)
+        return self.model(input_ids=ids).last_hidden_state[0].mean(0)
+
+
+def _adapted(model: Any, rank: int) -> Any:
+    """Frozen, with low-rank updates where `rank` says so, and without dropout."""
+    return (adapt(model, rank) if rank else model.requires_grad_(False)).eval()
+
+
+def _tower(model: Any, name: str) -> nn.Module:
+    """The part `name` of a model of pictures and words, the encoder of one that also writes, or the model itself."""
+    if model.config.is_encoder_decoder:
+        return model.get_encoder()
+    return getattr(model, name, model)
+
+
+def _model(part: Part, folder: Path | None) -> nn.Module:
+    transformers = _transformers()
+    description = json.loads(part.config)
+    try:
+        if folder is not None:
+            return transformers.AutoModel.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
+        config = transformers.AutoConfig.for_model(**description)
+        return transformers.AutoModel.from_config(config, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        kind = description.get("model_type")
+        raise EmbodiedError(f"transformers cannot load a model of type {kind!r}: {reason(error)}") from error
+
+
+def _transformers() -> Any:
+    """The library, told before its import that there is no network.
+
+    Raises:
+        EmbodiedError: it is not installed.
+    """
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        import transformers
+    except ImportError as error:
+        raise EmbodiedError(f"pretrained parts need transformers ({error}); pip install 'embodied[vla]'") from None
+    return transformers
+
+
+def _tokenizer(document: str) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise EmbodiedError(f"pretrained parts need tokenizers ({error}); pip install 'embodied[vla]'") from None
+    tokenizer = Tokenizer.from_str(document)
+    tokenizer.no_padding()
+    return tokenizer

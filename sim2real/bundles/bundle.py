@@ -1,0 +1,195 @@
+"""`Bundle`: an exported policy, read only after its hashes and its golden vectors were verified.
+
+A bundle is a folder of these files and no others:
+
+    manifest.json    size and SHA-256 of every file, and of itself
+    contract.json    `sim2real.contract.contract.Contract`
+    policy.onnx      see `sim2real.bundles.onnx_graph`
+    policy.c/.h      see `sim2real.bundles.c_code`; check.c proves them
+    golden.csv       observations, and the actions and targets that torch gave for them
+    README.md        how to deploy it
+    crazyflie/       a controller for the drone's firmware, where that is the robot
+
+Hashes find damage and edits; they do not say who made a bundle. Therefore nothing in it is executed: JSON and CSV are
+read by strict parsers with bounded sizes, and a network may consist only of the operators an exported one has.
+
+python -m sim2real.bundles.bundle FOLDER verifies a bundle and says what it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tyro
+
+from embodied.errors import EmbodiedError, guard, listing
+from embodied.storage.configs import from_json, to_json
+from sim2real.bundles import golden, onnx_check
+from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
+from sim2real.bundles.golden import Golden, target_scale
+from sim2real.contract.contract import Contract
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+TOLERANCE = 1e-5  # of an action; of a target relative to the larger of 1 and its range
+
+
+class Bundle:
+    """A verified policy. Made by `load`."""
+
+    path: Path
+    """The folder it was read from."""
+    contract: Contract
+    sha256: str
+    """Of the network and the contract: names this policy."""
+    golden: Golden
+
+    def __init__(self, path: Path, contract: Contract, sha256: str, golden: Golden, session: InferenceSession) -> None:
+        """Wrap a session, whose model was checked."""
+        self.path, self.contract, self.sha256, self.golden = path, contract, sha256, golden
+        self._session = session
+
+    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One step of the policy.
+
+        Args:
+            observation: (n,) raw, in the contract's order and units.
+
+        Returns:
+            Action (A,) in [-1, 1] and target (A,) in the actuators' units, float32; all NaN where a number of the
+            observation is infinite or NaN, so that such an input never looks like a command.
+
+        Raises:
+            BundleError: the observation has another length.
+        """
+        observation = np.asarray(observation, np.float32)
+        if observation.shape != (self.contract.observation_size,):
+            raise BundleError(
+                f"an observation of shape {observation.shape} was given to a policy that reads "
+                f"({self.contract.observation_size},): {listing(term.name for term in self.contract.terms)}"
+            )
+        if not np.isfinite(observation).all():
+            nothing = np.full(self.contract.action_size, np.nan, np.float32)
+            return nothing, nothing.copy()
+        found = self._session.run(onnx_check.OUTPUTS, {onnx_check.INPUT: observation[None]})
+        action, target = (np.asarray(part)[0] for part in found)
+        return action, target
+
+
+def load(path: str | Path) -> Bundle:
+    """Read a bundle and verify all of it: names, sizes, hashes, contract, network, golden vectors.
+
+    Raises:
+        BundleError: it is missing, incomplete, edited, truncated, holds something else, or does not compute what it
+            did where it was exported; one line that names the file.
+    """
+    path = Path(path)
+    files, sha256 = verified_files(path)
+    contract = read_contract(files[CONTRACT], path)
+    try:
+        metadata = onnx_check.inspect(files[ONNX], contract)
+    except ValueError as error:
+        raise refused(path, ONNX, str(error)) from None
+    if metadata.get("contract") != files[CONTRACT].decode() or metadata.get("sha256") != sha256:
+        raise refused(path, ONNX, f"it was made for another contract than {CONTRACT}")
+    try:
+        vectors = golden.read(files[GOLDEN], contract)
+    except ValueError as error:
+        raise refused(path, GOLDEN, str(error)) from None
+    bundle = Bundle(path, contract, sha256, vectors, _session(files[ONNX], path))
+    _prove(bundle)
+    return bundle
+
+
+def read_contract(data: bytes, path: Path) -> Contract:
+    """The contract that `contract_text` wrote.
+
+    Raises:
+        BundleError: it is not exactly that.
+    """
+    try:
+        contract = from_json(Contract, json.loads(data, parse_constant=_no_constant))
+        for field in ("offset", "up", "down", "lower", "upper", "max_rate"):
+            contract.row(field)
+        if contract_text(contract).encode() != data:
+            raise ValueError("it is not written as embodied writes it")
+    except (ValueError, TypeError, AttributeError, RecursionError, EmbodiedError) as error:
+        raise refused(path, CONTRACT, str(error)) from None
+    return contract
+
+
+def contract_text(contract: Contract) -> str:
+    """A contract as JSON: numbers to the last bit, infinite ones as "inf"."""
+    return json.dumps(to_json(contract), indent=2, allow_nan=False) + "\n"
+
+
+def _session(data: bytes, path: Path) -> InferenceSession:
+    """A runtime with one thread: a policy is too small for more, and a control loop has no use for their jitter."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise EmbodiedError('running a bundle needs onnxruntime: pip install "embodied[sim2real]"') from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors; they are raised anyway
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+    except Exception as error:  # The runtime's exceptions have no public base class.
+        raise refused(path, ONNX, f"ONNX Runtime refuses it: {str(error).splitlines()[0]}") from None
+
+
+def _prove(bundle: Bundle) -> None:
+    """Check that this machine computes what the exporting one did."""
+    seen = [bundle.run(observation) for observation in bundle.golden.observation]
+    action, target = (np.array(values) for values in zip(*seen, strict=True))
+    worst = max(
+        np.abs(action - bundle.golden.action).max(),
+        (np.abs(target - bundle.golden.target) / target_scale(bundle.contract)).max(),
+    )
+    if not worst <= TOLERANCE:
+        raise refused(
+            bundle.path, ONNX, f"it is {worst:.2g} away from {GOLDEN}, more than {TOLERANCE}; do not deploy it"
+        )
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Verify a bundle and say what it is."""
+
+    bundle: tyro.conf.Positional[Path]
+    """Folder that python -m sim2real.export wrote."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    """Verify as the command line says; returns the exit code."""
+    from embodied import cli
+
+    settings = cli.parse(Settings, arguments, "sim2real.bundles.bundle")
+    bundle = load(settings.bundle)
+    contract = bundle.contract
+    rows = {
+        "task": contract.task,
+        "robot": contract.robot,
+        "observation": f"{contract.observation_size}: {', '.join(term.name for term in contract.terms)}",
+        "action": f"{contract.action_size}: {listing(actuator.name for actuator in contract.actuators)}",
+        "rate": f"{contract.control_hz:g} Hz",
+        "golden vectors": f"{len(bundle.golden.observation)}, reproduced within {TOLERANCE}",
+        "sha256": bundle.sha256[:16],
+    }
+    cli.console().print(cli.table(f"{settings.bundle} is whole", rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

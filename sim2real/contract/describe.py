@@ -1,0 +1,150 @@
+"""From a task to the contract of a policy trained on it.
+
+Each family of tasks that can be deployed registers one function here. What a robot's maker states and MuJoCo's models
+have no field for stands in tables below, with its source.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from embodied.core.task import Task
+from embodied.env.env import observation_terms
+from embodied.errors import EmbodiedError, listing
+from sim2real.contract.contract import Actuator, Contract, Joint, Term
+from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidJoystick
+from tasks.locomotion.joystick import FALLEN, Joystick
+from tasks.swarm.hover import HEIGHT, NOISE, REACH, Hover
+
+FASTEST = {
+    "go1": {"hip": 30.1, "thigh": 30.1, "calf": 20.06},  # rad/s, go1_description (unitreerobotics/unitree_ros)
+    "go2": {"hip": 30.1, "thigh": 30.1, "calf": 15.7},  # rad/s, go2_description
+}
+"""Top speed of each motor, by the last part of the joint's name; without an entry a joint has no such limit."""
+
+LEGGED = {
+    "gyro": ("gyro", "rad/s"),
+    "gravity": ("gravity", "1"),
+    "linvel": ("linvel", "m/s"),
+    "joint_pos": ("joint_offset", "rad"),
+    "joint_vel": ("joint_vel", "rad/s"),
+    "last_action": ("last_action", "1"),
+    "command": ("command", "m/s, m/s, rad/s"),
+    "phase": ("clock", "1"),
+}
+"""Term of a legged robot's observation -> its source and unit."""
+
+
+@functools.singledispatch
+def describe(task: Task[Any], name: str) -> Contract:
+    """The contract of a policy for `task`, registered under `name`.
+
+    Raises:
+        EmbodiedError: this kind of task cannot be deployed: its actions or observations have no description here.
+    """
+    kinds = listing(kind.__name__ for kind in describe.registry if kind is not Task and kind is not object)
+    raise EmbodiedError(
+        f"'{name}' cannot be deployed: a {type(task).__name__} has no contract; these have one: {kinds}"
+    )
+
+
+@describe.register
+def _joystick(task: Joystick, name: str) -> Contract:
+    """Joint targets as offsets from a stance; the operator commands velocities."""
+    model, layout, robot = task.model, task.layout, task.robot
+    scales = np.broadcast_to(task.action_scale, len(robot.joint_names))
+    actuators, joints = [], []
+    for i, joint in enumerate(robot.joint_names):
+        actuator = layout.actuators[i]
+        lower, upper = (float(limit) for limit in model.actuator_ctrlrange[actuator])
+        actuators.append(
+            Actuator(
+                name=joint,
+                unit="rad",
+                offset=float(layout.stance[i]),
+                up=float(scales[i]),
+                down=float(scales[i]),
+                lower=lower,
+                upper=upper,
+                # From one end of what an action can say to the other in one step: more cannot come from the policy.
+                max_rate=2 * float(scales[i]) / task.timing.control_dt,
+                stiffness=float(model.actuator_gainprm[actuator, 0]),
+                damping=-float(model.actuator_biasprm[actuator, 2]),
+                max_effort=float(model.actuator_forcerange[actuator, 1]),
+                joint=joint,
+            )
+        )
+        speed = FASTEST.get(robot.name, {}).get(joint.rpartition("_")[2], math.inf)
+        low, high = (float(limit) for limit in layout.limits[i])
+        joints.append(Joint(joint, float(layout.home[i]), low, high, speed))
+    noise = task.config.noise
+    terms = tuple(
+        Term(term, LEGGED[term][0], size, LEGGED[term][1], float(getattr(noise, term, 0.0)) / math.sqrt(3))
+        for term, size in _sizes(task)
+    )
+    return Contract(
+        task=name,
+        robot=robot.name,
+        control_hz=1 / task.timing.control_dt,
+        physics_hz=1 / task.timing.physics_dt,
+        actuators=tuple(actuators),
+        joints=tuple(joints),
+        terms=terms,
+        command=("forward m/s", "left m/s", "turn left rad/s"),
+        command_limits=tuple(task.config.command.limits),
+        latency=task.config.vary.latency,
+        max_tilt=math.acos(FALLEN),
+        gait_hz=STEP_RATE if isinstance(task, HumanoidJoystick) else 0.0,
+    )
+
+
+@describe.register
+def _hover(task: Hover, name: str) -> Contract:
+    """Rotor thrusts; the operator commands a point."""
+    drone = task.drone
+    hover = drone.hover_fraction * drone.max_thrust
+    rotors = tuple(
+        Actuator(
+            name=f"rotor{i}",
+            unit="N",
+            offset=hover,
+            up=drone.max_thrust - hover,
+            down=hover,
+            lower=0.0,
+            upper=drone.max_thrust,
+            max_rate=math.inf,
+            max_effort=drone.max_thrust,
+        )
+        for i in (1, 2, 3, 4)
+    )
+    known = {
+        "position": ("to_command", "m"),
+        "up": ("up", "1"),
+        "velocity": ("linvel", "m/s"),
+        "gyro": ("gyro", "rad/s"),
+        "action": ("last_action", "1"),
+    }
+    terms = tuple(Term(term, known[term][0], size, known[term][1], NOISE.get(term, 0.0)) for term, size in _sizes(task))
+    return Contract(
+        task=name,
+        robot="crazyflie",
+        control_hz=1 / task.timing.control_dt,
+        physics_hz=1 / task.timing.physics_dt,
+        actuators=rotors,
+        joints=(),
+        terms=terms,
+        command=("x m", "y m", "z m"),
+        command_limits=(REACH, REACH, HEIGHT + REACH),
+        latency=task.config.latency,
+        workspace=((-REACH, REACH), (-REACH, REACH), (0.0, HEIGHT + REACH)),
+        max_tilt=math.pi,
+    )
+
+
+def _sizes(task: Task[Any]) -> list[tuple[str, int]]:
+    """Terms of the group `policy` with their sizes, in their order."""
+    return [(term, math.prod(shape)) for term, shape in observation_terms(task)["policy"].items()]

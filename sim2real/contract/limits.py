@@ -1,0 +1,138 @@
+"""What a robot's joints can do, read from its MJCF, and the robot hung up so that it may move them freely."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import mujoco
+import numpy as np
+
+from embodied.core.scenes import compile_spec, load_spec
+from embodied.errors import EmbodiedError, UnknownNameError, listing
+from embodied.storage.paths import asset, asset_roots
+
+UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit stands nowhere in this suite
+COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/
+CLEARANCE = 0.01  # m that parts of a robot must stay apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The n joints of a robot that position servos drive, in the actuators' order."""
+
+    robot: str
+    names: tuple[str, ...]
+    """(n) names of the joints."""
+    actuators: tuple[str, ...]
+    """(n) names of their servos."""
+    lower: np.ndarray
+    """(n,) rad."""
+    upper: np.ndarray
+    """(n,) rad."""
+    home: np.ndarray
+    """(n,) rad, the keyframe `home`; without one, the middle between the limits."""
+    speed: np.ndarray
+    """(n,) rad/s, the motors' top speeds; inf where none is stated."""
+    torque: np.ndarray
+    """(n,) N m; inf where the MJCF has none."""
+    stiffness: np.ndarray
+    """(n,) N m/rad of the servos."""
+    damping: np.ndarray
+    """(n,) N m s/rad of the servos."""
+    floating: bool
+    """Whether the robot's base moves freely, so that an IMU and a pose say something."""
+
+
+def robot_names() -> tuple[str, ...]:
+    """The robots under assets/."""
+    folders = {path.parent.name for root in asset_roots() for path in root.glob("robots/*/*.xml")}
+    return tuple(sorted(folders))
+
+
+def limits_of(robot: str) -> Limits:
+    """The joints of a robot; none of a drone.
+
+    Raises:
+        UnknownNameError: there is no such robot; lists those there are.
+    """
+    spec = _spec(robot)
+    model = compile_spec(spec)
+    home = next((model.key(i).qpos for i in range(model.nkey) if model.key(i).name == "home"), None)
+    rows = []
+    for i in range(model.nu):
+        joint = model.actuator_trnid[i, 0]
+        # A position servo: the bias -kp q makes it one, whatever the gain is called in the file.
+        servo = model.actuator_biastype[i] == mujoco.mjtBias.mjBIAS_AFFINE and model.actuator_biasprm[i, 1] < 0
+        drives_joint = model.actuator_trntype[i] == mujoco.mjtTrn.mjTRN_JOINT
+        if servo and drives_joint and model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
+            rows.append((i, joint))
+    actuators, joints = (np.array(ids, int) for ids in (zip(*rows, strict=True) if rows else ((), ())))
+    limited = model.jnt_limited[joints].astype(bool)
+    lower, upper = np.where(limited[:, None], model.jnt_range[joints], (-math.pi, math.pi)).T
+    names = tuple(model.joint(int(i)).name for i in joints)
+    forced = model.actuator_forcelimited[actuators].astype(bool)
+    return Limits(
+        robot=robot,
+        names=names,
+        actuators=tuple(model.actuator(int(i)).name for i in actuators),
+        lower=lower,
+        upper=upper,
+        home=(lower + upper) / 2 if home is None else home[model.jnt_qposadr[joints]],
+        speed=_speeds(robot, names),
+        torque=np.where(forced, np.abs(model.actuator_forcerange[actuators]).min(1), np.inf),
+        stiffness=-model.actuator_biasprm[actuators, 1],
+        damping=-model.actuator_biasprm[actuators, 2],
+        floating=bool((model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).any()),
+    )
+
+
+def hung_up(robot: str, timestep: float) -> mujoco.MjModel:
+    """The robot with its base held and nothing around it. Its parts feel each other, from `CLEARANCE` apart or more.
+
+    Args:
+        robot: Its name under assets/.
+        timestep: s.
+
+    Raises:
+        UnknownNameError: there is no such robot.
+    """
+    spec = _spec(robot)
+    for key in list(spec.keys):
+        spec.delete(key)
+    for joint in list(spec.joints):
+        if joint.type == mujoco.mjtJoint.mjJNT_FREE:
+            spec.delete(joint)
+    for geom in spec.geoms:
+        if geom.group == COLLISION_GROUP:
+            # The margins of two geoms add up. With as wide a gap, a contact is listed before it pushes.
+            geom.contype, geom.conaffinity, geom.margin, geom.gap = 1, 1, CLEARANCE / 2, CLEARANCE / 2
+    spec.option.timestep = timestep
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    return compile_spec(spec)
+
+
+def need_joints(limits: Limits) -> None:
+    """Raise an `EmbodiedError` for a robot without servos."""
+    if not limits.names:
+        able = [name for name in robot_names() if name != limits.robot and limits_of(name).names]
+        raise EmbodiedError(
+            f"'{limits.robot}' has no joints with position servos to excite; these robots have: {listing(able)}. "
+            "A drone is excited by flying it"
+        )
+
+
+def _spec(robot: str) -> mujoco.MjSpec:
+    if robot not in robot_names():
+        raise UnknownNameError("robot", robot, robot_names())
+    return load_spec(asset(f"robots/{robot}/{robot}.xml"))
+
+
+def _speeds(robot: str, names: tuple[str, ...]) -> np.ndarray:
+    """(n,) rad/s, what makers state of their motors; MJCF has no field for it."""
+    from sim2real.contract.describe import FASTEST
+    from tasks.manipulation.common.panda import ARM_JOINTS, SPEED_LIMITS
+
+    arm = dict(zip(ARM_JOINTS, SPEED_LIMITS.tolist(), strict=True)) if robot == "panda" else {}
+    legs = FASTEST.get(robot, {})
+    return np.array([arm.get(name, legs.get(name.rpartition("_")[2], math.inf)) for name in names])

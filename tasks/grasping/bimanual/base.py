@@ -1,0 +1,264 @@
+"""What the tasks with hands on carriages share: the scene, actions, readings, variations."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.core import randomization
+from embodied.core.scenes import load_spec
+from embodied.core.task import Task
+from embodied.core.world import Control, World
+from embodied.math.rotations import quat_from_axis_angle, quat_multiply, quat_normalize, quat_rotate
+from tasks.grasping.bimanual.config import HandlingConfig, Variation
+from tasks.grasping.bimanual.initial_grasps import FRICTION, Held, add_object
+from tasks.grasping.hands.floating_hand import AXES, LIMITS, Carriage, Station, add_carried, drive
+from tasks.grasping.hands.hand import Hand, add_wrist_camera, poses, set_physics
+from tasks.grasping.objects.object_spec import Thing
+
+M = TypeVar("M", bound=Any)
+"""A task's memory: a dataclass with a field `drive`."""
+Readings = dict[str, Array]
+
+BELOW = 0.12  # m that an object is under the lowest palm once it is dropped
+OTHER_VARIATIONS = ("start", "observation_noise")
+"""What differs between episodes besides the model's own fields."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Drive:
+    """What the memory of such a task keeps of its k hands."""
+
+    reference: Array
+    """(k, 6) m and rad, where the carriages should be."""
+    targets: Array
+    """(k, m) rad, of the finger servos."""
+    action: Array
+    """(k (6 + m),) the last action."""
+    change: Array
+    """(k (6 + m),) the last action minus the one before."""
+
+
+class Handling(Task[M], Generic[M]):
+    """Hands on carriages over a floor, and one object `object`.
+
+    Action: of each hand, six shares of its carriage's greatest speeds along `carried.AXES`, then how fast each finger
+    servo's target moves, 1 for `config.finger_speed`.
+    """
+
+    hand: ClassVar[Hand]
+    stations: ClassVar[tuple[Station, ...]]
+    item: ClassVar[Thing]
+    view: ClassVar[tuple[tuple[float, float, float], tuple[float, float, float]]]
+    """m, world frame: where the camera stands, and what it looks at."""
+    config_type = HandlingConfig
+    config: Any
+
+    def __init__(self, config: Any = None) -> None:
+        """Look up the parts in the model.
+
+        Raises:
+            UnknownNameError: `without` names no variation of this task.
+        """
+        super().__init__(config)
+        self.layouts = [self.hand.layout(self.model, station.prefix) for station in self.stations]
+        self.carriages = [Carriage.of(self.model, station) for station in self.stations]
+        self.shapes = poses(self.hand)
+        self.servos = len(self.hand.actuator_names)
+        self.action_size = len(self.stations) * (len(AXES) + self.servos)
+        self.ranges = np.stack([carriage.ranges for carriage in self.carriages])
+        self.joint_qpos = np.stack([layout.qpos for layout in self.layouts])
+        self.carriage_qpos = np.stack([carriage.qpos for carriage in self.carriages])
+        self.object_qpos = int(self.model.joint("object").qposadr[0])
+        self.field_terms, self.varied = randomization.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
+
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
+        drawn = {term.name: term.description for term in self._terms()} | {
+            "start": "where things are at the start, see the task",
+            "observation_noise": "noise on joints and on the object's pose and velocity, see config.noise",
+        }
+        return {name: what for name, what in drawn.items() if name in self.varied}
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Term -> weight per control step; the config gives them per second."""
+        return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The hands on their carriages, the object, a camera."""
+        spec = load_spec("scenes/floor.xml")
+        set_physics(spec)
+        for station in self.stations:
+            add_carried(spec, self.hand, station)
+            # `wrist` is the hand that ends with the object; what the other one sees bears its name.
+            add_wrist_camera(spec, station.prefix, "" if station is self.stations[-1] else station.prefix)
+        add_object(spec, self.item)
+        eye, aim = self.view
+        target = spec.worldbody.add_body(name="view", pos=aim)
+        spec.worldbody.add_camera(
+            name="view", pos=eye, fovy=26, mode=mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODY, targetbody=target.name
+        )
+        # The viewer's own camera frames what this one does.
+        spec.stat.center, spec.stat.extent = aim, 0.4 * float(np.linalg.norm(np.subtract(eye, aim)))
+        return spec
+
+    def _terms(self) -> tuple[randomization.Term, ...]:
+        model = self.model
+        vary: Variation = self.config.vary
+        item = model.body("object").id
+        geoms = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == item]
+        friction = (vary.friction[0] / FRICTION, vary.friction[1] / FRICTION)
+        joints = [int(address) for layout in self.layouts for address in layout.qvel]
+        servos = [int(number) for layout in self.layouts for number in layout.actuators]
+        return (
+            randomization.scale("friction", "geom_friction", *friction, geoms, shared=True),
+            randomization.scale_bodies("object_mass", *vary.object_mass, [item]),
+            randomization.offset("object_centre", "body_ipos", *vary.object_centre, [item]),
+            randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
+            randomization.scale_servos("motor_strength", *vary.motor_strength, servos),
+        )
+
+    def drive_at_start(self, carriages: Array, targets: Array) -> Drive:
+        """Hands at rest: carriages (k, 6) m and rad, servo targets (k, m) rad."""
+        nothing = jnp.zeros(self.action_size)
+        return Drive(carriages, targets, nothing, nothing)
+
+    def state_at_start(self, carriages: Array, joints: Array, pos: Array, quat: Array) -> tuple[Array, Array]:
+        """qpos (nq,) and qvel (nv,): carriages (k, 6) m and rad, joints (k, n) rad, the object (3,) m and (4,) wxyz."""
+        qpos = jnp.zeros(self.model.nq).at[self.carriage_qpos].set(carriages).at[self.joint_qpos].set(joints)
+        qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(jnp.concatenate([pos, quat]))
+        return qpos, jnp.zeros(self.model.nv)
+
+    def first_holds(self, found: Held) -> tuple[Array, Array]:
+        """Joints (k, n) and servo targets (k, m), rad, of hands of which the first holds something; others are open."""
+        shapes = [found, *[self.shapes.opened] * (len(self.stations) - 1)]
+        return jnp.stack([jnp.asarray(s.joints) for s in shapes]), jnp.stack([jnp.asarray(s.targets) for s in shapes])
+
+    def in_world(self, number: int, carriage: Array, found: Held) -> tuple[Array, Array]:
+        """The object in the world, (3,) m and (4,) wxyz, in a hand whose carriage (6,) has only slid and rolled."""
+        station = self.stations[number]
+        turn = quat_multiply(jnp.asarray(station.quat), quat_from_axis_angle(jnp.array([1.0, 0.0, 0.0]), carriage[3]))
+        pos = jnp.asarray(station.pos) + carriage[:3] + quat_rotate(turn, jnp.asarray(found.pos))
+        return pos, quat_multiply(turn, jnp.asarray(found.quat))
+
+    def move(self, world: World, state: Drive, action: Array) -> tuple[Array, Drive]:
+        """Controls (nu,) that follow an action, and what to remember of it."""
+        rows = action.reshape(len(self.stations), -1)
+        dt = self.timing.control_dt
+        at = world.qpos[self.carriage_qpos]
+        velocities, references = jax.vmap(functools.partial(drive, dt=dt))(
+            state.reference, at, rows[:, : len(AXES)], jnp.asarray(self.ranges)
+        )
+        low, high = self.layouts[0].targets.T
+        targets = jnp.clip(state.targets + dt * self.config.finger_speed * rows[:, len(AXES) :], low, high)
+        ctrl = jnp.zeros(self.model.nu)
+        ctrl = ctrl.at[np.stack([carriage.actuators for carriage in self.carriages])].set(velocities)
+        ctrl = ctrl.at[np.stack([layout.actuators for layout in self.layouts])].set(targets)
+        return ctrl, Drive(references, targets, action, action - state.action)
+
+    def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
+        """Controls (nu,) of the hands, which the memory's `drive` remembers."""
+        del key
+        ctrl, drive = self.move(world, memory.drive, action)
+        return ctrl, dataclasses.replace(memory, drive=drive)
+
+    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+        """The controls (nu,)."""
+        del world
+        return Control(ctrl=command), memory
+
+    def palms(self, world: World) -> Array:
+        """(k, 3) m, world frame."""
+        return jnp.stack([world[f"{station.prefix}palm_pos"] for station in self.stations])
+
+    def tips(self, world: World) -> Array:
+        """(k, fingers, 3) m from the object, along the world's axes."""
+        names = [[f"{station.prefix}{finger}_tip_pos" for finger in self.hand.fingers] for station in self.stations]
+        return jnp.stack([jnp.stack([world[name] for name in row]) for row in names]) - world["object_pos"]
+
+    def touch(self, world: World) -> Array:
+        """(k, fingers and pads) N, normal forces on every pad of every hand."""
+        pads = (*self.hand.fingers, *self.hand.pads)
+        return jnp.stack(
+            [jnp.concatenate([world[f"{station.prefix}{pad}_touch"] for pad in pads]) for station in self.stations]
+        )
+
+    def sense(self, world: World, key: Array) -> tuple[Readings, Readings]:
+        """What is seen of hands and object, without and with noise.
+
+        joint_pos (k n) rad, carriages (6 k) m and rad, touch (1 of each fingertip) log of 1 + N; along the world's axes
+        object_pos (3 k) m from each palm, object_linvel (3) m/s; and object_quat (4) wxyz.
+        """
+        clean = {
+            "joint_pos": world.qpos[self.joint_qpos].ravel(),
+            "carriages": world.qpos[self.carriage_qpos].ravel(),
+            "touch": jnp.log1p(self.touch(world)[:, : len(self.hand.fingers)]).ravel(),
+            "object_pos": (world["object_pos"] - self.palms(world)).ravel(),
+            "object_linvel": world["object_linvel"],
+            "object_quat": world["object_quat"],
+        }
+        noise, on = self.config.noise, "observation_noise" in self.varied
+        joints, place, speed, turn = jax.random.split(key, 4)
+        # The palms are known: of one object there is one error.
+        error = noise.object_pos * jax.random.uniform(place, (3,), minval=-1.0)
+        drawn = {
+            "joint_pos": noise.joint_pos * jax.random.uniform(joints, clean["joint_pos"].shape, minval=-1.0),
+            "object_pos": jnp.tile(error, len(self.stations)),
+            "object_linvel": noise.object_linvel * jax.random.uniform(speed, (3,), minval=-1.0),
+            "object_quat": noise.object_quat * jax.random.normal(turn, (4,)),
+        }
+        noisy = {name: value + on * drawn.get(name, 0.0) for name, value in clean.items()}
+        return clean, {**noisy, "object_quat": quat_normalize(noisy["object_quat"])}
+
+    def seen(self, group: Array, terms: tuple[str, ...]) -> Readings:
+        """The first terms of an observation group that begins with `terms`, for scripts."""
+        k = len(self.stations)
+        sizes = {
+            "joint_pos": self.joint_qpos.size,
+            "carriages": self.carriage_qpos.size,
+            "touch": k * len(self.hand.fingers),
+            "object_pos": 3 * k,
+        }
+        ends = np.cumsum([sizes.get(term, 3) for term in terms])
+        return dict(zip(terms, jnp.split(group[: ends[-1]], ends[:-1]), strict=True))
+
+    def hidden(self, world: World, clean: Readings) -> Readings:
+        """What only the critic sees, without noise.
+
+        clean_joint_pos (k n) rad, joint_vel (k n) rad/s, carriage_vel (6 k) m/s and rad/s, tips (3 of each finger) m
+        from the object, touch_pads (1 of each) log of 1 + N, clean_object_pos (3 k) m from the palms,
+        clean_object_linvel (3) m/s and object_angvel (3) rad/s.
+        """
+        joints = np.concatenate([layout.qvel for layout in self.layouts])
+        carriages = np.concatenate([carriage.qvel for carriage in self.carriages])
+        return {
+            "clean_joint_pos": clean["joint_pos"],
+            "joint_vel": world.qvel[joints],
+            "carriage_vel": world.qvel[carriages],
+            "tips": self.tips(world).ravel(),
+            "touch_pads": jnp.log1p(self.touch(world)).ravel(),
+            "clean_object_pos": clean["object_pos"],
+            "clean_object_linvel": world["object_linvel"],
+            "object_angvel": world["object_angvel"],
+        }
+
+    def dropped(self, world: World) -> Array:
+        """() bool, whether the object is below every hand."""
+        return world["object_pos"][2] < jnp.min(self.palms(world)[:, 2]) - BELOW
+
+    def towards(self, memory: Drive, velocity: Array, targets: Array) -> Array:
+        """The action of a script: carriage velocities (k, 6) m/s and rad/s, finger targets (k, m) rad."""
+        step = self.timing.control_dt * self.config.finger_speed
+        rows = jnp.concatenate([velocity / LIMITS, (targets - memory.targets) / step], axis=1)
+        return jnp.clip(rows, -1.0, 1.0).ravel()

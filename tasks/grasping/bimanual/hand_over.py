@@ -1,0 +1,213 @@
+"""`grasping/*-hand-over`: a hand holds a relay baton by one end, another one takes it by the other and carries it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.core import randomization
+from embodied.core.task import Observation, Timing
+from embodied.core.world import Outcome, Start, World
+from embodied.math.rewards import squared_norm
+from embodied.math.rotations import quat_rotate
+from tasks.grasping.bimanual.base import Drive, Handling
+from tasks.grasping.bimanual.config import HandlingConfig
+from tasks.grasping.bimanual.initial_grasps import held
+from tasks.grasping.hands.floating_hand import Station
+from tasks.grasping.hands.hand import PALM_DOWN, PALM_UP, PHYSICS_DT, closing
+from tasks.grasping.objects.build import capsule
+from tasks.grasping.objects.object_spec import thing
+
+CONTROL_HZ = 20
+LENGTH, WIDTH = 0.29, 0.04  # m; World Athletics' rules for relay batons: 28 to 30 cm, 12 to 13 cm around, 50 g or more
+BATON = thing(
+    "baton", 0.1, (capsule(WIDTH, (0, WIDTH / 2, 0), (0, LENGTH - WIDTH / 2, 0)),), (0.9, 0.3, 0.15, 1.0), shell=0.002
+)
+"""Of 100 g; its axis is y."""
+GIVER = Station("left_", (0.0, 0.0, 0.6), PALM_UP)
+TAKER = Station("right_", (0.0, 0.22, 0.75), PALM_DOWN)
+HELD_AT = 0.075  # m from the baton's middle towards its end, where the giver holds it
+TAKE_AT = 0.075  # m from the middle towards the other end, where the taker should
+ALONG = 0.01  # m by which the first of these varies
+IN_PALM = 0.03  # m over the palm, where the baton is when the giver closes
+SPREAD = (0.04, 0.03, 0.03)  # m, by which the taker's start varies along each axis
+GOAL = (0.0, 0.26, 0.72)  # m, world frame, where the baton's middle shall be in the end
+GOAL_SPREAD = (0.06, 0.05, 0.05)  # m, by which that varies along each axis
+REACHED = 0.04  # m from the goal
+LEVEL = 0.35  # rad between the baton and the horizontal line from left to right
+STILL = 0.15  # m/s
+HOLD = 1.0  # s that it must rest there
+SHARPNESS = 10.0  # 1/m, alpha of the reward for being at the goal
+# The script, found by trial.
+DESCEND, CLOSE, RELEASE, LEAVE = 1.0, 2.0, 3.0, 4.0  # s from the start
+ABOVE, CONTACT = 0.1, 0.02  # m over the baton, while the taker moves there and when it takes hold
+FOLLOW = 4.0  # 1/s, how fast the taker makes up for its distance
+CARRY = 0.3  # m/s at most, with the baton
+SEEN = ("joint_pos", "carriages", "touch", "object_pos", "axis", "goal")
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per second."""
+
+    goal: float = 2.0
+    """Closeness to the goal, exp(-.2 (alpha d + angle)): Bi-DexHands' reward, with an alpha of 50 per m."""
+    reach: float = 1.0
+    """How near the taker's palm is to the place where it should hold the baton, in [0, 1]."""
+    grasp: float = 1.0
+    """How many of the taker's fingertips touch, in [0, 1], counted once its palm is there."""
+    passed: float = 4.0
+    """The taker holds the baton, the giver does not touch it."""
+    rest: float = 4.0
+    """And it is at the goal, and still."""
+    lost: float = -40.0
+    """Once, when the baton is dropped: so, one control step of it."""
+    action_rate: float = -0.01
+    """Squared change of the action."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HandOverConfig(HandlingConfig):
+    """Options of the hand-over tasks."""
+
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What an episode carries along."""
+
+    drive: Drive
+    """Of both hands."""
+    goal: Array
+    """(3,) m, world frame, of the baton's middle."""
+    time: Array
+    """() s since the start."""
+    rested: Array
+    """() s for which it has rested at the goal in the taker's hand."""
+
+
+class HandOver(Handling[Memory]):
+    """Two hands on carriages, a relay baton in the first one.
+
+    Task: take the baton with the other hand, carry it to a target, level, and hold it there for 1 s; 10 s in all.
+    Randomised: see `variations`. Success: it rested at the target for 1 s, in the second hand alone. Failure: dropped.
+    """
+
+    config_type = HandOverConfig
+    config: HandOverConfig
+    instruction = (
+        "Pass the baton to your other hand and hold it up.",
+        "Hand the stick over from one hand to the other.",
+        "Take the baton with your other hand and bring it to the mark.",
+    )
+    timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=10.0)
+    stations = (GIVER, TAKER)
+    item = BATON
+    view = ((1.1, -0.3, 1.1), (0.0, 0.15, 0.66))
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """The baton in the giver's grip, the taker opened above its other end."""
+        place, along, goal, fields = jax.random.split(key, 4)
+        varied = 1.0 * ("start" in self.varied)
+        grip = held(self.hand, self.item, GIVER, (0.0, HELD_AT, IN_PALM), (1.0, 0.0, 0.0, 0.0))
+        carriages = jnp.zeros((2, 6))
+        carriages = carriages.at[1, :3].set(varied * jnp.array(SPREAD) * jax.random.uniform(place, (3,), minval=-1.0))
+        joints, targets = self.first_holds(grip)
+        pos, quat = self.in_world(0, carriages[0], grip)
+        # A round rod is the same everywhere along its axis, and so is the grip.
+        pos = pos + varied * ALONG * jax.random.uniform(along, minval=-1.0) * _axis(quat)
+        qpos, qvel = self.state_at_start(carriages, joints, pos, quat)
+        aim = jnp.array(GOAL) + varied * jnp.array(GOAL_SPREAD) * jax.random.uniform(goal, (3,), minval=-1.0)
+        memory = Memory(self.drive_at_start(carriages, targets), aim, jnp.zeros(()), jnp.zeros(()))
+        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """Count how long the baton has been resting."""
+        del action, key
+        dt = self.timing.control_dt
+        rested = jnp.where(self.at_rest(world, memory), memory.rested + dt, 0.0)
+        return dataclasses.replace(memory, time=memory.time + dt, rested=rested)
+
+    def error(self, world: World, memory: Memory) -> tuple[Array, Array]:
+        """() m from the baton's middle to the goal, and () rad between its axis and the level line y."""
+        away = jnp.linalg.norm(world["object_pos"] - memory.goal)
+        return away, jnp.arccos(jnp.clip(jnp.abs(_axis(world["object_quat"])[1]), 0.0, 1.0))
+
+    def passed(self, world: World) -> Array:
+        """() bool, whether the taker touches the baton and the giver does not."""
+        giver, taker = self.touch(world).sum(1)
+        return (giver == 0) & (taker > 0) & (world["object_touch"][0] > 0)
+
+    def at_rest(self, world: World, memory: Memory) -> Array:
+        """() bool, whether the baton is held by the taker alone, at the goal, level and still."""
+        away, angle = self.error(world, memory)
+        still = jnp.linalg.norm(world["object_linvel"]) < STILL
+        return self.passed(world) & (away < REACHED) & (angle < LEVEL) & still
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """See `sense` and `hidden`.
+
+        `policy`, with noise: joint_pos (2 n) rad, carriages (12) m and rad, touch (1 of each fingertip) log of 1 + N,
+        object_pos (6) m from either palm, axis (3) of the baton, goal (3) m from it, along the world's axes, the last
+        action. `critic`: those, and what is hidden.
+        """
+        clean, noisy = self.sense(world, key)
+        goal = memory.goal - self.palms(world)[0] - noisy["object_pos"][:3]
+        values = {**noisy, "axis": _axis(noisy["object_quat"]), "goal": goal}
+        policy = {**{name: values[name] for name in SEEN}, "action": memory.drive.action}
+        return {"policy": policy, "critic": {**policy, **self.hidden(world, clean)}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        away, angle = self.error(world, memory)
+        place = world["object_pos"] + TAKE_AT * _axis(world["object_quat"])
+        near = jnp.exp(-SHARPNESS * jnp.linalg.norm(place - self.palms(world)[1]))
+        touching = jnp.mean(self.touch(world)[1, : len(self.hand.fingers)] > 0)
+        return {
+            "goal": jnp.exp(-SHARPNESS * away - 0.2 * angle),
+            "reach": near,
+            "grasp": touching * near,
+            "passed": self.passed(world).astype(jnp.float32),
+            "rest": (memory.rested > 0).astype(jnp.float32),
+            "lost": self.dropped(world).astype(jnp.float32),
+            "action_rate": squared_norm(memory.drive.change),
+        }
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success once the baton rested for 1 s; failure when it is dropped."""
+        lost = self.dropped(world)
+        return Outcome(success=~lost & (memory.rested >= HOLD), failure=lost)
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Share of the time in the taker's hand alone, mean distance to the goal in m."""
+        return {"passed": self.passed(world).astype(jnp.float32), "position_error": self.error(world, memory)[0]}
+
+    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Where the baton's middle and ends shall be."""
+        del world
+        return {"goal": memory.goal + jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])}
+
+    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+        """Over the free end, down, close, let go, carry: by the clock, led by what is seen of the baton."""
+        seen, time = self.seen(observation["policy"], SEEN), memory.time
+        above = CONTACT + jnp.where(time < DESCEND, ABOVE, 0.0)
+        place = seen["object_pos"][3:] + TAKE_AT * seen["axis"] + above * jnp.array([0.0, 0.0, 1.0])
+        carry = FOLLOW * seen["goal"]
+        carry = carry * jnp.minimum(1.0, CARRY / jnp.maximum(jnp.linalg.norm(carry), 1e-6))
+        moving = jnp.where(time < CLOSE, FOLLOW * place, jnp.where(time < LEAVE, 0.0, carry))
+        second = jnp.concatenate([moving, jnp.zeros(3)])
+        shapes = (closing(self.hand, time < RELEASE), closing(self.hand, time >= CLOSE))
+        return self.towards(memory.drive, jnp.stack([jnp.zeros(6), second]), jnp.stack(shapes))
+
+
+def _axis(quat: Array) -> Array:
+    """(3,) the baton's axis in the world."""
+    return quat_rotate(quat, jnp.array([0.0, 1.0, 0.0]))

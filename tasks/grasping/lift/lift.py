@@ -1,0 +1,345 @@
+"""What an episode of the lifting tasks carries along."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.core import randomization
+from embodied.core.task import Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.errors import EmbodiedError
+from embodied.math.rewards import squared_norm
+from embodied.math.rotations import (
+    matrix_from_quat,
+    quat_conjugate,
+    quat_error,
+    quat_from_rotation_vector,
+    quat_from_yaw,
+    quat_multiply,
+    quat_normalize,
+    quat_rotate,
+    quat_rotate_inverse,
+)
+from tasks.grasping.hands.arm import add_palm_sensors, arm_scene, follow
+from tasks.grasping.hands.hand import MOUNTED, PHYSICS_DT, Hand, poses
+from tasks.grasping.lift import script
+from tasks.grasping.lift.config import HELD, OTHER_VARIATIONS, RAISED, SPARE, LiftConfig
+from tasks.grasping.objects.slots import add_slots, slots_of
+from tasks.grasping.planner.grasp_library import names_of, plans_for, thing_named
+from tasks.manipulation.common import panda
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What an episode carries along."""
+
+    item: Array
+    """() int32, which of the task's objects."""
+    palm: Array
+    """(7,) where the palm shall be by the plan, in the world: m, wxyz."""
+    pinch: Array
+    """() bool, whether the plan is to take it between the fingertips."""
+    shape: Array
+    """(12,) the superquadric that the object was taken for: position m, quaternion wxyz, half axes m, exponents."""
+    start: Array
+    """(3,) m, where the object stood."""
+    rest: Array
+    """(7,) rad, the arm at the pre-grasp."""
+    pos: Array
+    """(3,) m, the palm's target."""
+    quat: Array
+    """(4,) wxyz, of it."""
+    joints: Array
+    """(7,) rad, targets of the arm's servos."""
+    targets: Array
+    """(m,) rad, targets of the fingers' servos."""
+    action: Array
+    """(6 + m,) the last action."""
+    step: Array
+    """() control steps since the episode began."""
+    touched: Array
+    """() bool, whether a finger has touched anything yet."""
+    touching: Array
+    """() fingers that touch something."""
+    firm: Array
+    """() bool, whether something was ever held between thumb and a finger; see `lift_script.FIRM`."""
+    height: Array
+    """() m, by which the object is raised."""
+    distance: Array
+    """() m, from the palm to where the object's centre was seen."""
+    change: Array
+    """(3,) by how much touching, height and distance changed in the last step."""
+    held: Array
+    """() s, for how long the object has been raised by 10 cm."""
+
+
+CONTROL_HZ = 20
+STEP = 0.01  # m, by which an action of 1 moves the palm's target: 20 cm/s (G-PAYN: 2 mm at most)
+TURN = 0.05  # rad, by which it turns it (G-PAYN: .01)
+BEND = 0.1  # rad, by which it moves a finger servo's target (G-PAYN: .2)
+LEAD = 0.05  # m, that the palm's target may be ahead of the palm: the arm lags by 50 ms
+AWAY = 0.3  # m on the table, or below it, beyond which an object is lost
+FELT = 0.05  # N, from which a pad counts as touching
+
+
+class Lift(Task[Memory]):
+    """An object on a table, to be raised by 10 cm and held there for 1 s by an arm with a hand.
+
+    Episodes begin with the hand opened, 8 cm from a grasp that a planner chose from what a depth camera saw; where that
+    leads is up to the policy. Randomised: the object, see `config.objects`, its place, and `variations`. Failure: the
+    object is pushed 30 cm away.
+
+    Action (6 + m): the palm's target moves along its x, y, z by 1 cm each, and turns about them by 0.05 rad; the
+    fingers' servos move by 0.1 rad.
+    """
+
+    hand: ClassVar[Hand]
+    config_type = LiftConfig
+    config: LiftConfig
+    instruction = (
+        "Pick up the object.",
+        "Grasp the object and lift it off the table.",
+        "Take the thing on the table and hold it up.",
+    )
+    timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=6.0)
+
+    def __init__(self, config: LiftConfig | None = None) -> None:
+        """Load the plans for the objects.
+
+        Raises:
+            UnknownNameError: `config.objects` names none, or `config.without` no variation.
+            EmbodiedError: no grasps were planned for this hand, or none of these objects.
+        """
+        super().__init__(config)
+        plans = plans_for(self.hand)
+        self.names = names_of(self.config.objects, plans.objects)
+        self.plans = plans.of(self.names)
+        if not len(self.plans.item):
+            raise EmbodiedError(f"no grasp of {', '.join(self.names)} is planned for the hand {self.hand.name!r}")
+        used = sorted(set(self.plans.item.tolist()))
+        self.things = [thing_named(plans.objects[number]) for number in used]
+        slots = slots_of(self.model, self.things)
+        self.fields = {name: jnp.asarray(values) for name, values in slots.fields.items()}
+        self.rows = np.searchsorted(used, self.plans.item)
+        self.layout = self.hand.layout(self.model, MOUNTED)
+        self.action_size = 6 + len(self.hand.actuator_names)
+        self.arm_qpos = np.array([self.model.joint(name).qposadr[0] for name in panda.ARM_JOINTS])
+        self.arm_motors = np.array([self.model.actuator(name).id for name in panda.ARM_JOINTS])
+        self.object_qpos = int(self.model.joint("object").qposadr[0])
+        shapes = poses(self.hand)
+        self.opened, self.preshape = shapes.opened, shapes.pinch
+        self.field_terms, self.varied = randomization.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
+
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
+        drawn = {term.name: term.description for term in self._terms()} | dict(OTHER_VARIATIONS)
+        return {name: what for name, what in drawn.items() if name in self.varied}
+
+    def _terms(self) -> tuple[randomization.Term, ...]:
+        model, vary, layout = self.model, self.config.vary, self.layout
+        body = model.body("object")
+        geoms = list(range(int(body.geomadr[0]), int(body.geomadr[0] + body.geomnum[0])))
+        return (
+            randomization.scale("friction", "geom_friction", *vary.friction, geoms, shared=True),
+            randomization.scale_bodies("mass", *vary.mass, [body.id]),
+            randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, list(layout.qvel)),
+            randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
+        )
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """Table, robot, and a body that can be any object."""
+        spec = arm_scene(self.hand)
+        add_slots(spec)
+        add_palm_sensors(spec)
+        return spec
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """The hand at the pre-grasp of a plan, the object a little off where it was seen."""
+        which, shift, yaw, fields = jax.random.split(key, 4)
+        plan = jax.random.randint(which, (), 0, len(self.plans.item))
+        place, palm, shape, joints, pinch = (
+            jnp.asarray(getattr(self.plans, name))[plan] for name in ("place", "palm", "shape", "joints", "pinch")
+        )
+        fingers = jnp.where(pinch, self.preshape.joints, self.opened.joints)
+        vary = self.config.vary
+        on = "place" in self.varied
+        off = on * vary.place * jax.random.uniform(shift, (2,), minval=-1.0)
+        turn = quat_from_yaw(on * vary.yaw * jax.random.uniform(yaw, (), minval=-1.0))
+        start = place[:3].at[:2].add(off)
+        qpos = jnp.zeros(self.model.nq).at[self.arm_qpos].set(joints).at[self.layout.qpos].set(fingers)
+        pose = jnp.concatenate([start, quat_multiply(turn, place[3:])])
+        qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(pose)
+        item = randomization.Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
+        drawn = randomization.draw(self.model, (item, *self.field_terms), fields)
+        memory = self._begun(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
+        return Start(qpos, jnp.zeros(self.model.nv), memory, drawn)
+
+    def _fields_of(self, row: Array) -> dict[str, Array]:
+        """The model's fields with one object in the slots."""
+        return {name: values[row] for name, values in self.fields.items()}
+
+    def _begun(self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array) -> Memory:
+        """The memory at an episode's start."""
+        nothing = jnp.zeros(())
+        pos = palm[:3] - script.BACK * script.approach_of(palm)
+        return Memory(
+            item=item.astype(jnp.int32), palm=palm, pinch=pinch, shape=shape, start=start, rest=joints,
+            pos=pos, quat=palm[3:], joints=joints,
+            targets=jnp.where(pinch, self.preshape.targets, self.opened.targets),
+            action=jnp.zeros(self.action_size), step=nothing,
+            touched=jnp.zeros((), bool), firm=jnp.zeros((), bool), touching=nothing, height=nothing,
+            distance=jnp.linalg.norm(shape[:3] - pos), change=jnp.zeros(3), held=nothing,
+        )  # fmt: skip
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Servo targets of arm (7) and fingers (m), rad."""
+        del key
+        ahead = memory.pos + quat_rotate(memory.quat, STEP * action[:3]) - world["palm_pos"]
+        ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(jnp.linalg.norm(ahead), 1e-6))
+        pos = world["palm_pos"] + ahead
+        quat = quat_normalize(quat_multiply(memory.quat, quat_from_rotation_vector(TURN * action[3:6])))
+        joints = follow(self.hand, memory.joints, pos, quat, memory.rest, self.timing.control_dt)
+        low, high = self.layout.targets.T
+        targets = jnp.clip(memory.targets + BEND * action[6:], low, high)
+        memory = dataclasses.replace(memory, pos=pos, quat=quat, joints=joints, targets=targets, action=action)
+        return jnp.concatenate([joints, targets]), memory
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Every servo its target."""
+        del world
+        motors = np.concatenate([self.arm_motors, self.layout.actuators])
+        return Control(ctrl=jnp.zeros(self.model.nu).at[motors].set(command)), memory
+
+    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+        """See how far it has come."""
+        del action, key
+        tips = self._touch(world)[: len(self.hand.fingers)]
+        touching = jnp.sum(tips > FELT).astype(jnp.float32)
+        height = world["object_pos"][2] - memory.start[2]
+        distance = jnp.linalg.norm(memory.shape[:3] - world["palm_pos"])
+        change = jnp.stack([touching - memory.touching, height - memory.height, distance - memory.distance])
+        return dataclasses.replace(
+            memory,
+            step=memory.step + 1,
+            touched=memory.touched | (touching > 0),
+            touching=touching,
+            firm=memory.firm | script.firm(tips),
+            height=height,
+            distance=distance,
+            change=change,
+            held=jnp.where(height > RAISED, memory.held + self.timing.control_dt, 0.0),
+        )
+
+    def _touch(self, world: World) -> Array:
+        """(fingers + pads,) N, what each pad feels, fingertips first."""
+        names = (*self.hand.fingers, *self.hand.pads)
+        return jnp.concatenate([world[f"{MOUNTED}{name}_touch"] for name in names])
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """What hand, arm and camera say; positions and directions in the palm's frame.
+
+        `policy`, with noise: joint_pos (n) rad and targets (m) rad of the fingers, from the opened hand; touch (fingers
+        and pads) log of 1 + N; up (3) the vertical; to_grasp (3) m and grasp_turn (3) rad, to the planned grasp;
+        object_pos (3) m, tracked by the camera, and raised () m; centre (3) m, axes_turn (6), size (5) the
+        superquadric seen at the start: its centre, two of its axes, half axes in m and exponents; pinch (1); the last
+        action (6 + m). `critic`: those; clean_joint_pos, joint_vel (n) rad/s, tips (3 of each finger) m,
+        clean_object_pos (3) m, object_turn (6), object_linvel (3) m/s and object_angvel (3) rad/s; held () s.
+        """
+        joints, place = jax.random.split(key)
+        noise, on = self.config.noise, "observation_noise" in self.varied
+        pos, quat = world["palm_pos"], world["palm_quat"]
+        inwards = lambda vector: quat_rotate_inverse(quat, vector)  # noqa: E731
+        bent = world.qpos[self.layout.qpos] - self.opened.joints
+        body = world["object_pos"] - pos
+        seen = body + on * noise.object_pos * jax.random.uniform(place, (3,), minval=-1.0)
+        policy = {
+            "joint_pos": bent + on * noise.joint_pos * jax.random.uniform(joints, bent.shape, minval=-1.0),
+            "targets": memory.targets - self.opened.targets,
+            "touch": jnp.log1p(self._touch(world)),
+            "up": inwards(jnp.array([0.0, 0.0, 1.0])),
+            "to_grasp": inwards(memory.palm[:3] - pos),
+            "grasp_turn": quat_error(quat, memory.palm[3:]),
+            "object_pos": inwards(seen),
+            "raised": seen[2:] + pos[2:] - memory.start[2:],
+            "centre": inwards(memory.shape[:3] - pos),
+            "axes_turn": _turn(quat, memory.shape[3:7]),
+            "size": memory.shape[7:],
+            "pinch": memory.pinch[None].astype(jnp.float32),
+            "action": memory.action,
+        }
+        hidden = {
+            "clean_joint_pos": bent,
+            "joint_vel": world.qvel[self.layout.qvel],
+            "tips": jnp.concatenate([inwards(world[f"{MOUNTED}{name}_tip_pos"] - pos) for name in self.hand.fingers]),
+            "clean_object_pos": inwards(body),
+            "object_turn": _turn(quat, world["object_quat"]),
+            "object_linvel": inwards(world["object_linvel"]),
+            "object_angvel": inwards(world["object_angvel"]),
+            "held": memory.held[None],
+        }
+        return {"policy": policy, "critic": {**policy, **hidden}}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        touching, height, distance = memory.change
+        fingers = len(self.hand.fingers)
+        # What is knocked into the air is not lifted: rising counts by the share of fingers that touch, falling in full.
+        grasped = jnp.where(memory.touching >= 2, memory.touching / fingers, 0.0)
+        rising = jnp.minimum(memory.height, RAISED + SPARE) - jnp.minimum(memory.height - height, RAISED + SPARE)
+        return {
+            "touching": touching,
+            "lifting": jnp.where(rising > 0, grasped, 1.0) * rising,
+            "approach": jnp.where(memory.touched, 0.0, -distance),
+            "raised": (memory.held > 0) * jnp.minimum(grasped * 2, 1.0),
+            "action": squared_norm(action),
+            "lost": self._lost(world, memory).astype(jnp.float32),
+        }
+
+    def _lost(self, world: World, memory: Memory) -> Array:
+        """() bool, whether the object was pushed away."""
+        return jnp.linalg.norm(world["object_pos"][:2] - memory.start[:2]) > AWAY
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success once the object was held up for a second; failure when it is pushed away."""
+        lost = self._lost(world, memory)
+        return Outcome(success=~lost & (memory.held >= HELD), failure=lost)
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """How high the object is, m, and how many fingers touch something."""
+        del world
+        return {"height": memory.height, "touching": memory.touching}
+
+    def looks(self, memory: Memory) -> Mapping[str, Array]:
+        """The shapes of the object."""
+        body = self.model.body("object")
+        first = int(body.geomadr[0])
+        fields = [self.fields[name][memory.item] for name in ("geom_size", "geom_pos", "geom_quat")]
+        colour = jnp.asarray([item.rgba for item in self.things])[memory.item]
+        return {
+            self.model.geom(geom).name: jnp.concatenate([*(field[geom] for field in fields), colour])
+            for geom in range(first, first + int(body.geomnum[0]))
+        }
+
+    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+        """The planner's script: straight to the grasp, close, lift."""
+        del observation
+        aim = script.aim(self.hand, memory.palm, memory.pinch, memory.step)
+        move = quat_rotate_inverse(memory.quat, aim.pos - memory.pos) / STEP
+        turn = quat_error(memory.quat, memory.palm[3:]) / TURN
+        bend = jnp.where(memory.pinch & memory.firm, 0.0, (aim.targets - memory.targets) / BEND)
+        return jnp.clip(jnp.concatenate([move, turn, bend]), -1.0, 1.0)
+
+
+def _turn(quat: Array, other: Array) -> Array:
+    """(6,) two columns of the rotation from a frame `other` to the frame `quat`: smooth where angles are not."""
+    return matrix_from_quat(quat_multiply(quat_conjugate(quat), other)).T.reshape(-1)[:6]

@@ -1,0 +1,301 @@
+"""`Tabletop`: what all fifty tasks share. The scene, how actions move the hand, what is observed, the scale of rewards.
+
+A task is a subclass that says what stands on the table, where it is drawn, when it is solved, by which stages one gets
+there, and how a script would do it: see `pucks.py`.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+from jax import Array
+
+from embodied.core.episode import first_keys
+from embodied.core.scenes import compose
+from embodied.core.task import PROPRIO, Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.errors import EmbodiedError
+from tasks.manipulation.common import panda
+from tasks.manipulation.common.draws import Box, Ranges
+from tasks.manipulation.common.rewards import FULL, distance
+from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
+
+SCENE = "scenes/table.xml"
+LEAD = 0.05  # m the target may be ahead of the hand: what it trails at 0.8 m/s, one STEP per control step; and a
+# hand that is held up presses no harder than the servos do over this distance, and turns back without delay
+WORKSPACE = Box((-0.5, 0.4, 0.009), (0.5, 0.955, 0.455))  # m, tcp; Meta-World's box for the hand, 45 mm lower, above
+# the table: its z >= .05 leaves the hand at .0540, so the fingertips 9 mm over the table
+
+MIDDLE = (0.0, 0.5909433, 0.0, -2.3774723, 0.0, 2.9684043, -0.7853982)
+"""rad, arm joints with the tcp at (0, .6, .15): where most of Meta-World's tasks begin, its hand at z = .195."""
+BACK = (0.0, 0.4698332, 0.0, -2.9460125, 0.0, 3.4157388, -0.7853982)
+"""rad, the tcp at (0, .4, .15)."""
+LEFT = (0.7929212, 0.9746841, 0.0146418, -1.5203042, -0.0199121, 2.4949968, 0.0315627)
+"""rad, the tcp at (-.5, .6, .15)."""
+
+SEEN = 18  # numbers of one step: hand, opening, two objects
+
+
+@dataclasses.dataclass(frozen=True)
+class TabletopConfig:
+    """Options of every manipulation task."""
+
+    hide_goal: bool = False
+    """Observe zeros in place of the goal, as the meta-learning benchmarks (ML1, ML10, ML45) do; the critic sees it.
+    Cameras see no mark at the goal then."""
+    goals: int | None = None
+    """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
+    goal_seed: int = 0
+    """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
+
+    def __post_init__(self) -> None:
+        """Check the count."""
+        if self.goals is not None and self.goals < 1:
+            raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where everything stands at an episode's start."""
+
+    goal: Array
+    """(3) m."""
+    joints: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    """Joint -> position: (7) of a free one (m, wxyz) or its first (3), () rad or m of any other."""
+    fixtures: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    """Body made by `objects.fixture` -> (3) m."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What an episode carries along."""
+
+    goal: Array
+    """(3) m, world frame."""
+    fixtures: Array
+    """(nmocap, 3) m, where the fixtures stand that every episode places anew."""
+    joints: Array
+    """(7) rad, the last targets of the arm's servos."""
+    target: Array
+    """(3) m, where the hand is led: of the tcp, world frame."""
+    previous: Array
+    """(18) what the step before observed."""
+    begun: Array
+    """() bool, whether there was a step before."""
+    number: Array
+    """() int32, of the start among `TabletopConfig.goals`; 0 without."""
+
+
+class Tabletop(Task[Memory], abc.ABC):
+    """A Panda at a table.
+
+    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `act` and `observe`. What differs: the hand is an
+    arm's, which follows by inverse kinematics and servos; quaternions are wxyz everywhere; the first observation shows
+    the world as it is; `reset` honours its seed; rewards reach 10 exactly where the task is solved.
+
+    Fixtures stand elsewhere in every episode as mocap bodies, with joints below them: nothing derives from where a
+    mocap body stands, so no constant of the model goes stale, the engines need no model of each episode's own, and
+    pictures show them. `Start.mocap_pos` places them for the first observation, `Control.mocap_pos` ever after. They
+    are only shifted: a fixture that faces another way is built turned.
+    """
+
+    config_type = TabletopConfig
+    config: TabletopConfig
+    # Two implicit steps of 6.25 ms take the place of five of 2.5 ms in Meta-World: nothing here is stiffer than that.
+    timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=500 * panda.CONTROL_DT)
+    action_size = 4
+    full_reward = FULL
+    ranges: ClassVar[Ranges]
+    """What an episode draws."""
+    stages: ClassVar[Mapping[str, float]]
+    """What each stage that `progress` returns is worth; success is worth the rest to `FULL`."""
+    hand_start: ClassVar[tuple[float, ...]] = MIDDLE
+    """rad, the arm's joints at the start: `MIDDLE`, `BACK` or `LEFT`."""
+    workspace: ClassVar[Box] = WORKSPACE
+    """m, where the tcp may be led."""
+
+    # What a task says.
+
+    @abc.abstractmethod
+    def furnish(self, spec: mujoco.MjSpec) -> None:
+        """Put things on the table, by the functions of `objects`; `watch` at least one of them."""
+
+    @abc.abstractmethod
+    def place(self, start: Array, goal: Array) -> Placement:
+        """Where everything stands, from a draw of `ranges`: two positions (3) m."""
+
+    @abc.abstractmethod
+    def solved(self, world: World, memory: Memory) -> Array:
+        """() bool, Meta-World's success."""
+
+    @abc.abstractmethod
+    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """How far each of the `stages` has come, each () in [0, 1]; see `tasks.manipulation.common.rewards`."""
+
+    @abc.abstractmethod
+    def script(self, seen: Seen) -> Aim:
+        """Where a script would lead the hand now; see `tasks.manipulation.common.skills`."""
+
+    def error(self, world: World, memory: Memory) -> Array:
+        """() what is left to do, m; by default from the first object to the goal. The metric `position_error`."""
+        return distance(world["object1_pos"], memory.goal)
+
+    # What follows from it.
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """Table and robot, furnished."""
+        spec = compose(SCENE, panda.ASSET)
+        base = spec.body("link0")
+        base.pos, base.quat = panda.BASE_POS, panda.BASE_QUAT
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+        spec.option.impratio = 10  # friction stiffer than the contact's normal: what is held does not creep away
+        self.furnish(spec)
+        return spec
+
+    def reset(self, key: Array) -> Start[Memory]:
+        """An episode that begins as drawn by `ranges`, or at one of the starts that the config numbers."""
+        if (goals := self.config.goals) is None:
+            return self.draw(key)
+        return self._numbered(jax.random.randint(key, (), 0, goals), goals)
+
+    def draw(self, key: Array) -> Start[Memory]:
+        """The start that a key stands for."""
+        return self.begin(self.place(*self.ranges.draw(key)))
+
+    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+        """As `reset`; of numbered starts, the one that follows."""
+        if (goals := self.config.goals) is None:
+            return self.reset(key)
+        return self._numbered((memory.number + 1) % goals, goals)
+
+    def _numbered(self, number: Array, goals: int) -> Start[Memory]:
+        """The start that bears a number, of so many."""
+        keys = first_keys(self.config.goal_seed, goals)
+        start = self.draw(keys[number])
+        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, number=number.astype(jnp.int32)))
+
+    def begin(self, placement: Placement) -> Start[Memory]:
+        """An episode that begins with everything in its place, the hand open and at rest."""
+        model = self.model
+        qpos = jnp.asarray(model.qpos0, jnp.float32)
+        arm = jnp.asarray(self.hand_start, jnp.float32)
+        fingers = dict.fromkeys(panda.FINGER_JOINTS, panda.FINGER_LIMITS[1])
+        for name, value in {**dict(zip(panda.ARM_JOINTS, arm, strict=True)), **fingers, **placement.joints}.items():
+            first, value = model.joint(name).qposadr[0], jnp.atleast_1d(jnp.asarray(value, jnp.float32))
+            qpos = qpos.at[first : first + len(value)].set(value)
+        fixtures = jnp.zeros((model.nmocap, 3))
+        for name, pos in placement.fixtures.items():
+            fixtures = fixtures.at[model.body(name).mocapid[0]].set(pos)
+        memory = Memory(
+            goal=placement.goal,
+            fixtures=fixtures,
+            joints=arm,
+            target=panda.tcp_pose(arm)[0],
+            previous=jnp.zeros(SEEN),
+            begun=jnp.zeros((), bool),
+            number=jnp.zeros((), jnp.int32),
+        )
+        return Start(qpos, jnp.zeros(model.nv), memory, mocap_pos=fixtures if model.nmocap else None)
+
+    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+        """Lead the hand: the first three numbers move its target, by 1 cm each at most, x, y and z of the world.
+
+        The fourth is the gripper's effort: 1 closes with 70 N a finger, -1 opens. The target stays in the workspace and
+        within 5 cm of the hand; the arm follows by `panda.follow`, its hand pointing down.
+        """
+        del key
+        tcp = world["tcp_pos"]
+        ahead = memory.target + STEP * action[:3] - tcp
+        ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(distance(ahead, 0.0), 1e-6))
+        target = jnp.clip(tcp + ahead, jnp.asarray(self.workspace.low), jnp.asarray(self.workspace.high))
+        joints = panda.follow(memory.joints, target)
+        memory = dataclasses.replace(
+            memory, joints=joints, target=target, previous=self.seen(world), begun=jnp.ones((), bool)
+        )
+        return jnp.concatenate([joints, action[3:]]), memory
+
+    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+        """Servo targets, and fixtures where they stand."""
+        del world
+        return Control(ctrl=command, mocap_pos=self.props(memory)), memory
+
+    def props(self, memory: Memory) -> Array | None:
+        """Where the fixtures stand."""
+        return memory.fixtures if self.model.nmocap else None
+
+    def seen(self, world: World) -> Array:
+        """(18) what one step shows, see `observe`."""
+        fingers = jnp.stack([world.qpos[place] for place in self._places(panda.FINGER_JOINTS)])
+        opening = jnp.clip(jnp.mean(fingers, keepdims=True) / panda.FINGER_LIMITS[1], 0.0, 1.0)
+        known = "object2_pos" in world.layout.names
+        second = (world["object2_pos"], world["object2_quat"]) if known else (jnp.zeros(7),)
+        return jnp.concatenate([world["hand_pos"], opening, world["object1_pos"], world["object1_quat"], *second])
+
+    def _places(self, joints: Sequence[str]) -> list[int]:
+        """Where in qpos some joints are."""
+        return [int(self.model.joint(name).qposadr[0]) for name in joints]
+
+    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+        """Meta-World's 39 numbers, m, world frame, quaternions wxyz.
+
+        `policy`: hand (3), 45 mm above the tcp; opening (1) of the gripper, 1 open, 0 closed (Meta-World's hand shows
+        .29 closed); objects (14), position and quaternion of the first and of the second, zeros where there is none;
+        previous (18), the same of the step before, of this one at the start; goal (3), zeros where hidden. `critic`:
+        those, with the goal, and joint_pos (n) m or rad, joint_vel (n) of robot, objects and fixtures. `proprio`, what
+        the robot knows of itself: hand, opening and joint_pos (7) rad of the arm.
+        """
+        del key
+        seen = self.seen(world)
+        shown = {
+            "hand": seen[:3],
+            "opening": seen[3:4],
+            "objects": seen[4:],
+            "previous": jnp.where(memory.begun, memory.previous, seen),
+        }
+        hidden = {"joint_pos": world.qpos, "joint_vel": world.qvel}
+        goal = jnp.zeros(3) if self.config.hide_goal else memory.goal
+        arm = jnp.stack([world.qpos[place] for place in self._places(panda.ARM_JOINTS)])
+        return {
+            "policy": {**shown, "goal": goal},
+            "critic": {**shown, "goal": memory.goal, **hidden},
+            PROPRIO: {"hand": seen[:3], "opening": seen[3:4], "joint_pos": arm},
+        }
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """The stages and the success, `FULL` together: the scale is part of the benchmark, so no option."""
+        return {**self.stages, "success": FULL - sum(self.stages.values())}
+
+    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+        """The task's stages, and success; where it is solved, every stage counts as done, however that was."""
+        del action
+        solved = self.solved(world, memory).astype(jnp.float32)
+        stages = {name: jnp.maximum(value, solved) for name, value in self.progress(world, memory).items()}
+        return {**stages, "success": solved}
+
+    def outcome(self, world: World, memory: Memory) -> Outcome:
+        """Success at this instant; an episode lasts its 500 steps in any case."""
+        return Outcome(success=self.solved(world, memory), failure=jnp.zeros((), bool))
+
+    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """What is left to do, in m."""
+        return {"position_error": self.error(world, memory)}
+
+    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """The goal."""
+        del world
+        return {"goal": memory.goal}
+
+    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+        """The task's script. It sees the group `policy` alone, so the goal must not be hidden."""
+        del memory
+        seen = Seen.of(observation["policy"])
+        return steer(seen, self.script(seen))

@@ -1,0 +1,47 @@
+"""What users say of objects on a table: templates of instructions that name one or fit several, and what follows.
+
+Ambiguity is exact: `tasks.questions.ambiguity.referents` says how many objects an instruction fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from embodied.env.dialogue import Dialogue
+from embodied.errors import EmbodiedError, listing
+from tasks.questions.ambiguity import Sight, answer, question, referents
+
+TEMPLATES = ("Pick up the {}.", "Lift the {} off the table.", "Take the {} and hold it up.")
+"""Ways to ask for an object."""
+
+
+def instructions(phrase: str, first: int = 0) -> tuple[str, ...]:
+    """An object's phrase ("block", "red block") in every template, beginning with the one of a number."""
+    return tuple(TEMPLATES[(first + turn) % len(TEMPLATES)].format(phrase) for turn in range(len(TEMPLATES)))
+
+
+def dialogue(seen: Sequence[Sight], wanted: int, instruction: str) -> Dialogue:
+    """What a user says who wants the object with the mark `wanted`, beginning with `instruction`.
+
+    Asked in vain, the user repeats the object's own words.
+
+    Raises:
+        EmbodiedError: the instruction fits no object, or others only; or it is empty, too long, or names no kind.
+    """
+    found = referents(seen, instruction)
+    if wanted not in found:
+        fits = listing(sight.full for sight in seen if sight.mark in found) or "nothing"
+        meant = next((sight.full for sight in seen if sight.mark == wanted), f"number {wanted}")
+        raise EmbodiedError(
+            f"{instruction!r} fits {fits}, but {meant} is meant; there are {listing(sight.full for sight in seen)}"
+        )
+    if len(found) > 1:
+        return Dialogue(instruction, question(seen, instruction), answer(seen, instruction, wanted))
+    (full,) = (sight.full for sight in seen if sight.mark == wanted)
+    return Dialogue(instruction, None, f"The {full}.")
+
+
+def heard(said: Sequence[Dialogue]) -> tuple[str, ...]:
+    """What robots may hear that ask where they must, and some where they need not."""
+    needed = [dialogue.heard(dialogue.ambiguous) for dialogue in said]
+    return tuple(needed + [dialogue.heard(asked=True) for dialogue in said if not dialogue.ambiguous])

@@ -1,0 +1,237 @@
+"""A free puck, with and without a wall: reach, push and pick-place, with their variants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax.numpy as jnp
+import mujoco
+from jax import Array
+
+from embodied.core.world import World
+from tasks.manipulation.common import objects
+from tasks.manipulation.common.draws import Box, Ranges
+from tasks.manipulation.common.rewards import both, distance, grasp, near, reach, share
+from tasks.manipulation.common.skills import CLOSE, OPEN, SKIM, Aim, Seen, at_height, carry, fetch, first, over
+from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
+
+REST = 0.02  # m, height of the puck's middle on the table
+WALL_POS = (0.1, 0.75, 0.06)  # m, its middle; Meta-World
+WALL_HALF = (0.12, 0.01, 0.06)  # m; Meta-World
+OVER_WALL = 0.19  # m, tcp: the hand's body, 37 mm higher, and what hangs 2 cm below the tcp clear its top at 12 cm
+BESIDE_WALL = -0.1  # m, x of the tcp: the hand is 3 cm wide either way, the wall begins at -2 cm
+BEHIND_WALL = 0.865  # m, y of the tcp: the hand reaches 10 cm forth and back, the wall ends at 76 cm
+NEAREST = 0.635  # m, y of the tcp: with more, the hand would touch the wall when it is low
+
+APART = 0.15  # m from start to goal, at least; Meta-World
+OPEN_GROUND = Box((-0.1, 0.6, REST), (0.1, 0.7, REST))
+BEFORE_WALL = Box((-0.05, 0.6, REST), (0.05, 0.65, REST))
+"""m, where the puck begins; Meta-World."""
+
+
+class PuckTask(Tabletop):
+    """What the seven tasks share: one free thing, drawn on the table, and a goal."""
+
+    reached = 0.07
+    """m within which the goal is reached; Meta-World."""
+    walled = False
+    """Whether there is a wall between puck and goal."""
+
+    def furnish(self, spec: mujoco.MjSpec) -> None:
+        """A puck, the goal's mark, and perhaps a wall."""
+        objects.puck(spec)
+        self.mark_goal(spec)
+        if self.walled:
+            objects.wall(spec, WALL_POS, WALL_HALF)
+
+    def place(self, start: Array, goal: Array) -> Placement:
+        """Puck and goal where they were drawn."""
+        return Placement(goal, {"object": start}, {} if self.config.hide_goal else {objects.GOAL: goal})
+
+    def mark_goal(self, spec: mujoco.MjSpec) -> None:
+        """A mark for cameras, which nothing else shows the goal; none where it is to be hidden."""
+        if not self.config.hide_goal:
+            objects.goal(spec)
+
+    def solved(self, world: World, memory: Memory) -> Array:
+        """What is left is within `reached`."""
+        return self.error(world, memory) <= self.reached
+
+
+class Reach(PuckTask):
+    """Task: bring the fingertips to a point in the air. Randomised: the point; a puck that is in nobody's way.
+
+    Success: the tcp within 5 cm of the point.
+    """
+
+    ranges = Ranges(OPEN_GROUND, Box((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3)), APART)
+    stages: ClassVar[Mapping[str, float]] = {"reach": 7.0}
+    reached = 0.05
+    instruction = (
+        "Reach the goal position.",
+        "Move the gripper to the target point.",
+        "Bring your fingertips to the marked spot in the air.",
+    )
+
+    def error(self, world: World, memory: Memory) -> Array:
+        """From the tcp to the goal."""
+        return distance(world["tcp_pos"], memory.goal)
+
+    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """Nearness of the tcp."""
+        return {"reach": reach(world, memory.goal, self.reached)}
+
+    def script(self, seen: Seen) -> Aim:
+        """Straight to the goal."""
+        return Aim(seen.goal, OPEN)
+
+
+class ReachWall(Reach):
+    """Task: bring the fingertips to a point behind a wall. Randomised: the point, and a puck before the wall.
+
+    Success: the tcp within 5 cm of the point.
+    """
+
+    ranges = Ranges(BEFORE_WALL, Box((-0.05, 0.85, 0.05), (0.05, 0.9, 0.3)), APART)
+    walled = True
+    instruction = (
+        "Reach the goal position behind the wall.",
+        "Move the gripper over the wall to the target point.",
+        "Go past the wall and bring your fingertips to the marked spot.",
+    )
+
+    def script(self, seen: Seen) -> Aim:
+        """Over the wall."""
+        return Aim(over(seen, seen.goal, OVER_WALL, seen.tcp[1] < seen.goal[1] - 0.02), OPEN)
+
+
+class Push(PuckTask):
+    """Task: slide a puck over the table to a goal. Randomised: puck and goal.
+
+    Success: the puck's middle within 5 cm of the goal.
+    """
+
+    ranges = Ranges(OPEN_GROUND, Box((-0.1, 0.8, REST), (0.1, 0.9, REST)), APART)
+    stages: ClassVar[Mapping[str, float]] = {"reach": 2.0, "move": 5.0}
+    reached = 0.05
+    instruction = (
+        "Push the puck to the goal.",
+        "Slide the blue puck across the table to the target.",
+        "Move the puck along the table until it lies on the goal.",
+    )
+
+    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """The hand at the puck, the puck near the goal."""
+        return {
+            "reach": reach(world, world["object1_pos"], 0.02),
+            "move": near(self.error(world, memory), self.reached),
+        }
+
+    def script(self, seen: Seen) -> Aim:
+        """Take it between the fingers and lead it along, barely off the table."""
+        return fetch(seen, seen.object, then=Aim(carry(seen, at_height(seen.goal, SKIM)), CLOSE))
+
+
+class PushWall(Push):
+    """Task: slide a puck around a wall to a goal behind it. Randomised: puck and goal.
+
+    Success: the puck's middle within 7 cm of the goal.
+    """
+
+    ranges = Ranges(BEFORE_WALL, Box((-0.05, 0.85, REST), (0.05, 0.9, REST)), APART)
+    reached = 0.07
+    walled = True
+    instruction = (
+        "Push the puck around the wall to the goal.",
+        "Slide the blue puck past the wall to the target.",
+        "Get the puck to the goal behind the wall without lifting it.",
+    )
+
+    def script(self, seen: Seen) -> Aim:
+        """Drag it along the wall's free end, until hand and puck are behind it."""
+        goal, tcp = seen.goal, seen.tcp
+        beside = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.minimum(tcp[1], NEAREST), jnp.asarray(REST)])
+        beyond = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.asarray(BEHIND_WALL), jnp.asarray(REST)])
+        behind = goal.at[1].max(BEHIND_WALL)
+        way = first(
+            ((tcp[0] > BESIDE_WALL + 0.03) & (tcp[1] < WALL_POS[1]), beside),
+            (tcp[1] < BEHIND_WALL - 0.02, beyond),
+            (True, behind),
+        )
+        return fetch(seen, before_wall(seen), then=Aim(carry(seen, at_height(way, SKIM)), CLOSE))
+
+
+class PushBack(Push):
+    """Task: slide a block over the table towards the robot. Randomised: block and goal.
+
+    Success: the block's middle within 7 cm of the goal.
+    """
+
+    ranges = Ranges(Box((-0.1, 0.8, REST), (0.1, 0.85, REST)), Box((-0.1, 0.6, REST), (0.1, 0.7, REST)), APART)
+    reached = 0.07
+    instruction = (
+        "Push the block back to the goal.",
+        "Slide the green block towards the robot to the target.",
+        "Pull the block back along the table until it lies on the goal.",
+    )
+
+    def furnish(self, spec: mujoco.MjSpec) -> None:
+        """A block, and the goal's mark."""
+        objects.block(spec)
+        self.mark_goal(spec)
+
+
+class PickPlace(PuckTask):
+    """Task: pick up a puck and bring it to a point in the air. Randomised: puck and goal.
+
+    Success: the puck's middle within 7 cm of the goal.
+    """
+
+    ranges = Ranges(OPEN_GROUND, Box((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3)), APART)
+    stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 4.0}
+    instruction = (
+        "Pick up the puck and bring it to the goal.",
+        "Grasp the blue puck and hold it at the target point.",
+        "Lift the puck from the table and carry it to the marked spot in the air.",
+    )
+
+    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+        """The hand at the puck, the puck held, off the table, near the goal while held."""
+        puck = world["object1_pos"]
+        held = grasp(world, puck)
+        return {
+            "reach": reach(world, puck, 0.01),
+            "grasp": held,
+            "lift": held * share(puck[2], REST, REST + 0.03),
+            "move": both(held, near(self.error(world, memory), self.reached)),
+        }
+
+    def script(self, seen: Seen) -> Aim:
+        """Fetch it, and carry it straight to the goal."""
+        return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
+
+
+class PickPlaceWall(PickPlace):
+    """Task: pick up a puck and bring it over a wall to a point behind it. Randomised: puck and goal.
+
+    Success: the puck's middle within 7 cm of the goal.
+    """
+
+    ranges = Ranges(BEFORE_WALL, Box((-0.05, 0.85, 0.05), (0.05, 0.9, 0.3)), APART)
+    walled = True
+    instruction = (
+        "Pick up the puck and bring it over the wall to the goal.",
+        "Grasp the blue puck and carry it over the wall to the target point.",
+        "Lift the puck across the wall and hold it at the marked spot.",
+    )
+
+    def script(self, seen: Seen) -> Aim:
+        """Fetch it, and carry it over the wall."""
+        way = over(seen, seen.goal, OVER_WALL, seen.tcp[1] < seen.goal[1] - 0.02)
+        return fetch(seen, before_wall(seen), then=Aim(way, CLOSE))
+
+
+def before_wall(seen: Seen) -> Array:
+    """Where to grasp the puck, (3) m: a little nearer than its middle where the hand would touch the wall."""
+    return seen.object.at[1].min(jnp.maximum(NEAREST, seen.tcp[1]))

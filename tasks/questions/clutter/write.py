@@ -1,0 +1,157 @@
+"""`python -m tasks.questions.clutter.write OUT`: the clutter benchmark as files, for testing models that see and speak.
+
+    OUT/manifest.json       what it is, camera, thresholds, licence, SHA-256 of every other file
+    OUT/questions.jsonl     id, kind, scene, difficulty, pictures, objects, text, format; no answers
+    OUT/answers.jsonl       id, kind, difficulty, answer
+    OUT/scenes/0000/        colour.png marked.png segmentation.png depth.png scene.json
+
+The difficulties take turns. The same arguments give the same bytes with the same versions of numpy, OpenCV and MuJoCo.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from embodied import cli
+from embodied.errors import guard
+from tasks.grasping.clutter.graph import LEAST, MEDIUM_REMOVALS, SEVERITIES, Difficulty, removal_order, severity
+from tasks.grasping.clutter.pictures import SCALE, Picture, png, take, with_marks
+from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
+from tasks.questions.clutter.questions import FORMATS, Question, questions
+from tasks.questions.clutter.vocabulary import described
+from tasks.questions.files import Files, document
+from tasks.questions.writing import WriteSettings, described_making, write_command, write_tables
+
+FORMAT = 1  # of the files; counted up when they change
+CAMERA = dataclasses.replace(VIEW, width=640, height=480)
+MODULE = "tasks.questions.clutter.write"
+MARGIN = (
+    0.003  # of a silhouette: no pair's hidden share is that near to `LEAST`, so that no answer hangs on a few pixels
+)
+VISIBLE = 0.1  # of each silhouette is seen at least: what cannot be seen cannot be asked about
+TRIES = 400  # scenes drawn at most for each that is written: hard ones without undecided pairs are rare
+LICENCE = (
+    "Pictures, graphs and questions are generated from shapes of this project's own making, under its licence "
+    "(Apache-2.0). They contain no third-party data; household objects follow the published dimensions of the YCB set. "
+    "Questions and scores follow the definitions of UNOGrasp (arXiv:2511.23186), whose own data are not used."
+)
+
+
+@guard
+def main() -> None:
+    """Write the files."""
+    write_command(MODULE, write)
+
+
+def write(settings: WriteSettings) -> int:
+    """Write the benchmark; returns the number of questions.
+
+    Raises:
+        EmbodiedError: the folder holds something, cannot be written, or a scene does not come out.
+    """
+    files = Files(settings.out)
+    asked: list[Question] = []
+    with cli.Line("scenes", settings.scenes) as line:
+        for number in range(settings.scenes):
+            level = list(Difficulty)[number % len(Difficulty)]
+            config = ClutterConfig(
+                difficulty=level,
+                camera=CAMERA,
+                margin=MARGIN,
+                visible=VISIBLE,
+                freeable=True,
+                tries=TRIES,
+            )
+            scene = clutter_scene(settings.seed_of(number), config)
+            name = f"{number:04d}"
+            _write_scene(files, scene, name)
+            asked.extend(questions(scene, name, np.random.default_rng([settings.seed, number])))
+            line.update(number + 1, f"{level.value}, {len(scene.names)} objects")
+    write_tables(
+        files,
+        [_asked(question) for question in asked],
+        [_answered(question) for question in asked],
+        _manifest(settings),
+    )
+    return len(asked)
+
+
+def _write_scene(files: Files, scene: ClutterScene, name: str) -> None:
+    picture: Picture = take(scene.objects, scene.camera)
+    folder = f"scenes/{name}"
+    files.write(f"{folder}/colour.png", png(picture.colour))
+    files.write(f"{folder}/marked.png", png(with_marks(picture)))
+    files.write(f"{folder}/segmentation.png", png(picture.labels))
+    files.write(f"{folder}/depth.png", png(picture.depth))
+    files.write(f"{folder}/scene.json", document(_described(scene)))
+
+
+def _described(scene: ClutterScene) -> dict[str, Any]:
+    words = described([entry.item for entry in scene.objects])
+    graph = scene.graph
+    return {
+        "seed": scene.seed,
+        "target": scene.names.index(scene.target) + 1,
+        "difficulty": scene.difficulty.value,
+        "removal_order": [scene.names.index(name) + 1 for name in removal_order(graph, scene.target)],
+        "objects": [
+            {"number": number, "name": name, "words": word, "pos": list(entry.pos), "quat_wxyz": list(entry.quat)}
+            for number, (name, word, entry) in enumerate(zip(scene.names, words, scene.objects, strict=True), 1)
+        ],
+        "edges": [
+            {
+                "obstructed": int(i) + 1,
+                "obstructor": int(j) + 1,
+                "ratio": float(graph.ratios[i, j]),
+                "severity": severity(float(graph.ratios[i, j])).value,
+            }
+            for i, j in np.argwhere(graph.ratios > 0)
+        ],
+    }
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    folder = f"scenes/{question.scene}"
+    return {
+        "id": question.id,
+        "kind": question.kind.value,
+        "scene": question.scene,
+        "difficulty": question.difficulty,
+        "picture": f"{folder}/marked.png",
+        "without_marks": f"{folder}/colour.png",
+        "objects": {str(number): words for number, words in enumerate(question.objects, 1)},
+        "text": question.text,
+        "format": FORMATS[question.kind],
+    }
+
+
+def _answered(question: Question) -> dict[str, Any]:
+    found = {
+        "id": question.id,
+        "kind": question.kind.value,
+        "difficulty": question.difficulty,
+        "answer": question.answer,
+    }
+    return found | ({"edges": [list(edge) for edge in question.graph]} if question.graph else {})
+
+
+def _manifest(settings: WriteSettings) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "what": "clutter: which objects must be taken away before a target can be reached",
+        **described_making(MODULE, settings, CAMERA),
+        "segmentation": "8 bit: 0 no object, else its number; 'depth.png': 16 bit along the optical axis, 0 nothing",
+        "depth_units_per_m": SCALE,
+        "least_ratio": LEAST,
+        "no_ratio_within": MARGIN,
+        "severities_below": {level.value: limit for limit, level in SEVERITIES},
+        "difficulties": f"none; easy: 1 removal; medium: 2 to {MEDIUM_REMOVALS}; hard: more",
+        "licence": LICENCE,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""What each robot can do, from its own kinematics and camera: take, put, meet, look into.
+
+World: x to the right, y away from the camera, z up, the table's top at z = 0; m and rad.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+
+from embodied.core.scenes import compile_spec, load_spec
+from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.pointclouds import Placed
+from tasks.manipulation.common.panda import FINGER_LIMITS
+from tasks.questions.cooperation.places import Opening, Place
+from tasks.questions.cooperation.reach import joints_at
+
+OPENING = 2 * FINGER_LIMITS[1] - 0.004  # m, widest side that is taken: the gripper's 8 cm and 2 mm on each side
+SUNK = 0.03  # m below an object's top to which the fingertips go at most, our choice
+HOVER = 0.10  # m above a grasp from which the hand comes down, our choice
+RELEASE = 0.06  # m above a rim at which the fingers open, our choice
+LOOK = 0.20  # m above a rim from which the wrist camera looks in, our choice
+MEETING = (0.0, 0.0, 0.30)  # m, where two hands meet: above the middle of the table, our choice
+CRAZYFLIE = "robots/crazyflie/crazyflie.xml"
+
+
+class Robot(Protocol):
+    """What the benchmark asks of a robot."""
+
+    @property
+    def name(self) -> str:
+        """Of it alone, in plans and answers."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """What questions call it."""
+        ...
+
+    def takes(self, placed: Placed) -> bool:
+        """Whether it can grasp an object that stands there."""
+        ...
+
+    def holds(self, item: Thing) -> bool:
+        """Whether its gripper is wide enough for an object."""
+        ...
+
+    def serves(self, place: Place) -> bool:
+        """Whether it can put something there."""
+        ...
+
+    def meets(self) -> bool:
+        """Whether its hand gets to `MEETING`."""
+        ...
+
+    def inspects(self, place: Place) -> bool:
+        """Whether its camera can see the middle of a place's floor."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """A Panda on the table, its hand always straight down."""
+
+    name: str
+    pos: tuple[float, float, float]
+    """m, its foot."""
+    yaw: float
+    """rad, the direction that it faces, from +x towards +y."""
+    words: str = "a Franka Panda arm with a two-finger gripper and a camera at its wrist"
+
+    def joints(self, point: Sequence[float] | np.ndarray) -> np.ndarray | None:
+        """Joints (7,) rad that put the tcp at a point (3,) m of the world; None out of reach."""
+        x, y, z = np.subtract(point, self.pos)
+        cos, sin = math.cos(self.yaw), math.sin(self.yaw)
+        return joints_at((cos * x + sin * y, cos * y - sin * x, z))
+
+    def reaches(self, *points: Sequence[float]) -> bool:
+        """Whether the tcp gets to each point (3,) m."""
+        return all(self.joints(point) is not None for point in points)
+
+    def takes(self, placed: Placed) -> bool:
+        """Narrow enough for the fingers, and within reach at the grasp and above it."""
+        x, y, z = placed.pos
+        height = float(placed.item.extents[2])
+        grasp = z + height / 2 - min(SUNK, height / 2)
+        return self.holds(placed.item) and self.reaches((x, y, grasp), (x, y, grasp + HOVER))
+
+    def holds(self, item: Thing) -> bool:
+        """By its narrower side, seen from above."""
+        return bool(item.extents[:2].min() <= OPENING)
+
+    def serves(self, place: Place) -> bool:
+        """Only from above."""
+        return place.kind.opening is Opening.ABOVE and self.reaches((*place.placed.pos[:2], place.top + RELEASE))
+
+    def meets(self) -> bool:
+        """By reach."""
+        return self.reaches(MEETING)
+
+    def inspects(self, place: Place) -> bool:
+        """With the wrist camera, which looks straight down: only from above."""
+        return place.kind.opening is Opening.ABOVE and self.reaches((*place.placed.pos[:2], place.top + LOOK))
+
+
+@dataclasses.dataclass(frozen=True)
+class Drone:
+    """A Crazyflie with a camera that looks ahead. It carries nothing, and flies anywhere above the table."""
+
+    name: str
+    pos: tuple[float, float, float]
+    """m, where it waits."""
+    words: str = "a Crazyflie drone with a camera that looks straight ahead; it has no gripper and can fly anywhere"
+
+    def takes(self, placed: Placed) -> bool:
+        """It has no gripper."""
+        del placed
+        return False
+
+    def holds(self, item: Thing) -> bool:
+        """It has no gripper."""
+        del item
+        return False
+
+    def serves(self, place: Place) -> bool:
+        """It has no gripper."""
+        del place
+        return False
+
+    def meets(self) -> bool:
+        """It has no gripper."""
+        return False
+
+    def inspects(self, place: Place) -> bool:
+        """Where its camera, level in hover, sees the floor over the rim within the lower half of its picture."""
+        return place.kind.steepness < half_view()
+
+
+class Team(Enum):
+    """Which robots are there."""
+
+    ARMS = "two arms"
+    LEFT_AND_DRONE = "left arm and drone"
+    RIGHT_AND_DRONE = "right arm and drone"
+    ALL = "two arms and a drone"
+
+
+@functools.cache
+def half_view() -> float:
+    """rad, half the height of the view of the Crazyflie's camera `front`, as its MJCF says."""
+    return math.radians(float(compile_spec(load_spec(CRAZYFLIE)).camera("front").fovy[0])) / 2
+
+
+def team(kind: Team, distance: float) -> tuple[Robot, ...]:
+    """The robots of a team.
+
+    Args:
+        kind: Which.
+        distance: m, of an arm's foot from the table's middle.
+    """
+    left, right = Arm("left arm", (-distance, 0.0, 0.0), 0.0), Arm("right arm", (distance, 0.0, 0.0), math.pi)
+    drone = Drone("drone", (0.0, -0.47, 0.0145))
+    members: dict[Team, tuple[Robot, ...]] = {
+        Team.ARMS: (left, right),
+        Team.LEFT_AND_DRONE: (left, drone),
+        Team.RIGHT_AND_DRONE: (right, drone),
+        Team.ALL: (left, right, drone),
+    }
+    return members[kind]

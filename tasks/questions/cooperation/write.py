@@ -1,0 +1,142 @@
+"""`python -m tasks.questions.cooperation.write OUT`: the cooperation benchmark as files.
+
+    OUT/manifest.json       what it is, camera, licence, SHA-256 of every other file
+    OUT/questions.jsonl     id, kind, scene, case, picture, objects, robots, places, text, format; no answers
+    OUT/answers.jsonl       id, kind, case, answer, and what judging needs
+    OUT/scenes/0000/        colour.png marked.png path.png segmentation.png depth.png scene.json
+
+Scenes take turns in how many robots their goals need. The same arguments give the same bytes on one machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from embodied import cli
+from embodied.errors import guard
+from tasks.grasping.clutter.pictures import SCALE, png, with_marks
+from tasks.questions.cooperation.paths import LEVEL, PathTask, path_task
+from tasks.questions.cooperation.pictures import path_picture, take
+from tasks.questions.cooperation.questions import FORMATS, Kind, Question, questions
+from tasks.questions.cooperation.scenes import VIEW, CooperationScene, SceneConfig, cooperation_scene, instruction
+from tasks.questions.cooperation.score import FORMAT, NAME
+from tasks.questions.files import Files, document
+from tasks.questions.writing import WriteSettings, described_making, write_command, write_tables
+
+MODULE = "tasks.questions.cooperation.write"
+NEEDS = (2, 1, 2, 0)  # robots that the goals of the scenes need, in turn; 0: it cannot be done
+LICENCE = (
+    "Pictures, plans, paths and questions are generated from shapes and robot models of this project's own making, "
+    "under its licence (Apache-2.0). They contain no third-party data. Levels and scores follow VIKI-R "
+    "(arXiv:2506.09049), dialogues Ask-to-Clarify (arXiv:2509.15061), whose own data are not used."
+)
+
+
+@guard
+def main() -> None:
+    """Write the files."""
+    write_command(MODULE, write)
+
+
+def write(settings: WriteSettings) -> int:
+    """Write the benchmark; returns the number of questions.
+
+    Raises:
+        EmbodiedError: the folder holds something, cannot be written, a scene does not come out, or nothing can draw.
+    """
+    files = Files(settings.out)
+    asked: list[tuple[Question, CooperationScene]] = []
+    with cli.Line("scenes", settings.scenes) as line:
+        for number in range(settings.scenes):
+            config = SceneConfig(need=NEEDS[number % len(NEEDS)])
+            scene = cooperation_scene(settings.seed_of(number), config)
+            random = np.random.default_rng([settings.seed, number])
+            path = path_task(scene, random)
+            name = f"{number:04d}"
+            _write_scene(files, scene, path, name)
+            asked.extend((question, scene) for question in questions(scene, name, path, random))
+            line.update(number + 1, f"{scene.team.value}, {len(scene.objects)} objects")
+    write_tables(
+        files,
+        [_asked(question, scene) for question, scene in asked],
+        [_answered(question) for question, _ in asked],
+        _manifest(settings),
+    )
+    return len(asked)
+
+
+def _write_scene(files: Files, scene: CooperationScene, path: PathTask | None, name: str) -> None:
+    picture = take(scene)
+    folder = f"scenes/{name}"
+    files.write(f"{folder}/colour.png", png(picture.colour))
+    files.write(f"{folder}/marked.png", png(with_marks(picture)))
+    files.write(f"{folder}/segmentation.png", png(picture.labels))
+    files.write(f"{folder}/depth.png", png(picture.depth))
+    if path is not None:
+        files.write(f"{folder}/path.png", png(path_picture(scene, path).colour))
+    files.write(f"{folder}/scene.json", document(_described(scene)))
+
+
+def _described(scene: CooperationScene) -> dict[str, Any]:
+    return {
+        "seed": scene.seed,
+        "instruction": instruction(scene),
+        "goal": scene.goal.document(),
+        "facts": scene.facts.document(),
+        "robots": [{"name": robot.name, "words": robot.words, "pos": list(robot.pos)} for robot in scene.robots],
+        "places": [{"name": place.name, "pos": list(place.placed.pos)} for place in scene.places],
+        "objects": [
+            {
+                "number": number,
+                "name": entry.item.name,
+                "words": word,
+                "pos": list(entry.pos),
+                "quat_wxyz": list(entry.quat),
+            }
+            for number, (word, entry) in enumerate(zip(scene.words, scene.objects, strict=True), 1)
+        ],
+    }
+
+
+def _asked(question: Question, scene: CooperationScene) -> dict[str, Any]:
+    folder = f"scenes/{question.scene}"
+    return {
+        "id": question.id,
+        "kind": question.kind.value,
+        "scene": question.scene,
+        "picture": f"{folder}/{'path' if question.kind is Kind.PATH else 'marked'}.png",
+        "without_marks": f"{folder}/colour.png",
+        "objects": {str(number): words for number, words in enumerate(scene.words, 1)},
+        "robots": [robot.name for robot in scene.robots],
+        "places": [place.name for place in scene.places],
+        "text": question.text,
+        "format": FORMATS[question.kind],
+    }
+
+
+def _answered(question: Question) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "kind": question.kind.value,
+        "case": question.case,
+        "answer": question.answer,
+        **question.truth,
+    }
+
+
+def _manifest(settings: WriteSettings) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "what": f"{NAME}: who acts, in what order, along which path; and when to ask first",
+        **described_making(MODULE, settings, VIEW),
+        "path_height_m": LEVEL,
+        "segmentation": "8 bit: 0 no object, else its number; 'depth.png': 16 bit along the optical axis",
+        "depth_units_per_m": SCALE,
+        "licence": LICENCE,
+    }
+
+
+if __name__ == "__main__":
+    main()

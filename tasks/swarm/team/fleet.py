@@ -1,0 +1,308 @@
+"""`Fleet`: what all tasks with several drones share: flight, starts, collisions, and rows for what is around.
+
+A task of this suite says where drones begin and what they are after (`draw`), how that moves on (`advance`), what an
+agent knows of itself (`own`), what else is around (`entities`), and what it earns.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+import mujoco
+from jax import Array
+
+from embodied.core.entities import Kind, entity_rows, passing
+from embodied.core.task import Observation, Task, Timing
+from embodied.core.world import Control, Outcome, Start, World
+from embodied.errors import EmbodiedError
+from tasks.swarm.control.levels import LEVELS, Level
+from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
+from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, fleet_spec, length, places, scatter, still
+from tasks.swarm.dynamics.flight import Flight, Physics, known_effects
+from tasks.swarm.dynamics.neighbours import nearest
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+
+G = TypeVar("G")
+
+SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on, they pay
+FORESIGHT = 0.5  # s ahead for which drones that fly on as they do must keep that distance; they stop from 1 m/s in that
+CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
+CRITICS = 64
+CONTACTS = 16  # drones up to which engines that know contact compute it: every pair of drones costs a test per step
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetConfig:
+    """Options that every task of several drones has."""
+
+    agents: int = 8
+    """Number of drones."""
+    preset: Preset = Preset.P250
+    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    effects: tuple[Effect, ...] = (Effect.DRAG,)
+    """What acts besides the rotors: drag, ground, downwash, wind, battery."""
+    mode: str | None = None
+    """Instead of preset and effects, one of gym-pybullet-drones' physics modes by its name, e.g. pyb_gnd_drag_dw."""
+    thrust_spread: float = 0.05
+    """Each drone's thrust is scaled by U(1 - x, 1 + x) in every episode: battery, air density, worn propellers."""
+    mass_spread: float = 0.05
+    """Each drone's mass and inertia are scaled by U(1 - x, 1 + x) in every episode: decks and battery."""
+    level: Level = Level.VELOCITY
+    """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    rate: int = 240
+    """Hz, of physics and controllers."""
+    decimation: int = 5
+    """Physics steps per action."""
+    neighbours: int = 6
+    """Team-mates that each drone sees, the nearest ones."""
+    sensing: float = 3.0
+    """m, how far it sees them."""
+    starts: tuple[tuple[float, float, float], ...] = ()
+    """m, where the drones begin, one place for each; by default at random places of the task's own."""
+    collisions_end: bool = True
+    """Whether a collision, a crash or a drone that leaves ends the episode as a failure; else they only cost reward."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        for name in ("agents", "rate", "decimation"):
+            if getattr(self, name) < 1:
+                raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
+        if self.neighbours < 0 or self.sensing <= 0:
+            raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
+        for name in ("thrust_spread", "mass_spread"):
+            if not 0 <= getattr(self, name) < 1:
+                raise EmbodiedError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
+        if self.starts and len(self.starts) != self.agents:
+            raise EmbodiedError(f"{len(self.starts)} starts for agents={self.agents}; expected one for each, or none")
+        for one, other in itertools.combinations(range(len(self.starts)), 2):
+            gap = math.dist(self.starts[one], self.starts[other])
+            if gap < 2 * RADIUS:
+                raise EmbodiedError(
+                    f"starts {one} at {self.starts[one]} and {other} at {self.starts[other]} overlap: {gap:.3g} m "
+                    f"between drones of {RADIUS} m radius"
+                )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory(Generic[G]):
+    """What an episode of a fleet carries along."""
+
+    flight: Flight
+    action: Array
+    """(A, k) the last action."""
+    action_change: Array
+    """(A, k) the last action minus the one before."""
+    near: Array
+    """(A, neighbours) int32 nearest team-mates; A where there is none in reach."""
+    gap: Array
+    """(A,) m between the centres of a drone and its nearest team-mate."""
+    miss: Array
+    """(A,) m, how near any of those would come within `FORESIGHT` if all flew on as they do."""
+    goal: G
+    """What the drones are after."""
+
+
+class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
+    """Several drones of one kind in one world."""
+
+    config: Any
+    actuates_every_step = True
+    arena: ClassVar[Box]
+    """Where drones may fly."""
+    seconds: ClassVar[float] = 10.0
+    """s per episode."""
+    own_starts: ClassVar[bool] = False
+    """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
+
+    def __init__(self, config: Any = None) -> None:
+        """Set the clocks, and lay out the starts."""
+        super().__init__(config)
+        options = self.config
+        self.agents = options.agents
+        preset, effects = options.preset, known_effects(options.effects)
+        if options.mode is not None:
+            preset, effects = find_mode(options.mode).preset, find_mode(options.mode).effects
+        self.drone = QUADROTORS[preset]
+        self.level = LEVELS[options.level]
+        self.action_size = self.level.size
+        self.timing = Timing(1 / options.rate, options.decimation, self.seconds)
+        self.physics = Physics(
+            self.drone, self.level, effects, options.agents, self.timing.physics_dt, self.timing.control_dt
+        )
+        if options.starts and self.own_starts:
+            raise EmbodiedError(f"starts={options.starts}: {type(self).__name__} places its drones by itself")
+        if away := [place for place in options.starts if not bool(self.arena.contains(jnp.asarray(place)))]:
+            raise EmbodiedError(f"start {away[0]} lies outside the arena, from {self.arena.low} to {self.arena.high} m")
+        try:
+            self.start_grid = places(self.start_box(), options.agents, SPACING)
+        except ValueError as error:
+            raise EmbodiedError(f"agents={options.agents}: {error}") from None
+
+    def start_box(self) -> Box:
+        """Where drones begin."""
+        return self.arena
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The drones over a floor; up to `CONTACTS` of them push each other on engines that know contact."""
+        return fleet_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
+
+    @property
+    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
+        """`front`: what each drone sees ahead of it; `track`: the drone as seen by a camera that flies along."""
+        drones = range(self.config.agents)
+        return {name: tuple(f"cf{number}_{name}" for number in drones) for name in ("front", "track")}
+
+    @abc.abstractmethod
+    def draw(self, key: Array) -> tuple[Drones, G]:
+        """Where the drones begin, and what they are after."""
+
+    def scattered(self, key: Array) -> Drones:
+        """Drones at rest, upright, where the config says or at random places."""
+        if self.config.starts:
+            return still(jnp.asarray(self.config.starts))
+        return still(scatter(key, self.start_grid, self.config.agents))
+
+    def reset(self, key: Array) -> Start[Memory[G]]:
+        """A fresh start, rotors at hover."""
+        config = self.config
+        drawn, air, spread = jax.random.split(key, 3)
+        drones, goal = self.draw(drawn)
+        none = jnp.zeros((config.agents, self.action_size))
+        near, gap, miss = self._look_around(drones)
+        strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
+            [[config.thrust_spread], [config.mass_spread]]
+        )
+        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, miss, goal)
+        return Start(drones.qpos, drones.qvel, memory, self._masses(density) if config.mass_spread else {})
+
+    def _masses(self, density: Array) -> dict[str, Array]:
+        """Model fields of drones whose mass and inertia are scaled by `density` (A,)."""
+        scale = jnp.ones(self.model.nbody).at[1 : 1 + self.config.agents].set(density)
+        mass, inertia = (jnp.asarray(field, jnp.float32) for field in (self.model.body_mass, self.model.body_inertia))
+        return {"body_mass": mass * scale, "body_inertia": inertia * scale[:, None]}
+
+    @property
+    def variations(self) -> Mapping[str, str]:
+        """What every episode draws anew, besides what the task itself draws."""
+        config, found = self.config, {"start": "at random places, at least 30 cm apart"}
+        for name, what in (("thrust", "each drone's thrust"), ("mass", "each drone's mass and inertia")):
+            if spread := getattr(config, f"{name}_spread"):
+                found[name] = f"{what} times U({1 - spread:g}, {1 + spread:g})"
+        if Effect.WIND in self.physics.effects:
+            found["wind"] = f"gusts around {self.physics.wind.velocity} m/s"
+        return found
+
+    def act(self, world: World, memory: Memory[G], action: Array, key: Array) -> tuple[Any, Memory[G]]:
+        """The controllers' setpoints for this control step, and the air's motion."""
+        drones = Drones.of(world)
+        flight = self.physics.prepare(drones, memory.flight, key)
+        change = action - memory.action
+        memory = dataclasses.replace(memory, flight=flight, action=action, action_change=change)
+        return self.level.setpoint(action, drones), memory
+
+    def actuate(self, world: World, memory: Memory[G], command: Any) -> tuple[Control, Memory[G]]:
+        """Controllers, rotors and air, at every physics step."""
+        wrench, flight = self.physics.wrench(Drones.of(world), memory.flight, command)
+        return Control(wrench=wrench), dataclasses.replace(memory, flight=flight)
+
+    def update(self, world: World, memory: Memory[G], action: Array, key: Array) -> Memory[G]:
+        """Look around, and move on what the drones are after."""
+        del action
+        drones = Drones.of(world)
+        near, gap, miss = self._look_around(drones)
+        memory = dataclasses.replace(memory, near=near, gap=gap, miss=miss)
+        return dataclasses.replace(memory, goal=self.advance(drones, memory, key))
+
+    def advance(self, drones: Drones, memory: Memory[G], key: Array) -> G:
+        """What the drones are after next."""
+        del drones, key
+        return memory.goal
+
+    def _look_around(self, drones: Drones) -> tuple[Array, Array, Array]:
+        """Nearest team-mates (A, neighbours), the distance (A,) to the nearest, and how near (A,) any is going to come.
+
+        Distances are infinite where a drone sees none.
+        """
+        found = nearest(drones.pos, max(self.config.neighbours, 1), self.config.sensing)
+        others = jnp.minimum(found.index, self.config.agents - 1)
+        misses = closest_approach(drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None])
+        miss = jnp.min(jnp.where(found.mask, misses, jnp.inf), 1)
+        return found.index[:, : self.config.neighbours], found.distance[:, 0], miss
+
+    def turned(self, drones: Drones, vector_w: Array) -> Array:
+        """(A, 3) world vectors as the level's commands have them: in the world's frame, or in the drones'."""
+        return vector_w if self.level.world else drones.in_body(vector_w)
+
+    @abc.abstractmethod
+    def own(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+        """What each drone knows of itself and its goal: terms (A, k), scaled to about 1."""
+
+    def entities(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+        """What is around each drone: terms (A, rows, embodied.core.entities.WIDTH). Here its nearest `teammates`."""
+        return {"teammates": self.teammates(drones, memory.near)} if self.config.neighbours else {}
+
+    def teammates(self, drones: Drones, near: Array) -> Array:
+        """Rows (A, k, WIDTH) for team-mates (A, k); ids past the end are nobody."""
+        present, others = near < self.config.agents, jnp.minimum(near, self.config.agents - 1)
+        offset, velocity = drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None]
+        turn = jax.vmap(self.turned, (None, 1), 1)
+        return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
+
+    def observe(self, world: World, memory: Memory[G], key: Array) -> Observation:
+        """`policy`: `own` and the rows of `entities`. `critic`, up to 64 drones: the same, and those of `secrets`.
+
+        The critic does not see the nearest `teammates` twice: the `crew` is the same drones and more.
+        """
+        del key
+        drones = Drones.of(world)
+        policy = {**self.own(drones, memory), **self.entities(drones, memory)}
+        if self.config.agents > CRITICS:
+            return {"policy": policy}
+        critic = {**policy, **self.secrets(drones, memory)}
+        if "crew" in critic:
+            critic.pop("teammates", None)
+        return {"policy": policy, "critic": critic}
+
+    def secrets(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+        """Rows that only a central critic sees. Here `crew`: up to 8 team-mates, however far away."""
+        del memory
+        return {"crew": self.teammates(drones, nearest(drones.pos, CREW).index)} if self.config.agents > 1 else {}
+
+    def crowding(self, memory: Memory[G]) -> Array:
+        """(A,) how far a team-mate has come within 30 cm, or is about to: 0 there, 1 where the two touch."""
+        return jnp.clip((SPACING - memory.miss) / (SPACING - 2 * RADIUS), 0.0, 1.0)
+
+    def collided(self, memory: Memory[G]) -> Array:
+        """(A,) bool, whether two drones touch."""
+        return memory.gap < 2 * RADIUS
+
+    def lost(self, drones: Drones) -> Array:
+        """(A,) bool, whether a drone is on the floor or outside the arena."""
+        return ~self.arena.contains(drones.pos) | (drones.pos[:, 2] < RADIUS)
+
+    def ended(self, drones: Drones, memory: Memory[G]) -> Array:
+        """(A,) bool, drones that collided, crashed or left."""
+        return self.collided(memory) | self.lost(drones)
+
+    @abc.abstractmethod
+    def solved(self, drones: Drones, memory: Memory[G]) -> Array:
+        """() bool."""
+
+    def outcome(self, world: World, memory: Memory[G]) -> Outcome:
+        """Success as the task says; failure when a drone collides, crashes or leaves."""
+        drones = Drones.of(world)
+        failure = jnp.any(self.ended(drones, memory)) & self.config.collisions_end
+        return Outcome(success=self.solved(drones, memory) & ~failure, failure=failure)
+
+
+def closest_approach(offset: Array, velocity: Array) -> Array:
+    """(...) m, how near something at (..., 3) m that moves by (..., 3) m/s comes in `FORESIGHT`."""
+    return length(passing(offset, velocity, FORESIGHT))

@@ -1,0 +1,211 @@
+"""`Points`: tasks in which every drone is after a point of its own, still or moving.
+
+Formation, leader and followers, meeting, swapping places, trajectories and landing differ in where the points are and
+in what counts as solved; how a drone sees its point, what it earns and how a script would fly there they share.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.core.entities import Kind, entity_rows
+from embodied.core.world import World
+from embodied.errors import EmbodiedError
+from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level
+from tasks.swarm.dynamics.drones import Drones, length
+from tasks.swarm.dynamics.neighbours import nearest
+from tasks.swarm.dynamics.quadrotor import GRAVITY
+from tasks.swarm.team.fleet import CREW, Fleet, FleetConfig, Memory
+
+FAR = 1.5  # m, farther points look as far as this: along the floor in their direction, and in height
+OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms, per control step of 21 ms."""
+
+    position: float = 1.0
+    """Closeness to the point, in [0, 1]."""
+    approach: float = 1.0
+    """m/s towards the point while away from it."""
+    crowding: float = -2.0
+    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    action_rate: float = -0.05
+    """Squared change of the action."""
+    ended: float = -50.0
+    """Once, for the drone that collides, crashes or leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PointsConfig(FleetConfig):
+    """Options of tasks with a point for every drone."""
+
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """Where every drone should be."""
+
+    point: Array
+    """(A, 3) m, world frame, now."""
+    velocity: Array
+    """(A, 3) m/s of the points."""
+    acceleration: Array
+    """(A, 3) m/s^2 of the points."""
+    course: Any
+    """What the points follow; the task's own."""
+    time: Array
+    """() s since the episode began."""
+    steady_steps: Array
+    """() int32 control steps since some drone was last away from its point."""
+
+
+class Points(Fleet[Goal], abc.ABC):
+    """Every drone has a point to be at."""
+
+    config_type = PointsConfig
+    config: Any
+    close: ClassVar[float] = 0.15
+    """m from its point within which a drone counts as there."""
+    hold: ClassVar[float] = 1.0
+    """s that all drones have to be there at once."""
+
+    @abc.abstractmethod
+    def course(self, drones: Drones, key: Array) -> Any:
+        """What the points of an episode follow, for drones that begin so."""
+
+    @abc.abstractmethod
+    def points(self, course: Any, time: Array, drones: Drones) -> tuple[Array, Array]:
+        """The points (A, 3) m and their velocities (A, 3) m/s at a time."""
+
+    def draw(self, key: Array) -> tuple[Drones, Goal]:
+        """Drones at random places, and their points."""
+        place, way = jax.random.split(key)
+        drones = self.scattered(place)
+        return drones, self.begun(self.course(drones, way), drones)
+
+    def begun(self, course: Any, drones: Drones) -> Goal:
+        """What the drones are after at an episode's start."""
+        return self._at(course, jnp.zeros(()), drones, jnp.zeros((), jnp.int32))
+
+    def _at(self, course: Any, time: Array, drones: Drones, steady_steps: Array) -> Goal:
+        """Where the points are at a time, and how they move."""
+        (point, velocity), (_, acceleration) = jax.jvp(
+            lambda time: self.points(course, time, drones), (time,), (jnp.ones(()),)
+        )
+        return Goal(point, velocity, acceleration, course, time, steady_steps)
+
+    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+        """Move the points, and count for how long all drones have been there."""
+        del key
+        goal = memory.goal
+        moved = self._at(goal.course, goal.time + self.timing.control_dt, drones, goal.steady_steps)
+        there = jnp.all(length(moved.point - drones.pos) < self.close)
+        return dataclasses.replace(moved, steady_steps=jnp.where(there, goal.steady_steps + 1, 0))
+
+    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
+
+        `offset` (3) in units of 1.5 m, and `distance` (1) m, to a point brought within 1.5 m along the floor and in
+        height, so that a drone far from its point still sees how high it should be; `velocity` (3) m/s,
+        `point_velocity` (3) m/s, `up` (3), all in the level's frame; `gyro` (3) 5 rad/s; `height` (1) m;
+        `last_action` (4).
+        """
+        goal, turn = memory.goal, self.turned
+        offset = within_reach(goal.point - drones.pos)
+        return {
+            "offset": turn(drones, offset) / FAR,
+            "distance": length(offset)[:, None],
+            "velocity": turn(drones, drones.vel),
+            "point_velocity": turn(drones, goal.velocity),
+            "up": drones.up if self.level.world else turn(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
+            "gyro": 0.2 * drones.angvel,
+            "height": jnp.minimum(drones.pos[:, 2:], 2.0),
+            "last_action": memory.action,
+        }
+
+    def secrets(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """As of every fleet, and `aims`: where these team-mates are to go, as seen from the drone."""
+        found = super().secrets(drones, memory)
+        if not found:
+            return found
+        crew = nearest(drones.pos, CREW).index
+        others = jnp.minimum(crew, self.config.agents - 1)
+        way, going = memory.goal.point[others] - drones.pos[:, None], memory.goal.velocity[others] - drones.vel[:, None]
+        turn = jax.vmap(self.turned, (None, 1), 1)
+        present = crew < self.config.agents
+        return {**found, "aims": entity_rows(Kind.TARGET, turn(drones, way), turn(drones, going), 0.0, present)}
+
+    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+        """See `Weights`."""
+        del action
+        drones = Drones.of(world)
+        offset = memory.goal.point - drones.pos
+        distance = length(offset)
+        towards = jnp.sum(offset * (drones.vel - memory.goal.velocity), -1) / jnp.maximum(distance, 1e-3)
+        return {
+            "position": 0.5 * jnp.exp(-2 * distance) + 0.5 * jnp.exp(-10 * distance),
+            "approach": towards * jnp.clip(distance / self.close - 1, 0.0, 1.0),
+            "crowding": self.crowding(memory),
+            "action_rate": jnp.sum(memory.action_change**2, -1),
+            "ended": self.ended(drones, memory).astype(jnp.float32),
+        }
+
+    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+        """All drones at their points for long enough."""
+        del drones
+        return memory.goal.steady_steps * self.timing.control_dt >= self.hold
+
+    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """Distance to the points in m, and squared, and the share of drones in a collision."""
+        error = length(memory.goal.point - Drones.of(world).pos)
+        collided = self.collided(memory).astype(jnp.float32)
+        return {"position_error": error, "squared_position_error": error**2, "collision": collided}
+
+    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+        """The points."""
+        del world
+        return {"target": memory.goal.point}
+
+    def expert(self, observation: Mapping[str, Array], memory: Memory[Goal]) -> Array:
+        """Straight to the point, without an eye for the others; for levels velocity, position and
+        trajectory.
+
+        Raises:
+            EmbodiedError: actions of another level.
+        """
+        if self.config.level not in SCRIPTS:
+            known = " and ".join(SCRIPTS)
+            raise EmbodiedError(f"the expert acts on the levels {known}, not on {self.config.level}: --config.level")
+        own = observation["policy"]
+        offset = own[:, :3] * FAR
+        way = SCRIPTS[self.config.level](offset, memory.goal)
+        return jnp.clip(jnp.pad(way, ((0, 0), (0, 1))), -1.0, 1.0)
+
+
+def within_reach(offset: Array) -> Array:
+    """(..., 3) m, the way to a point, shortened to `FAR` along the floor, and in height."""
+    flat, up = offset[..., :2], offset[..., 2:]
+    far = jnp.sqrt(jnp.sum(flat**2, -1, keepdims=True) + 1e-12)
+    return jnp.concatenate([flat / jnp.maximum(1.0, far / FAR), jnp.clip(up, -FAR, FAR)], -1)
+
+
+# Metres or metres per second at an action of 1 are those of `tasks.swarm.control.levels`.
+SCRIPTS: dict[Level, Callable[[Array, Goal], Array]] = {
+    Level.VELOCITY: lambda offset, goal: (1.5 * offset + goal.velocity) / SPEED,
+    Level.POSITION: lambda offset, goal: offset / STEP,
+    Level.TRAJECTORY: lambda offset, goal: jnp.concatenate(
+        [offset / STEP, goal.velocity / FASTEST, goal.acceleration / GRAVITY], -1
+    ),
+}

@@ -1,0 +1,41 @@
+"""Scenes compose without a word, and say what is wrong with a file."""
+
+import mujoco
+import pytest
+
+from embodied.core.scenes import compile_spec, compose, load_spec
+from embodied.errors import ModelError
+
+
+def test_composing_keeps_names_and_says_nothing(capfd):
+    model = compile_spec(compose("scenes/floor.xml", "robots/go1/go1.xml"))
+    assert model.geom("floor").id >= 0
+    assert model.joint("FR_calf").id >= 0
+    assert model.key("home").id == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_unknown_asset_lists_its_neighbours():
+    with pytest.raises(ModelError, match=r"go2\.xml.*go1\.xml"):
+        compose("scenes/floor.xml", "robots/go1/go2.xml")
+
+
+@pytest.mark.parametrize(
+    "text", ["<mujoco><worldbody><body>", "<mujoco><worldbody><body colour='red'/></worldbody></mujoco>"]
+)
+def test_broken_file_is_named_in_one_line(tmp_path, text):
+    file = tmp_path / "broken.xml"
+    file.write_text(text)
+    for read in (lambda: load_spec(file), lambda: compose("scenes/floor.xml", file)):
+        with pytest.raises(ModelError, match="broken") as caught:
+            read()
+        assert "\n" not in str(caught.value)
+
+
+def test_model_that_does_not_compile():
+    spec = mujoco.MjSpec.from_string("<mujoco model='weightless'><worldbody/></mujoco>")
+    body = spec.worldbody.add_body(name="b")
+    body.add_joint(name="j", type=mujoco.mjtJoint.mjJNT_HINGE)
+    with pytest.raises(ModelError, match=r"weightless.*does not compile.*mass") as caught:
+        compile_spec(spec)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,244 @@
+"""Recording demonstrations: with an environment in numpy whose every number is known, and once with the real one."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from embodied import collect as command
+from embodied.datasets.collecting import CollectConfig, Demonstration, collect, wave_seed
+from embodied.datasets.reader import open_dataset
+from embodied.env.dialogue import Words
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError
+from embodied.registry import join_content
+from embodied.rendering.appearance import Appearance
+
+WORDS = ("Go there.", "Move to the point.", "Reach it.")
+NEAR, SPEED, LIMIT = 0.1, 0.1, 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """One step of a `Plane`."""
+
+    obs: dict[str, Tensor]
+    success: Tensor
+    done: Tensor
+
+
+class Plane:
+    """Points that move to goals by `SPEED` per step; every third environment's goal is out of reach.
+
+    What its camera sees are the point's coordinates, as grey values.
+    """
+
+    name, agents, action_size, device = "toys/plane", None, 2, torch.device("cpu")
+    observation_sizes = {"policy": 4, "proprio": 2}  # noqa: RUF012
+
+    def __init__(self, num_envs: int, hopeless: bool = True) -> None:
+        self.num_envs, self.hopeless = num_envs, hopeless
+        self.task = self.stepper = self.pixels = self
+        self.instruction, self.words_differ = WORDS, False
+        self.executed: list[np.ndarray] = []
+
+    def reset(self, seed: int) -> dict[str, Tensor]:
+        draws = np.stack([np.random.default_rng([9, seed, i]).uniform(-1, 1, 4) for i in range(self.num_envs)])
+        self.pos, self.goal = draws[:, :2].astype(np.float32), draws[:, 2:].astype(np.float32)
+        if self.hopeless:
+            self.goal[::3] = 50
+        self.steps = 0
+        return self.observed()
+
+    def observed(self) -> dict[str, Tensor]:
+        both = np.concatenate([self.pos, self.goal], axis=1)
+        own = {"policy": torch.from_numpy(both), "proprio": torch.from_numpy(self.pos.copy())}
+        return own | self.see(self.watched())
+
+    def step(self, action: Tensor) -> Moment:
+        self.executed.append(action.numpy().copy())
+        self.pos = self.pos + SPEED * action.numpy()
+        self.steps += 1
+        near = np.linalg.norm(self.goal - self.pos, axis=1) < NEAR
+        return Moment(
+            self.observed(), torch.from_numpy(near), torch.full((self.num_envs,), self.steps >= LIMIT, dtype=torch.bool)
+        )
+
+    def watched(self) -> Appearance:
+        return Appearance(cast("Any", self.pos.copy()))
+
+    def see(self, looks: Appearance) -> dict[str, Tensor]:
+        grey = torch.from_numpy(grey_of(np.asarray(looks.qpos)))
+        assert len(grey) <= self.num_envs
+        return {"pixels/top": grey[:, :, None, None].expand(-1, -1, 4, 4)}
+
+
+def grey_of(pos: np.ndarray) -> np.ndarray:
+    """(T, 3) uint8 from positions (T, 2)."""
+    values = np.concatenate([pos, pos[:, :1]], axis=1)
+    return np.clip(128 + 50 * values, 0, 255).astype(np.uint8)
+
+
+def straight(obs: Any) -> Tensor:
+    """The script: straight to the goal."""
+    return ((obs["policy"][:, 2:] - obs["policy"][:, :2]) / SPEED).clamp(-1.0, 1.0)
+
+
+def recorded(env: Plane, **options: Any) -> list[Demonstration]:
+    return list(collect(cast("Env", env), straight, CollectConfig(**options)))
+
+
+def test_where_words_differ_each_episode_bears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its paraphrases take turns with those of the others."""
+    env = Plane(3, hopeless=False)
+    own = [Words(told) for told in (("go to 0", "to 0, please"), ("go to 1", "to 1, please"), ("go to 2",))]
+    monkeypatch.setattr("embodied.datasets.collecting.words_of", lambda asked: own if asked is env else [])
+    said = [demonstration.episode.instruction for demonstration in recorded(env, episodes=6, noise=0.0)]
+    assert said == ["go to 0", "to 1, please", "go to 2", "to 0, please", "go to 1", "go to 2"]
+
+
+def test_what_a_policy_sees_while_it_acts_is_what_is_recorded() -> None:
+    seen: list[np.ndarray] = []
+
+    def looking(obs: Any) -> Tensor:
+        seen.append(obs["pixels/top"].numpy().copy())
+        return straight(obs)
+
+    (made,) = collect(cast("Env", Plane(1, hopeless=False)), looking, CollectConfig(episodes=1, noise=0.3))
+    shown = made.episode.images["top"].transpose(0, 3, 1, 2)
+    assert len(shown) > 2
+    assert np.array_equal(shown, np.concatenate(seen)[: len(shown)])
+
+
+def test_noise_is_in_what_is_executed_and_not_in_what_is_recorded() -> None:
+    env = Plane(1, hopeless=False)
+    (quiet,), silent = recorded(env, episodes=1, noise=0.0, seed=4), env.executed
+    env.executed = []
+    (loud,) = recorded(env, episodes=1, noise=1.0, seed=4)
+    for demonstration, executed in ((quiet, silent), (loud, env.executed)):
+        episode = demonstration.episode
+        goal = torch.from_numpy(np.repeat(env.goal, len(episode), axis=0))
+        meant = straight({"policy": torch.cat([torch.from_numpy(episode.state), goal], dim=1)})
+        np.testing.assert_array_equal(episode.action, meant)
+        disturbance = np.abs(np.stack(executed)[: len(episode), 0] - episode.action).max()
+        assert (disturbance > 0.1) == (demonstration.noise > 0)
+        assert np.abs(np.stack(executed)).max() <= 1
+    assert quiet.noise == 0 < loud.noise < 1
+
+
+def test_noise_differs_between_episodes_up_to_its_limit() -> None:
+    levels = [each.noise for each in recorded(Plane(8, hopeless=False), episodes=24, noise=0.4)]
+    assert len(set(levels)) == 24
+    assert 0 < min(levels) < 0.1
+    assert 0.3 < max(levels) < 0.4
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_batch_is_recorded_as_its_environments_alone(count: int) -> None:
+    """Environment i does the same among any number of them, noise included."""
+    many = recorded(Plane(6, hopeless=False), episodes=6, seed=7)
+    few = recorded(Plane(count, hopeless=False), episodes=count, seed=7)
+    for one, other in zip(few, many, strict=False):
+        assert one.noise == other.noise
+        for name in ("state", "action", "instruction", "seed", "success"):
+            np.testing.assert_array_equal(getattr(one.episode, name), getattr(other.episode, name))
+        np.testing.assert_array_equal(one.episode.images["top"], other.episode.images["top"])
+
+
+def test_pictures_show_the_state_before_the_action() -> None:
+    for demonstration in recorded(Plane(2, hopeless=False), episodes=3):
+        episode = demonstration.episode
+        np.testing.assert_array_equal(episode.images["top"][:, 0, 0], grey_of(episode.state))
+
+
+def test_an_episode_ends_a_few_steps_after_success() -> None:
+    for hold in (0, 7):
+        env = Plane(1, hopeless=False)
+        (demonstration,) = recorded(env, episodes=1, hold=hold, noise=0.0)
+        distances = np.linalg.norm(demonstration.episode.state - env.goal, axis=1)
+        solved_by = int(np.argmax(distances < NEAR)) if (distances < NEAR).any() else len(distances)
+        assert len(demonstration.episode) == solved_by + hold
+
+
+def test_failures_are_left_out_or_kept_and_marked() -> None:
+    kept = recorded(Plane(6), episodes=8)
+    assert all(each.episode.success for each in kept)
+    assert kept[-1].tried == 12  # two of six fail in each wave
+    with_failures = recorded(Plane(6), episodes=8, failures=True)
+    assert [each.episode.success for each in with_failures] == [False, True, True] * 2 + [False, True]
+    assert all(len(each.episode) == LIMIT for each in with_failures if not each.episode.success)
+    assert with_failures[-1].tried == 8
+
+
+def test_every_paraphrase_is_heard_equally_often() -> None:
+    counts = collections.Counter(each.episode.instruction for each in recorded(Plane(4), episodes=9))
+    assert counts == dict.fromkeys(WORDS, 3)
+
+
+def test_waves_begin_elsewhere() -> None:
+    starts = [tuple(each.episode.state[0]) for each in recorded(Plane(2, hopeless=False), episodes=6)]
+    assert len(set(starts)) == 6
+    assert wave_seed(5, 0) == 5
+    assert len({wave_seed(seed, wave) for seed in range(4) for wave in range(4)}) == 16
+
+
+def test_what_cannot_be_recorded_is_refused() -> None:
+    with pytest.raises(EmbodiedError, match="0 of 4 episodes of 'toys/plane' succeeded, fewer than the 1"):
+        recorded(Plane(1), episodes=1)
+    with pytest.raises(EmbodiedError, match=r"has no observation group 'touch' to .*; it has policy, proprio"):
+        recorded(Plane(1), state="touch")
+    with pytest.raises(EmbodiedError, match=r"noise=1\.5; expected"):
+        CollectConfig(noise=1.5)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        command.main(list(words))
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "demos")
+    assert "--out FOLDER" in refused(capsys, "manipulation/reach")
+    said = refused(capsys, "swarm/hover", "--cameras", "front", "--out", out)
+    assert "no observation group 'proprio'" in said
+    assert "it has policy, critic" in said
+    assert "unknown visual shift 'colour'" in refused(
+        capsys, "manipulation/reach", "--visual-shift", "colour", "--out", out
+    )
+    assert "unknown camera 'side'" in refused(capsys, "manipulation/reach", "--cameras", "side", "--out", out)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_records_a_task(tmp_path: Path) -> None:
+    """The real environment, from script to file and back."""
+    words = ["manipulation/reach", "--episodes", "2", "--cameras", "view,wrist", "--resolution", "32", "--hold", "2"]
+    words += ["--visual-shift", "colours"]
+    out, told = tmp_path / "demos", tmp_path / "told.json"
+    assert command.main([*words, "--out", str(out), "--json", str(told)]) == 0
+    dataset = open_dataset(out, cameras=("view", "wrist"), fps=80, size=(32, 32), state_size=11, action_size=4)
+    assert dataset.info.state_names[2:5] == ("hand_2", "opening", "joint_pos_0")
+    instructions = join_content()["manipulation/reach"].load().instruction
+    for episode in dataset:
+        assert episode.task == "manipulation/reach"
+        assert episode.success
+        assert episode.instruction in instructions
+        assert episode.images["view"].std() > 5
+        # Nothing is recorded after the hand has arrived, and the hand moves.
+        assert 5 < len(episode) < 200
+        assert np.linalg.norm(episode.state[-1, :3] - episode.state[0, :3]) > 0.1
+    first, second = (episode.images["view"][0].astype(float) for episode in dataset)
+    assert np.abs(first - second).mean() > 10  # each in colours of its own
+    figures = json.loads(told.read_text())
+    assert figures["visual_shift"] == "colours"
+    assert (figures["episodes"], figures["success"]) == (2, 2 / figures["tried"])
+    assert figures["frames"] == sum(map(len, dataset))

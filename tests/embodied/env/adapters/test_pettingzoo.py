@@ -1,0 +1,93 @@
+"""The PettingZoo adapter passes PettingZoo's own tests and says what is wrong."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
+from pettingzoo.utils.conversions import parallel_to_aec
+
+import embodied
+from embodied.env.adapters.pettingzoo import PettingZooEnv, parallel_env
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError
+from tasks.swarm.team.points import PointsConfig
+
+CONFIG = PointsConfig(agents=3)
+
+
+@pytest.fixture(scope="module")
+def env() -> PettingZooEnv:
+    return parallel_env("swarm/swap", engine="rigid", config=CONFIG)
+
+
+@pytest.mark.timeout(200)
+def test_pettingzoo_accepts_it(env: PettingZooEnv) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parallel_api_test(env, num_cycles=600)
+
+
+@pytest.mark.timeout(200)
+def test_pettingzoo_accepts_it_agent_by_agent(env: PettingZooEnv) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # observations have no bounds, which the test remarks on
+        api_test(parallel_to_aec(env), num_cycles=40)
+
+
+def test_seeds_decide_everything() -> None:
+    parallel_seed_test(lambda: parallel_env("swarm/swap", engine="rigid", config=CONFIG), num_cycles=3)
+
+
+def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None:
+    batched = embodied.make("swarm/swap", 1, "rigid", seed=7, config=CONFIG)
+    rows, (observations, infos) = batched.reset()["policy"][0], env.reset(seed=7)
+    assert list(observations) == env.agents == ["agent_0", "agent_1", "agent_2"]
+    assert infos == {agent: {} for agent in env.agents}
+    for number, agent in enumerate(env.agents):
+        np.testing.assert_array_equal(observations[agent], rows[number])
+    assert env.state().shape == env.state_space.shape == (3 * batched.observation_sizes["critic"],)
+    import torch
+
+    action = 0.3 * torch.ones(1, 3, 4)
+    step = batched.step(action)
+    observations, rewards, terminated, truncated, infos = env.step(
+        dict(zip(env.agents, action[0].numpy(), strict=True))
+    )
+    for number, agent in enumerate(env.agents):
+        np.testing.assert_array_equal(observations[agent], step.obs["policy"][0, number])
+        assert rewards[agent] == pytest.approx(float(step.reward[0, number]))
+    assert not any(terminated.values())
+    assert not any(truncated.values())
+    assert infos["agent_0"] == {"success": False}
+
+
+def test_an_episode_ends_for_all_at_once() -> None:
+    env = parallel_env("swarm/swap", engine="rigid", config=CONFIG, seed=1)
+    env.reset()
+    idle = np.array([0.0, 0.0, -1.0, 0.0], np.float32)  # down to the floor
+    while env.agents:
+        observations, _, terminated, _, _ = env.step(dict.fromkeys(env.agents, idle))
+    assert list(terminated.values()) == [True] * 3
+    assert len(observations) == 3
+    with pytest.raises(ActionError, match=r"no agent is alive: call reset\(\)"):
+        env.step({})
+    first = env.reset()[0]
+    assert not np.array_equal(first["agent_0"], env.reset()[0]["agent_0"])
+
+
+def test_messages(env: PettingZooEnv) -> None:
+    env.reset(seed=0)
+    with pytest.raises(ActionError, match=r"no action for \['agent_1', 'agent_2'\]; expected one for each of the 3"):
+        env.step({"agent_0": np.zeros(4, np.float32)})
+    with pytest.raises(ActionError, match=r"an action has shape \(2,\); expected \(4,\)"):
+        env.step(dict.fromkeys(env.agents, np.zeros(2, np.float32)))
+    with pytest.raises(UnknownNameError, match="agent_7"):
+        env.action_space("agent_7")
+    with pytest.raises(UnknownNameError, match="human"):
+        parallel_env("swarm/swap", engine="rigid", render_mode="human")
+    with pytest.raises(EmbodiedError, match="num_envs=2: PettingZoo steps one world at a time"):
+        PettingZooEnv(embodied.make("swarm/swap", 2, "rigid", config=CONFIG))
+    with pytest.raises(EmbodiedError, match="this task has one robot and no agents"):
+        parallel_env("swarm/hover", engine="rigid")

@@ -1,0 +1,106 @@
+import dataclasses
+
+import jax.numpy as jnp
+import pytest
+import torch
+
+import embodied
+from embodied.env.env import Env
+from embodied.errors import UnknownNameError
+
+GROUP = "pixels/front"
+SIZE = (24, 16)
+
+
+def make(engine: str | None = None, seed: int = 0, **options) -> Env:
+    return embodied.make("swarm/hover", 3, engine=engine, seed=seed, cameras=("front",), resolution=SIZE, **options)
+
+
+@pytest.fixture(scope="module")
+def env() -> Env:
+    return make()
+
+
+def pushed(env: Env) -> torch.Tensor:
+    """A tilting action."""
+    return torch.tensor([0.9, -0.9, 0.9, -0.9]).repeat(env.num_envs, 1)
+
+
+def test_a_camera_is_an_observation_group(env: Env) -> None:
+    obs = env.reset()
+    assert env.pixel_shapes == {GROUP: (3, 16, 24)}
+    assert GROUP not in env.observation_sizes
+    assert obs[GROUP].shape == (3, 3, 16, 24)
+    assert obs[GROUP].dtype == torch.uint8
+    assert obs[GROUP].float().std() > 5
+    for _ in range(5):
+        step = env.step(pushed(env))
+    assert step.obs[GROUP].shape == obs[GROUP].shape
+    assert (step.obs[GROUP] != obs[GROUP]).any()
+    assert torch.equal(step.obs[GROUP], step.final_obs[GROUP])
+
+
+def test_pixels_follow_a_restart_and_final_pixels_precede_it(env: Env) -> None:
+    env.reset()
+    going_on = make()
+    going_on.reset()
+    env.stepper.set_steps(jnp.array([env.max_episode_steps - 1, 0, 0], jnp.int32))
+    step, other = env.step(pushed(env)), going_on.step(pushed(env))
+    assert step.truncated.tolist() == [True, False, False]
+    assert torch.equal(step.final_obs[GROUP], other.obs[GROUP])
+    assert torch.equal(step.obs[GROUP][1:], other.obs[GROUP][1:])
+    assert not torch.equal(step.obs[GROUP][0], other.obs[GROUP][0])
+    assert torch.equal(step.obs[GROUP], env.pixels.see(env.stepper.watched())[GROUP])
+
+
+def test_a_resumed_environment_sees_the_same(env: Env) -> None:
+    env.reset(seed=5)
+    env.step(pushed(env))
+    state = env.state()
+    seen = env.step(pushed(env)).obs[GROUP]
+    resumed = make()
+    resumed.load_state(state)
+    assert torch.equal(resumed.step(pushed(env)).obs[GROUP], seen)
+
+
+def test_every_kind_of_engine_shows_the_same_start(env: Env) -> None:
+    seen = env.reset(seed=7)[GROUP].int()
+    other = make(engine="mujoco").reset(seed=7)[GROUP].int()
+    assert ((seen - other).abs() <= 2).float().mean() > 0.99
+
+
+def test_a_camera_that_is_missing_is_named_with_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match="unknown camera 'frnot'; did you mean 'front'"):
+        embodied.make("swarm/hover", 1, cameras=("frnot",))
+    with pytest.raises(UnknownNameError, match="known: front, track"):
+        embodied.make("swarm/hover", 1, cameras=("xyz",))
+
+
+def test_each_agent_sees_through_its_own_camera() -> None:
+    env = embodied.make("swarm/swap", 1, cameras=("front", "cf1_front"), resolution=SIZE, agents=2)
+    obs = env.reset()
+    assert obs[GROUP].shape == (1, 2, 3, 16, 24)
+    assert torch.equal(obs[GROUP][:, 1], obs["pixels/cf1_front"])
+    assert (obs[GROUP][0, 0] != obs[GROUP][0, 1]).any()
+
+
+def test_without_cameras_nothing_is_watched() -> None:
+    env = embodied.make("swarm/hover", 1)
+    env.reset()
+    assert env.pixel_shapes == {}
+    assert env.stepper.watched() is None
+    assert dataclasses.asdict(env.step(torch.zeros(1, 4))._result)["watched"] is None
+
+
+def test_pixels_are_drawn_when_they_are_read_and_not_before(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.reset()
+    drawn = []
+    see = env.pixels.see
+    monkeypatch.setattr(env.pixels, "see", lambda *given: drawn.append(1) or see(*given))
+    obs = env.step(pushed(env)).obs
+    assert set(obs) == {*env.observation_sizes, GROUP}
+    assert obs["policy"].shape[0] == 3
+    assert not drawn
+    assert obs[GROUP] is obs[GROUP]
+    assert dict(obs).keys() == set(obs)
+    assert len(drawn) == 1

@@ -1,0 +1,137 @@
+import dataclasses
+
+import imageio.v3 as iio
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.rendering import opengl
+from embodied.rendering.opengl import choose_backend
+from embodied.rendering.pictures import Renderer, frame
+from embodied.rendering.render_state import floating_bodies
+from embodied.rendering.video import VideoWriter, check_kind, contact_sheet, record
+
+SIZE = (160, 96)
+
+
+@pytest.fixture(scope="module")
+def env() -> Env:
+    env = embodied.make("swarm/hover", num_envs=3)
+    env.reset()
+    return env
+
+
+def test_a_frame_shows_something_and_changes_when_the_robot_moves(env: Env) -> None:
+    env.reset()
+    before = frame(env, 0, size=SIZE)
+    assert before.shape == (96, 160, 3)
+    assert before.dtype == np.uint8
+    assert before.std() > 5
+    for _ in range(30):
+        env.step(torch.zeros(3, 4))
+    assert np.abs(frame(env, 0, size=SIZE).astype(int) - before).max() > 30
+
+
+def test_markers_other_robots_and_tiles_are_drawn(env: Env) -> None:
+    env.reset()
+    with Renderer(env, SIZE) as renderer:
+        alone, together = renderer.frame(0), renderer.frame(0, range(3))
+        tiles = renderer.grid(range(3))
+    with Renderer(env, SIZE, markers=False) as renderer:
+        bare = renderer.frame(0)
+    assert (alone != together).any()
+    assert (alone != bare).any()
+    assert tiles.shape == alone.shape
+
+
+def test_a_body_is_drawn_again_as_the_task_wants_it(env: Env) -> None:
+    env.reset()
+    body = mujoco.MjModel.body(env.task.visual_model, 1).name
+    with Renderer(env, SIZE) as renderer:
+        pose = renderer.watcher.look()
+
+        def drawn(where: np.ndarray) -> np.ndarray:
+            return renderer.frame(0, pose=dataclasses.replace(pose, ghosts={body: where})).astype(int)
+
+        alone, here = renderer.frame(0, pose=pose), pose.qpos[:, :7]
+        aside = here + np.array([0.1, 0, 0.05, 0, 0, 0, 0])
+        same, other = (np.abs(drawn(where) - alone).mean() for where in (here, aside))
+    assert other > 0.1
+    assert same < other / 3  # what shines through is darker where it is drawn twice
+
+
+JOINTS = {
+    "<freejoint/>": True,
+    "<joint type='slide' axis='1 0 0'/><joint type='slide' axis='0 0 1'/><joint type='hinge'/>": True,
+    "<joint type='slide' axis='1 0 0' range='-1 1' limited='true'/>": False,
+    "<joint type='hinge'/>": False,
+}
+
+
+@pytest.mark.parametrize("joints", JOINTS)
+def test_cameras_follow_what_travels_and_not_what_is_bolted_down(joints: str) -> None:
+    arm = "<body><joint/><geom size='.1'/></body>"
+    xml = f"<mujoco><worldbody><body>{joints}<geom size='.1'/>{arm}</body></worldbody></mujoco>"
+    assert floating_bodies(mujoco.MjModel.from_xml_string(xml)) == ([1] if JOINTS[joints] else [])
+
+
+def test_what_cannot_be_drawn_is_refused_in_words(env: Env) -> None:
+    with pytest.raises(UnknownNameError, match="unknown camera 'trak'; did you mean 'track'"):
+        Renderer(env, SIZE, camera="trak")
+    with pytest.raises(EmbodiedError, match="cannot render 4 x 4 pixels"):
+        Renderer(env, (4, 4))
+    with Renderer(env, SIZE) as renderer, pytest.raises(EmbodiedError, match="no environment 3; expected 0 to 2"):
+        renderer.frame(3)
+
+
+def test_a_machine_without_graphics_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(opengl.sys, "platform", "linux")
+    monkeypatch.setattr(opengl, "egl_works", lambda: False)
+    monkeypatch.setattr(opengl, "_loads", lambda *names: None)
+    with pytest.raises(EmbodiedError, match=r"neither EGL nor OSMesa works; .*apt-get install libegl1"):
+        choose_backend.__wrapped__()
+    monkeypatch.setenv("MUJOCO_GL", "off")
+    with pytest.raises(EmbodiedError, match="MUJOCO_GL=off"):
+        choose_backend.__wrapped__()
+
+
+def test_a_film_decodes_to_its_frames(env: Env, tmp_path) -> None:
+    made = record(env, lambda obs: torch.zeros(3, 4), tmp_path / "x.mp4", seconds=0.2, size=SIZE, quiet=True)
+    frames = iio.imread(tmp_path / "x.mp4", plugin="FFMPEG")
+    assert made.frames == len(frames) == 10
+    assert made.fps == pytest.approx(50)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mp4"]
+
+
+@pytest.mark.parametrize("kind", ["gif", "png"])
+def test_other_kinds_of_film(tmp_path, kind: str) -> None:
+    with VideoWriter(tmp_path / f"x.{kind}", 20) as writer:
+        for shade in range(0, 200, 10):
+            writer.add(np.full((32, 48, 3), shade, np.uint8))
+    assert iio.imread(tmp_path / f"x.{kind}").ndim == (4 if kind == "gif" else 3)
+
+
+def test_a_film_is_whole_or_absent(tmp_path) -> None:
+    def interrupted() -> None:
+        with VideoWriter(tmp_path / "x.mp4", 20) as writer:
+            writer.add(np.zeros((32, 48, 3), np.uint8))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(EmbodiedError, match="no frames"), VideoWriter(tmp_path / "x.mp4", 20):
+        pass
+    with pytest.raises(EmbodiedError, match=r"does not end in \.mp4, \.gif, \.png"):
+        check_kind("x.avi")
+
+
+def test_a_contact_sheet_of_one_frame_is_that_frame() -> None:
+    one = np.zeros((8, 8, 3), np.uint8)
+    assert contact_sheet([one]) is one

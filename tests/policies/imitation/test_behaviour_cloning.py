@@ -1,0 +1,191 @@
+"""Behaviour cloning: repeats what was shown, keeps what is best for held-out episodes, ends, resumes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from tests.policies.imitation.test_demonstrations import SIZES, homewards
+
+from embodied.errors import EmbodiedError
+from embodied.storage import trees
+from policies.imitation import demonstrations
+from policies.imitation.behaviour_cloning import Cloning
+from policies.imitation.config import CloningConfig
+from policies.learner import DivergedError
+from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.off_policy.actor_critics import SACConfig, TD3Config
+from policies.off_policy.learner import OffPolicy
+from policies.policy import Policy
+from policies.training.loop import Trainer, train
+from tests.policies.toys import PointMass
+
+SMALL = NetworkConfig((32, 32), Activation.RELU)
+QUICK = CloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("shown") / "homewards.safetensors"
+    demonstrations.save(path, demonstrations.record(PointMass(8), homewards, 40))
+    return path
+
+
+def make(config: CloningConfig, seed: int = 0) -> Cloning:
+    return Cloning(SIZES, 2, 4, config, seed=seed)
+
+
+def shown(episodes: int = 6) -> demonstrations.Transitions:
+    return demonstrations.record(PointMass(4), homewards, episodes)
+
+
+def success_of(policy: Policy) -> float:
+    env = PointMass(256, seed=1)
+    obs = env.reset()
+    for _ in range(env.max_episode_steps):
+        step = env.step(policy(obs))
+        obs = step.obs
+    return step.success.float().mean().item()
+
+
+def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
+    config = dataclasses.replace(QUICK, demonstrations=file)
+    trainer = train(PointMass(8), config, total_steps=2_000)
+    assert success_of(trainer.policy) > 0.95
+    obs = shown(20).obs["policy"][:, 0]
+    error = (trainer.policy(obs) - homewards({"policy": obs})).square().mean()
+    assert error < 0.01  # untrained: 0.6
+
+
+def test_what_the_environment_brings_changes_nothing(file):
+    config = dataclasses.replace(QUICK, demonstrations=file)
+    a = train(PointMass(8), config, total_steps=512).learner
+    b = train(PointMass(8, seed=5), config, total_steps=512).learner
+    assert torch.equal(a.stepper.vector, b.stepper.vector)
+    assert a.updates == 320  # 64 control steps of 8 environments
+
+
+def test_whole_episodes_are_held_out_and_their_share_of_them():
+    learner = make(dataclasses.replace(QUICK, held_out=0.3))
+    steps = shown(10)
+    learner.demonstrate(steps)
+    episodes = steps.obs["policy"].view(10, 20, 2)
+    apart = [i for i in range(10) if (episodes[i][:1] == learner.held_out.obs).all(-1).any()]
+    assert len(apart) == 3
+    assert torch.equal(learner.held_out.obs, torch.cat([episodes[i] for i in apart]))
+    assert len(learner.training) == 7 * 20
+    normal = learner.normalizer(learner.training.obs)
+    torch.testing.assert_close(normal.mean(0), torch.zeros(2), atol=1e-5, rtol=0)
+    every = make(dataclasses.replace(QUICK, held_out=0.999))
+    every.demonstrate(steps)
+    assert len(every.training) == 20  # one is always left to learn from
+
+
+def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better():
+    learner = make(dataclasses.replace(QUICK, validation_interval=1, patience=3, updates=1.0, unroll=1))
+    learner.demonstrate(shown())
+    learner.update({})
+    best, error = learner._best_vector.clone(), learner._best_error
+    assert torch.equal(best, learner.stepper.vector)  # any error is less than none so far
+    learner.held_out = dataclasses.replace(
+        learner.held_out, action=learner.best(learner.normalizer(learner.held_out.obs)).detach()
+    )
+    learner._best_error = 0.0  # nothing is better
+    for _ in range(2):
+        assert learner.update({})["finished"] == 0.0
+    assert learner.update({})["finished"] == 1.0
+    assert learner.updates == 4
+    assert "imitation_loss" not in learner.update({})
+    assert learner.updates == 4
+    assert error > 0
+    assert torch.equal(learner._best_vector, best)
+    assert not torch.equal(learner.stepper.vector, best)
+    obs = torch.randn(5, 2)
+    assert torch.equal(learner.policy(obs), learner.best(learner.normalizer(obs)).detach())
+
+
+def test_without_held_out_episodes_the_last_weights_count():
+    learner = make(dataclasses.replace(QUICK, held_out=0.0))
+    learner.demonstrate(shown(1))
+    metrics = learner.update({})
+    assert "held_out_error" not in metrics
+    assert metrics["samples"] == 80 * 64
+    assert torch.equal(learner._best_vector, learner.stepper.vector)
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.2])
+def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_out):
+    path = tmp_path / "shown.safetensors"
+    demonstrations.save(path, shown())
+    config = dataclasses.replace(QUICK, demonstrations=path, unroll=4, held_out=held_out)
+    whole = train(PointMass(8), config, total_steps=6 * 32)
+    half = train(PointMass(8), config, total_steps=3 * 32)
+    path.unlink()
+    saved = trees.unflatten(trees.flatten(half.state()))
+    resumed = train(PointMass(8, seed=9), config, total_steps=6 * 32, seed=9, resume=saved)
+    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
+    assert expected.keys() == found.keys()
+    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
+    other = Trainer(PointMass(8), config, total_steps=64)
+    other.load_state(trees.unflatten(trees.flatten(half.state())))
+    assert torch.equal(other.learner.stepper.vector, half.learner.stepper.vector)
+
+
+def test_others_start_from_a_clone_and_a_clone_from_others(file):
+    clone = train(PointMass(8), dataclasses.replace(QUICK, demonstrations=file), total_steps=512).policy
+    learner = OffPolicy(SIZES, 2, 4, SACConfig(actor=SMALL, critic=SMALL), seed=3)
+    learner.start_from(clone)
+    obs = torch.randn(20, 2)
+    torch.testing.assert_close(learner.policy(obs), clone(obs), atol=1e-5, rtol=1e-4)
+    again = make(QUICK, seed=4)
+    again.start_from(clone)
+    assert torch.equal(again.stepper.vector, again._best_vector)
+    assert torch.equal(again.actor(obs), clone.network.actor(obs))
+    deterministic = OffPolicy(SIZES, 2, 4, TD3Config(actor=SMALL, critic=SMALL)).policy
+    with pytest.raises(ValueError, match=r"kind 'squashed-mlp' with hidden=\(32, 32\) relu .* this learner's"):
+        again.start_from(deterministic)
+
+
+def test_cloning_leaves_a_deviation_to_explore_with():
+    learner = make(QUICK)
+    learner.demonstrate(shown())
+    for _ in range(5):
+        learner.update({})
+    deviation = learner.actor.distribution(torch.randn(500, 2))[1].detach().exp()
+    assert deviation.mean() == pytest.approx(0.22, abs=0.02)
+    assert deviation.std() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unroll": 0}, "unroll=0 must be at least 1"),
+        ({"patience": 0}, "patience=0 must be at least 1"),
+        ({"updates": 0.0}, "updates=0.0 must be positive"),
+        ({"learning_rate": math.nan}, "learning_rate=nan must be finite"),
+        ({"weight_decay": -1.0}, "weight_decay=-1.0 must be 0 or more"),
+        ({"held_out": 1.0}, "held_out=1.0 must be 0 or more and less than 1"),
+        ({"actor": NetworkConfig((16,), architecture=Architecture.PARTS)}, "must be mlp: cloning builds perceptrons"),
+    ],
+)
+def test_config_messages(changes, message):
+    with pytest.raises(ValueError, match=message):
+        CloningConfig(**changes)
+
+
+def test_messages_of_the_learner():
+    with pytest.raises(EmbodiedError, match=r"of which there are none; expected demonstrations=FILE, as python -m"):
+        train(PointMass(4), QUICK, total_steps=4)
+    with pytest.raises(EmbodiedError, match=r"held_out=0.1 of 1 demonstrated episode; expected at least 2 episodes"):
+        make(QUICK).demonstrate(shown(1))
+    with pytest.raises(ValueError, match=r"lacks the observation group 'policy'; it has \['camera'\]"):
+        Cloning({"camera": 3}, 2, 4, QUICK)
+    learner = make(dataclasses.replace(QUICK, normalize_observations=False))
+    steps = shown()
+    steps.obs["policy"].fill_(math.nan)
+    learner.demonstrate(steps)
+    with pytest.raises(DivergedError, match="training diverged: imitation_loss=nan"):
+        learner.update({})

@@ -1,0 +1,136 @@
+"""Demonstrations: recorded whole and successful, read with care, and sampled at their share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from embodied.errors import EmbodiedError
+from embodied.storage import trees
+from policies.imitation import demonstrations
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.off_policy.actor_critics import SACConfig
+from policies.off_policy.learner import OffPolicy
+from policies.training.loop import Trainer, train
+from tests.policies.toys import PointMass
+
+SIZES = {"policy": 2, "critic": 3}
+SMALL = NetworkConfig((32, 32), Activation.RELU)
+TOY = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
+       "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
+
+
+def homewards(obs: dict[str, torch.Tensor]) -> torch.Tensor:
+    return (-10 * obs["policy"]).clamp(-1, 1)
+
+
+def outwards(obs: dict[str, torch.Tensor]) -> torch.Tensor:
+    return -homewards(obs)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "folder" / "demonstrations.safetensors"
+    demonstrations.save(path, demonstrations.record(PointMass(4), homewards, 6))
+    return path
+
+
+def test_whole_episodes_are_recorded_one_after_another():
+    steps = demonstrations.record(PointMass(4), homewards, 6)
+    ends = (steps.terminated | steps.truncated)[:, 0]
+    assert steps.reward.shape == (6 * 20, 1)
+    assert ends.nonzero()[:, 0].tolist() == [20 * (i + 1) - 1 for i in range(6)]
+    inside = ~ends[:-1]
+    assert torch.equal(steps.next_obs["policy"][:-1][inside], steps.obs["policy"][1:][inside])
+    assert not torch.equal(steps.next_obs["policy"][19], steps.obs["policy"][20])  # before the reset, not after it
+    torch.testing.assert_close(steps.reward, -steps.next_obs["policy"].norm(dim=-1))
+
+
+def test_failures_are_left_out_unless_wanted():
+    with pytest.raises(EmbodiedError, match=r"0 of 1\d episodes succeeded, fewer than the 2 that were asked for"):
+        demonstrations.record(PointMass(4), outwards, 2)
+    steps = demonstrations.record(PointMass(4), outwards, 2, failures=True)
+    assert steps.terminated.sum() == 2
+
+
+def test_steps_after_success_are_kept_for_as_long_as_is_wanted():
+    def recorded(hold: int | None) -> demonstrations.Recording:
+        return demonstrations.record_driven(PointMass(4), demonstrations.Demonstrator(homewards), 6, hold=hold)
+
+    whole, cut = recorded(None).steps, recorded(2)
+    solved = (whole.next_obs["policy"].norm(dim=-1) < 0.1).reshape(6, 20)
+    lengths = [min(20, 1 + int(row.int().argmax()) + 2) for row in solved]
+    assert max(lengths) < 20
+    ends = (cut.steps.terminated | cut.steps.truncated)[:, 0].nonzero()[:, 0] + 1
+    assert ends.tolist() == torch.tensor(lengths).cumsum(0).tolist()
+    assert len(cut.source) == sum(lengths)
+    assert torch.equal(cut.steps.reward[: lengths[0]], whole.reward[: lengths[0]])
+    assert not whole.truncated[lengths[0] - 1]  # cutting left the other recording alone
+
+
+def test_a_file_gives_back_what_was_saved(file):
+    steps = demonstrations.record(PointMass(4), homewards, 6)
+    loaded = demonstrations.load(file, SIZES, 2)
+    assert torch.equal(loaded.reward, steps.reward)
+    assert torch.equal(loaded.obs["critic"], steps.obs["critic"])
+    assert torch.equal(loaded.truncated, steps.truncated)
+
+
+def test_the_last_step_of_a_file_ends_an_episode(file):
+    tensors = load_file(file)
+    save_file({name: tensor[:13].clone() for name, tensor in tensors.items()}, file)
+    loaded = demonstrations.load(file, SIZES, 2)
+    assert loaded.truncated[:, 0].tolist() == [False] * 12 + [True]
+
+
+def test_files_that_do_not_fit_are_refused(file, tmp_path):
+    with pytest.raises(EmbodiedError, match=r"cannot read demonstrations from '.*missing.*'"):
+        demonstrations.load(tmp_path / "missing", SIZES, 2)
+    (tmp_path / "garbage").write_bytes(b"garbage" * 10)
+    with pytest.raises(EmbodiedError, match=r"cannot read demonstrations from '.*garbage'"):
+        demonstrations.load(tmp_path / "garbage", SIZES, 2)
+    with pytest.raises(EmbodiedError, match=r"do not fit: action is \(120, 2\), expected \(120, 5\)"):
+        demonstrations.load(file, SIZES, 5)
+    with pytest.raises(EmbodiedError, match=r"lack next_obs/touch, obs/touch; they have action, .*reward"):
+        demonstrations.load(file, SIZES | {"touch": 4}, 2)
+    tensors = load_file(file)
+    tensors["reward"][3] = torch.nan
+    save_file(tensors, file)
+    with pytest.raises(EmbodiedError, match="reward holds numbers that are not finite"):
+        demonstrations.load(file, SIZES, 2)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 16), (1.0, 64)])
+def test_batches_hold_their_share_of_demonstrations(share, expected):
+    learner = OffPolicy(SIZES, 2, 4, SACConfig(**TOY, warm_up=0, demonstration_share=share, reward_scale=2.0))
+    learner.demonstrate(demonstrations.record(PointMass(4), homewards, 6))
+    own = PointMass(4, seed=3)
+    obs = own.reset()
+    for _ in range(5):
+        step = own.step(learner.act(obs))
+        learner.record(step)
+        obs = step.obs
+    batch = learner.memory.sample(learner.batch_generator)
+    assert len(batch.reward) == 64
+    recorded = 2 * demonstrations.record(PointMass(4), homewards, 6).reward.flatten()
+    assert int(torch.isin(batch.reward, recorded).sum()) == expected
+
+
+def test_demonstrations_save_steps_and_survive_a_resume(file):
+    config = SACConfig(**TOY, warm_up=0, demonstrations=file, unroll=4, temperature_learning_rate=3e-3)
+    half = train(PointMass(8), config, total_steps=1_600)
+    env = PointMass(256, seed=1)
+    obs = env.reset()
+    for _ in range(env.max_episode_steps):
+        step = env.step(half.policy(obs))
+        obs = step.obs
+    assert step.success.float().mean() > 0.9
+    saved = trees.unflatten(trees.flatten(half.state()))
+    file.unlink()  # a resume needs the checkpoint alone
+    resumed = Trainer(PointMass(8), config, total_steps=4_000)
+    resumed.load_state(saved)
+    half.iterate()
+    resumed.iterate()
+    key = "off_policy/values/critic/parameters"
+    assert torch.equal(trees.flatten(half.state())[key], trees.flatten(resumed.state())[key])

@@ -1,0 +1,93 @@
+"""Adversaries among a team: who acts, who is paid, who is scored."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+import embodied
+from embodied.env.multi_agent import AgentsEnv
+from embodied.env.vec_env import POLICY
+from embodied.errors import EmbodiedError
+from embodied.evaluation.rollouts import evaluate
+from policies.multi_agent.adversary import AdversaryEnv, Infiltrated, check_minority
+from policies.policy import zero_policy
+from policies.training.loop import Trainer
+from tasks.swarm.team.points import PointsConfig
+from tasks.swarm.training import POINTS
+
+
+def swap(worlds: int = 4, agents: int = 3) -> embodied.Env:
+    return embodied.make("swarm/swap", worlds, "rigid", seed=0, config=PointsConfig(agents=agents))
+
+
+def constant(value: float):
+    return lambda obs: torch.full((*obs[POLICY].shape[:-1], 4), value)
+
+
+def test_the_last_agents_follow_the_adversary() -> None:
+    mixed = Infiltrated(constant(0.1), constant(-0.2), 2)
+    action = mixed({POLICY: torch.zeros(5, 3, 7)})
+    assert action.shape == (5, 3, 4)
+    assert (action[:, :1] == 0.1).all()
+    assert (action[:, 1:] == -0.2).all()
+
+
+def test_adversaries_are_paid_what_the_team_loses() -> None:
+    env, twin = swap(), swap()
+    attack = AdversaryEnv(env, constant(0.3), 1)
+    rows = attack.reset()
+    obs = twin.reset()
+    assert rows[POLICY].shape == (4, env.observation_sizes[POLICY])
+    assert torch.equal(rows[POLICY], obs[POLICY][:, 2])
+    for _ in range(3):
+        step = attack.step(torch.full((4, 4), -0.5))
+        own = torch.cat([torch.full((4, 2, 4), 0.3), torch.full((4, 1, 4), -0.5)], 1)
+        expected = twin.step(own)
+        torch.testing.assert_close(step.reward, -expected.reward[:, :2].mean(1))
+        assert torch.equal(step.obs[POLICY], expected.obs[POLICY][:, 2])
+
+
+def test_every_agent_is_a_row_of_the_learner() -> None:
+    env, twin = swap(), swap()
+    rows = AgentsEnv(env)
+    assert rows.num_envs == 12
+    assert torch.equal(rows.reset()[POLICY], twin.reset()[POLICY].flatten(0, 1))
+    action = torch.linspace(-0.5, 0.5, 48).reshape(12, 4)
+    step, expected = rows.step(action), twin.step(action.reshape(4, 3, 4))
+    assert torch.equal(step.reward, expected.reward.flatten())
+    assert torch.equal(step.obs[POLICY], expected.obs[POLICY].flatten(0, 1))
+    assert step.terminated.shape == (12,)
+    rows.load_state(rows.state())
+    assert torch.equal(rows.step(action).reward, twin.step(action.reshape(4, 3, 4)).reward.flatten())
+
+
+def test_the_teams_return_leaves_adversaries_out() -> None:
+    env = swap(4)
+    everyone = evaluate(env, zero_policy(4), 4, scored=3).summary()
+    assert everyone["team_return"] == pytest.approx(everyone["return"], rel=1e-4)
+    some = evaluate(env, Infiltrated(zero_policy(4), constant(-1.0), 1), 4, scored=2).summary()
+    assert some["team_return"] != pytest.approx(some["return"], rel=1e-3)
+
+
+@pytest.mark.timeout(200)
+def test_a_learner_takes_adversaries_as_any_environment() -> None:
+    config = dataclasses.replace(POINTS.ppo, unroll=8, epochs=1, minibatches=2)
+    trainer = Trainer(AdversaryEnv(swap(), zero_policy(4), 2), config, total_steps=128, seed=0)
+    metrics = trainer.iterate()
+    assert metrics["kl"] >= 0
+    tree = trainer.state()
+    again = Trainer(AdversaryEnv(swap(), zero_policy(4), 2), config, total_steps=128, seed=0)
+    again.load_state(tree)
+    assert again.iterate()["kl"] == trainer.iterate()["kl"]
+
+
+def test_minorities_only() -> None:
+    with pytest.raises(EmbodiedError, match="--adversaries 3: expected 1 to 2 of the task's 3 agents"):
+        AdversaryEnv(swap(), zero_policy(4), 3)
+    with pytest.raises(EmbodiedError, match="--adversaries 1: this task has one robot"):
+        check_minority(1, None)
+    with pytest.raises(ValueError, match="this task has one robot and no axis of agents"):
+        AgentsEnv(embodied.make("swarm/hover", 2, "rigid"))

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import torch
+
+from policies.networks.normalizer import Normalizer
+
+
+def batches(offset: float = 0.0) -> list[torch.Tensor]:
+    generator = np.random.default_rng(0)
+    scale = np.array([1e-3, 1.0, 1e3])
+    return [
+        torch.from_numpy(offset + scale * generator.standard_normal((n, 3)) + scale).float() for n in (10, 1, 300, 57)
+    ]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_statistics_equal_numpy(offset: float):
+    normalizer = Normalizer(3)
+    for batch in batches(offset):
+        normalizer.observe(batch)
+        normalizer.commit()
+    everything = torch.cat(batches(offset)).double().numpy()
+    np.testing.assert_allclose(normalizer.mean, everything.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(1 / normalizer.scale, everything.std(0), rtol=1e-5)
+
+
+def test_one_commit_equals_many():
+    one, many = Normalizer(3), Normalizer(3)
+    for batch in batches():
+        one.observe(batch)
+        many.observe(batch)
+        many.commit()
+    one.commit()
+    for name, tensor in one.state().items():
+        torch.testing.assert_close(many.state()[name], tensor, rtol=1e-12, atol=1e-12)
+
+
+def test_output_has_mean_zero_deviation_one_and_is_clipped():
+    generator = torch.Generator().manual_seed(0)
+    obs = 5 + 3 * torch.randn(1000, 2, generator=generator)
+    normalizer = Normalizer(2, clip=2.0)
+    normalizer.observe(obs)
+    normalizer.commit()
+    normal = normalizer(obs)
+    assert normal.abs().max() == 2.0
+    np.testing.assert_allclose(normalizer.scale * (obs - normalizer.mean).std(0, correction=0), 1, rtol=1e-5)
+    assert normal.mean().abs() < 0.02
+
+
+def test_normalising_and_observing_change_nothing_before_the_commit():
+    normalizer = Normalizer(3)
+    obs = batches()[0]
+    before = normalizer(obs)
+    normalizer.observe(100 * obs)
+    assert torch.equal(before, normalizer(obs))
+
+
+def test_a_constant_component_maps_to_zero():
+    normalizer = Normalizer(1)
+    normalizer.observe(torch.full((10, 1), 7.0))
+    normalizer.commit()
+    assert normalizer(torch.tensor([[7.0]])).item() == 0.0
+
+
+def test_state_restores_every_bit():
+    normalizer, restored = Normalizer(3), Normalizer(3)
+    for batch in batches():
+        normalizer.observe(batch)
+        normalizer.commit()
+    restored.load_state(normalizer.state())
+    assert torch.equal(restored(batches()[2]), normalizer(batches()[2]))
+    assert not restored.empty

@@ -1,0 +1,100 @@
+"""Squashed policies: their densities, how they are stored, and that exports end in the tangent."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import distributions
+
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.squashed import LOG_STD_MAX, LOG_STD_MIN, SquashedActor
+from policies.policy import NormalizedActor, Policy
+from tests.sim2real.exported import ACTIONS, INPUTS, small_contract
+
+CONFIG = NetworkConfig((21, 5), Activation.RELU, output_gain=1.5)
+
+
+def make_policy(stochastic: bool = True) -> Policy:
+    generator = torch.Generator().manual_seed(3)
+    actor = SquashedActor(INPUTS, ACTIONS, CONFIG, stochastic=stochastic, generator=generator)
+    for parameter in actor.parameters():
+        parameter.data.add_(0.2 * torch.empty_like(parameter).normal_(generator=generator))
+    mean = torch.empty(INPUTS).normal_(generator=generator)
+    scale = torch.empty(INPUTS).uniform_(0.3, 3.0, generator=generator)
+    return Policy(NormalizedActor(actor, mean, scale, 5.0), CONFIG)
+
+
+def observations(count: int = 200) -> torch.Tensor:
+    return 2 * torch.randn(count, INPUTS, generator=torch.Generator().manual_seed(1))
+
+
+def test_densities_are_those_of_torch_distributions():
+    actor, obs = make_policy().network.actor, observations()
+    noise = torch.randn(200, ACTIONS, generator=torch.Generator().manual_seed(2))
+    action, density = actor.sample_with_density(obs, noise)
+    mean, log_std = actor.distribution(obs)
+    squashed = distributions.TransformedDistribution(
+        distributions.Normal(mean, log_std.exp()), [distributions.TanhTransform(cache_size=1)]
+    )
+    inside = (action.abs() < 0.999).all(-1)  # atanh of rounded numbers says little beyond
+    assert inside.sum() > 50
+    wanted = squashed.log_prob(action).sum(-1)
+    torch.testing.assert_close(density[inside], wanted[inside], atol=1e-3, rtol=1e-3)
+    assert torch.equal(action, actor.sample(obs, noise))
+
+
+def test_densities_stay_finite_where_the_tangent_is_flat():
+    actor = make_policy().network.actor
+    _, density = actor.sample_with_density(observations(), torch.full((200, ACTIONS), 60.0))
+    assert density.isfinite().all()
+
+
+def test_the_deviation_is_bounded_and_differs_between_states():
+    actor = make_policy().network.actor
+    _, log_std = actor.distribution(100 * observations())
+    assert LOG_STD_MIN <= log_std.min() < log_std.max() <= LOG_STD_MAX
+    with pytest.raises(ValueError, match="no deviation"):
+        make_policy(stochastic=False).network.actor.distribution(observations())
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_names_and_numbers_rebuild_it(stochastic):
+    policy, obs = make_policy(stochastic), observations()
+    meta, tensors = policy.to_tensors()
+    assert meta["kind"] == "squashed-mlp"
+    rebuilt = Policy.from_tensors(json.loads(json.dumps(meta)), tensors)
+    assert torch.equal(rebuilt(obs), policy(obs))
+    assert torch.equal(rebuilt.stochastic(5)(obs), policy.stochastic(5)(obs))
+    assert torch.equal(policy.stochastic(5)(obs), policy(obs)) != stochastic
+    normal = ((obs - policy.network.observation_mean) * policy.network.observation_scale).clamp(-5, 5)
+    assert torch.equal(policy(obs), policy.network.actor.mean(normal).tanh())
+    with pytest.raises(ValueError, match="actor.spread.weight is " + ("unknown" if stochastic else "missing")):
+        Policy.from_tensors(meta | {"stochastic": not stochastic}, tensors)
+
+
+def test_exports_end_in_the_tangent(tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    from sim2real.bundles import c_code, onnx_graph
+    from sim2real.bundles.golden import Golden
+    from sim2real.bundles.network import Network
+    from sim2real.bundles.readme import readme
+
+    policy, contract = make_policy(), small_contract()
+    network = Network.of(policy)
+    assert network.squashed
+    seen = network.golden_observations()
+    action = policy(torch.from_numpy(seen)).numpy()
+    assert np.abs(policy.network.actor.mean(torch.from_numpy(seen)).detach().numpy()).max() > 1  # a clip would differ
+    target = np.stack([contract.target(row) for row in action]).astype(np.float32)
+    golden = Golden(seen, action, target)
+    model = onnx_graph.build(network, contract, "{}").SerializeToString()
+    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(["action"], {"observation": seen})[0], action, atol=1e-5)
+    for name, text in c_code.sources(network, contract, golden, "0" * 64).items():
+        (tmp_path / name).write_text(text)
+    c_code.prove(tmp_path)  # raises where the C code computes something else
+    assert "a hyperbolic tangent at its end" in readme(contract, network, "0" * 64)

@@ -1,0 +1,93 @@
+"""IDQL: values of the best that data support, and a policy that stays within their support."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.policies.off_policy.cqn.test_network import uniform
+from torch import Tensor
+
+from policies.imitation.behaviour_cloning import Cloning
+from policies.imitation.config import CloningConfig
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.off_policy.idql.actor import BehaviourActor
+from policies.off_policy.idql.config import IDQLConfig
+from policies.off_policy.idql.learner import expectile_loss
+from policies.off_policy.learner import OffPolicy
+from policies.off_policy.replay_buffer import Transitions
+from tests.policies.toys import assert_goes_on_and_is_rebuilt
+
+SMALL = NetworkConfig((32, 32), Activation.RELU)
+QUICK: dict[str, Any] = {"critic": SMALL, "batch_size": 64, "buffer_size": 20_000, "unroll": 4, "gamma": 0.9,
+        "tau": 0.05, "critic_learning_rate": 3e-3, "actor_learning_rate": 3e-3, "samples": 16}  # fmt: skip
+
+
+def expectile_of(values: Tensor, expectile: float) -> float:
+    """Where the loss is least, by bisection of its slope."""
+    low, high = values.min(), values.max()
+    for _ in range(40):
+        middle = ((low + high) / 2).requires_grad_()
+        (slope,) = torch.autograd.grad(expectile_loss(values - middle, expectile).sum(), middle)
+        low, high = (middle.detach(), high) if slope < 0 else (low, middle.detach())
+    return low.item()
+
+
+def test_an_expectile_goes_from_the_mean_to_the_largest_value():
+    values = uniform(200)
+    found = [expectile_of(values, expectile) for expectile in (0.5, 0.7, 0.9, 0.99, 0.99999)]
+    assert found[0] == pytest.approx(values.mean().item(), abs=1e-5)
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(values.max().item(), abs=0.01)
+
+
+def two_ways(count: int, seed: int) -> Transitions:
+    """Around an obstacle on the left or on the right, by 0.6; the way on the side of the observation pays."""
+    generator = torch.Generator().manual_seed(seed)
+    obs = 2 * torch.rand(count, 1, 2, generator=generator) - 1
+    side = torch.where(torch.rand(count, 1, 1, generator=generator) < 0.5, -1.0, 1.0)
+    action = (0.6 * side).expand(-1, -1, 2) + 0.03 * torch.randn(count, 1, 2, generator=generator)
+    over = torch.ones(count, 1, dtype=torch.bool)
+    pays = (side[..., 0] == obs[..., 0].sign()).float()
+    return Transitions({"policy": obs}, action, pays, over, ~over, {"policy": obs})
+
+
+def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_between():
+    steps = two_ways(256, 0)
+    learner = OffPolicy({"policy": 2}, 2, 8, IDQLConfig(**QUICK, offline_updates=400))
+    learner.demonstrate(steps)
+    learner.act({"policy": steps.obs["policy"][:8, 0]})
+    fresh = two_ways(200, 1).obs["policy"][:, 0]
+    clear = fresh[fresh[:, 0].abs() > 0.2]
+    action = learner.policy(clear)
+    assert ((action.abs() - 0.6).abs().amax(-1) < 0.2).float().mean() > 0.97
+    assert (action[:, 0].sign() == clear[:, 0].sign()).float().mean() > 0.95  # of both ways the one that pays
+    actor = learner.rule.actor
+    assert isinstance(actor, BehaviourActor)
+    with torch.no_grad():
+        drawn = actor.draws(learner.normalizers["policy"](clear), actor.noise[:, None].expand(-1, len(clear), -1, -1))
+    assert 0.2 < (drawn[..., 0] > 0).float().mean() < 0.8  # the model of behaviour knows both
+    clone = Cloning({"policy": 2}, 2, 8, CloningConfig(actor=SMALL, batch_size=64, learning_rate=3e-3, updates=5.0))
+    clone.demonstrate(steps)
+    for _ in range(2):
+        clone.update({})
+    assert ((clone.policy(clear).abs() - 0.6).abs().amax(-1) < 0.2).float().mean() < 0.3
+
+
+def test_a_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
+    config = IDQLConfig(**QUICK, offline_updates=0, warm_up=64)
+    assert_goes_on_and_is_rebuilt(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"expectile": 1.0}, "expectile=1.0 must be above 0 and below 1"),
+        ({"samples": 0}, "samples=0 must be at least 1"),
+        ({"exploration": 2.0}, "exploration=2.0 must be between 0 and 1"),
+    ],
+)
+def test_settings_under_which_nothing_is_learned_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        IDQLConfig(**changes)

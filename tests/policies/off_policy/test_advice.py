@@ -1,0 +1,120 @@
+"""Advice: followed where critics prefer it, without influence elsewhere, asked for as often as configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from tests.policies.imitation.test_demonstrations import homewards
+from torch import Tensor
+
+from embodied.errors import EmbodiedError
+from embodied.storage import trees
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.squashed import SquashedActor
+from policies.off_policy.actor_critics import SACConfig, TD3Config
+from policies.off_policy.advice import ADVICE, advice_loss
+from policies.off_policy.awac import AWACConfig
+from policies.off_policy.learner import OffPolicy
+from policies.off_policy.update_rules import DeterministicRule
+from policies.training.loop import Trainer, train
+from tests.policies.toys import PointMass
+
+SMALL = NetworkConfig((32, 32), Activation.RELU)
+QUICK: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 32, "warm_up": 64,
+        "unroll": 4, "buffer_size": 20_000, "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
+OBS = torch.ones(16, 2)
+
+
+def given(action: float, rows: int = 16) -> Tensor:
+    """The same advice everywhere, (rows, 3)."""
+    return torch.tensor([action, action, 1.0]).expand(rows, 3)
+
+
+def climb(values: Any, advice: Tensor | None, steps: int = 120) -> Tensor:
+    """Where a policy of two actions gets to."""
+    actor = SquashedActor(2, 2, SMALL, stochastic=False, generator=torch.Generator().manual_seed(0))
+    rule = DeterministicRule(actor, TD3Config(**QUICK), 4)
+
+    def penalty(action: Tensor) -> Tensor:
+        assert advice is not None
+        return advice_loss(action, advice, values)
+
+    for _ in range(steps):
+        rule.improve(OBS, OBS, OBS, values, None if advice is None else penalty)
+    return actor(OBS[:1])[0].detach()
+
+
+def smooth(action: Tensor) -> Tensor:
+    return -(action - 0.3).square().sum(-1)
+
+
+def needle(action: Tensor) -> Tensor:
+    """Nearly flat but for a peak at 0.7."""
+    return (-(action - 0.7).square().sum(-1) / 0.02).exp()
+
+
+def test_a_bad_adviser_does_not_change_where_the_policy_ends():
+    alone = climb(smooth, None)
+    assert (alone - 0.3).abs().max() < 0.03
+    for advice in (-0.9, 0.9):
+        assert (climb(smooth, given(advice)) - 0.3).abs().max() < 0.03
+
+
+def test_a_good_adviser_leads_where_values_alone_give_no_direction():
+    assert (climb(needle, None) - 0.7).abs().max() > 0.5
+    assert (climb(needle, given(0.7)) - 0.7).abs().max() < 0.1
+
+
+def test_the_gate_asks_critics_and_whether_there_is_advice():
+    own = torch.zeros(4, 2)
+    advice = torch.tensor([[0.3, 0.3, 1.0], [0.3, 0.3, 0.0], [-0.5, -0.5, 1.0], [0.0, 0.0, 0.0]])
+    assert advice_loss(own, advice, smooth).item() == pytest.approx(0.3**2 / 4)
+
+
+def test_it_asks_at_every_interval_until_enough_is_given_and_remembers_it():
+    asked = []
+
+    def rule(obs: Mapping[str, Tensor]) -> Tensor:
+        asked.append(len(obs["policy"]))
+        return homewards(obs)
+
+    config = SACConfig(**QUICK, adviser="homewards", advice_interval=3, advice_until=16)
+    trainer = Trainer(PointMass(8), config, total_steps=1_000)
+    assert isinstance(trainer.learner, OffPolicy)
+    trainer.learner.advise(rule)
+    for _ in range(3):
+        trainer.iterate()
+    assert asked == [8, 8]  # at control steps 0 and 3; 16 actions in all
+    batch = trainer.learner.memory.buffer.gather(torch.arange(12 * 8))
+    noted = batch.obs[ADVICE].view(12, 8, 3)
+    assert noted[..., -1].amax(1).tolist() == [1, 0, 0, 1] + [0] * 8
+    torch.testing.assert_close(noted[0, :, :2], homewards({"policy": batch.obs["policy"].view(12, 8, 2)[0]}))
+
+
+def test_advised_runs_go_on_bit_for_bit_and_weight_0_is_no_advice():
+    def run(steps: int, resume: Any = None, **changes: Any) -> Trainer:
+        config = TD3Config(**QUICK, adviser="homewards", advice_until=40, **changes)
+        return train(PointMass(8), config, total_steps=steps, adviser=homewards, resume=resume)
+
+    whole, half = run(128), run(64)
+    resumed = run(128, trees.unflatten(trees.flatten(half.state())))
+    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
+    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
+    actor = "off_policy/rule/actor/parameters"
+    plain = trees.flatten(train(PointMass(8), TD3Config(**QUICK), total_steps=128).state())[actor]
+    assert torch.equal(trees.flatten(run(128, advice_weight=0.0).state())[actor], plain)
+    assert not torch.equal(expected[actor], plain)
+
+
+def test_messages():
+    learner = OffPolicy({"policy": 2}, 2, 4, SACConfig(**QUICK, adviser="expert"))
+    with pytest.raises(EmbodiedError, match=r"adviser='expert' is announced; give its policy to OffPolicy.advise"):
+        learner.act({"policy": torch.zeros(4, 2)})
+    plain = OffPolicy({"policy": 2}, 2, 4, AWACConfig(**QUICK))
+    with pytest.raises(EmbodiedError, match="advice was offered to a learner without adviser"):
+        plain.advise(homewards)
+    with pytest.raises(ValueError, match="advice_interval=0 must be at least 1"):
+        SACConfig(advice_interval=0)

@@ -1,0 +1,45 @@
+"""Started by torchrun: train three iterations and write what this rank holds."""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from policies import PPOConfig, Trainer
+from policies.networks.mlp import NetworkConfig
+from policies.optim import distributed
+from tests.policies.toys import PointMass
+
+
+def main() -> None:
+    distributed.init()
+    rank = distributed.rank()
+    small = NetworkConfig((16,))
+    config = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=small, critic=small)
+    trainer = Trainer(PointMass(32, seed=rank), config, total_steps=10**6, seed=rank)  # seeds differ on purpose
+    initial = trainer.ppo.optimizer.flat.detach().clone()
+    observed = [trainer._obs["policy"].clone()]
+    act = trainer.ppo.act
+
+    def spy(obs):
+        observed.append(obs["policy"].clone())
+        return act(obs)
+
+    trainer.ppo.act = spy
+    for _ in range(3):
+        trainer.iterate()
+    result = {
+        "initial": initial,
+        "observed": torch.cat(observed[1:]),
+        "steps": torch.tensor(trainer.steps),
+        "parameters": trainer.ppo.optimizer.flat.detach(),
+        "rate": trainer.ppo.optimizer.learning_rate,
+        "normalizer": trainer.ppo.normalizers["policy"].state(),
+        "noise": trainer.ppo.noise_generator.get_state(),
+        "stopped": torch.tensor(distributed.anyone(rank == 1)),
+    }
+    torch.save(result, Path(sys.argv[1]) / f"{rank}.pt")
+    distributed.close()
+
+
+main()

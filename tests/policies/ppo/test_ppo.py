@@ -1,0 +1,301 @@
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from embodied.env.vec_env import StepData
+from embodied.storage import trees
+from policies import PPO, PPOConfig, Trainer, train
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.optim.gradients import PartialGradient
+from policies.optim.parallel import CPU_CHUNK, Workers
+from policies.ppo.config import Schedule
+from policies.ppo.ppo import REPORTED, DivergedError
+from tests.policies.toys import PointMass
+
+SMALL = NetworkConfig((16,))
+QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=SMALL)
+
+
+def rollout(ppo: PPO, reward: float | None = None) -> dict[str, torch.Tensor]:
+    """Record random transitions and return the last observation."""
+    generator = torch.Generator().manual_seed(0)
+    n = ppo.num_envs
+    obs = {"policy": torch.zeros(n, 3)}
+    for _ in range(ppo.config.unroll):
+        ppo.act(obs)
+        obs = {"policy": torch.randn(n, 3, generator=generator)}
+        r = torch.randn(n, generator=generator) if reward is None else torch.full((n,), reward)
+        ends = torch.rand(2, n, generator=generator) < 0.1
+        ppo.record(StepData(obs, r, ends[0], ends[1], ends[0], obs))
+    return obs
+
+
+def make(config: PPOConfig = QUICK, num_envs: int = 64, seed: int = 0) -> PPO:
+    return PPO({"policy": 3}, 2, num_envs, config, seed=seed)
+
+
+def test_solves_the_point_mass():
+    trainer = train(PointMass(256), PPOConfig(unroll=16), total_steps=120_000)
+    env = PointMass(256, seed=1)
+    policy, obs = trainer.ppo.policy, env.reset()
+    successes = []
+    for _ in range(env.max_episode_steps):
+        step = env.step(policy(obs))
+        successes.append(step.success.float().mean())
+        obs = step.obs
+    assert successes[-1] > 0.95
+    assert env.statistics()["return"] > -4.5  # -4.06 is the best; a random policy gets -20
+
+
+def test_six_iterations_equal_three_a_resume_and_three_more():
+    config = dataclasses.replace(QUICK, actor=NetworkConfig((32, 32)))
+    iteration = 8 * 64
+
+    def parameters(trainer: Trainer) -> torch.Tensor:
+        return trainer.ppo.optimizer.flat.detach().clone()
+
+    whole = train(PointMass(64), config, total_steps=6 * iteration)
+    half = Trainer(PointMass(64), config, total_steps=6 * iteration)
+    for _ in range(3):
+        half.iterate()
+    saved = trees.flatten(half.state())
+    fresh = Trainer(PointMass(64, seed=9), config, total_steps=6 * iteration, seed=9)
+    state = trees.unflatten(saved, like=fresh.state())
+    for _ in range(3):
+        half.iterate()
+    resumed = train(PointMass(64, seed=9), config, total_steps=6 * iteration, seed=9, resume=state)
+    assert torch.equal(parameters(whole), parameters(half))
+    assert torch.equal(parameters(whole), parameters(resumed))
+    for name, tensor in trees.flatten(whole.state()).items():
+        assert torch.equal(tensor, trees.flatten(resumed.state())[name]), name
+
+
+def test_a_learner_starts_from_another_policy_and_goes_on_learning():
+    teacher = train(PointMass(64), QUICK, total_steps=10 * 8 * 64).ppo.policy
+    trainer = Trainer(PointMass(64, seed=5), QUICK, total_steps=10_000, seed=5)
+    trainer.ppo.start_from(teacher)
+    obs = torch.randn(20, 4)[:, : teacher.observation_size]
+    torch.testing.assert_close(trainer.ppo.policy(obs), teacher(obs))
+    torch.testing.assert_close(trainer.ppo.actor.log_std, teacher.network.actor.log_std)
+    before = teacher(obs).clone()
+    trainer.iterate()
+    assert not torch.equal(trainer.ppo.policy(obs), before)
+    assert torch.equal(teacher(obs), before)
+
+
+def test_a_policy_with_other_layers_is_no_start():
+    teacher = make(dataclasses.replace(QUICK, actor=NetworkConfig((8,)))).policy
+    with pytest.raises(ValueError, match=r"with hidden=\(8,\) tanh .* actor has hidden=\(16,\)"):
+        make().start_from(teacher)
+
+
+def test_the_first_gradient_starts_at_the_rollout_s_policy():
+    config = dataclasses.replace(QUICK, epochs=1, minibatches=1, schedule=Schedule.FIXED)
+    ppo = make(config)
+    metrics = ppo.update(rollout(ppo))
+    assert metrics["kl"] == pytest.approx(0, abs=1e-6)
+    assert metrics["clip_fraction"] == 0
+    assert set(metrics) == set(REPORTED)
+
+
+def test_any_number_of_workers_gives_the_same_bits():
+    config = dataclasses.replace(QUICK, unroll=40)
+    results = []
+    for count in (1, 3):
+        ppo = make(config, num_envs=CPU_CHUNK // 8)
+        ppo._gradients.workers = Workers("cpu", count)
+        ppo.update(rollout(ppo))
+        results.append(ppo.optimizer.flat.detach().clone())
+    assert torch.equal(*results)
+
+
+def test_chunks_add_up_to_the_gradient_of_the_minibatch():
+    ppo = make()
+    ppo._estimate(rollout(ppo))
+    index = torch.arange(len(ppo.rollout))
+
+    def gradient(rows: torch.Tensor) -> torch.Tensor:
+        part = PartialGradient(ppo.optimizer)
+        ppo._gradients._chunk(ppo.rollout, rows, part, ppo._old_log_std, len(index))
+        return part.vector
+
+    parts = torch.stack([gradient(rows) for rows in index.split(100)])
+    torch.testing.assert_close(parts.sum(0), gradient(index), rtol=1e-4, atol=1e-6)
+
+
+def test_the_gradient_reaches_every_parameter_in_its_place():
+    ppo = PPO({"policy": 3, "critic": 4}, 2, 64, QUICK)
+    rollout = ppo.rollout
+    for buffer in (rollout.actor_obs, rollout.critic_obs, rollout.action, rollout.advantage, rollout.returns):
+        buffer.normal_(generator=ppo.noise_generator)
+    index = torch.arange(len(rollout))
+    found = ppo._gradients.minibatch(rollout, index, ppo._old_log_std)
+
+    actor, critic = rollout.actor_batch(index), rollout.critic_batch(index)
+    z = (actor.action - ppo.actor(actor.obs)) * (-ppo.actor.log_std).exp()
+    log_prob = -0.5 * z.square().sum(-1) - ppo.actor.log_std.sum() - math.log(2 * math.pi)
+    gain, bound = (r * actor.advantage for r in (log_prob.exp(), log_prob.exp().clamp(0.8, 1.2)))
+    loss = -torch.minimum(gain, bound).mean() + 0.5 * (ppo.critic(critic.obs) - critic.returns).square().mean()
+    named = [*ppo.actor.named_parameters(), *ppo.critic.named_parameters()]
+    expected = torch.autograd.grad(loss, [p for _, p in named])
+    for (name, _), part, wanted in zip(named, ppo.optimizer.views(found[:-4]), expected, strict=True):
+        torch.testing.assert_close(part, wanted, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_adaptive_rate_follows_the_divergence_within_its_bounds():
+    ppo = make(dataclasses.replace(QUICK, learning_rate=1e-3, desired_kl=0.01))
+    adam, zero = ppo.optimizer, torch.zeros(len(ppo.optimizer.flat))
+
+    def rate_after(kl: float, times: int = 1) -> float:
+        for _ in range(times):
+            adam.step(zero, torch.tensor(kl))
+        return adam.learning_rate.item()
+
+    assert rate_after(0.01) == pytest.approx(1e-3)
+    assert rate_after(0.021) == pytest.approx(1e-3 / 1.5)
+    assert rate_after(0.004) == pytest.approx(1e-3)
+    assert rate_after(0.0, times=20) == pytest.approx(1e-2)
+    assert rate_after(1.0, times=40) == pytest.approx(1e-5)
+
+
+def test_linear_rate_reaches_zero_with_the_training():
+    ppo = make(dataclasses.replace(QUICK, schedule=Schedule.LINEAR, learning_rate=4e-4))
+    rates = [ppo.update(rollout(ppo), progress)["learning_rate"] for progress in (0.0, 0.25, 1.0)]
+    assert rates == pytest.approx([4e-4, 3e-4, 0.0])
+
+
+def test_long_gradients_are_shortened():
+    ppo = make(dataclasses.replace(QUICK, max_grad_norm=0.5))
+    ppo.optimizer.step(torch.full_like(ppo.optimizer.flat, 3.0), torch.tensor(0.01))
+    assert ppo.optimizer.flat.grad is not None
+    assert ppo.optimizer.flat.grad.norm().item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_actions_are_neither_clipped_nor_shared_with_the_rollout():
+    ppo = make(dataclasses.replace(QUICK, initial_std=5.0))
+    action = ppo.act({"policy": torch.zeros(64, 3)})
+    assert action.abs().max() > 1
+    action.zero_()
+    assert ppo.rollout.action[0].abs().max() > 1
+
+
+@pytest.mark.parametrize("min_std", [0.0, 0.4])
+def test_the_deviation_stays_above_its_bound(min_std):
+    ppo = make(dataclasses.replace(QUICK, initial_std=0.45, min_std=min_std, entropy_coef=0.0, learning_rate=1e-2))
+    for _ in range(10):
+        last = rollout(ppo, 0.0)
+        # Actions far from the mean are punished, so that the deviation wants to fall.
+        ppo.rollout.reward.copy_(-(ppo.rollout.action - ppo.rollout.mean).square().sum(-1))
+        ppo.update(last)
+    assert (ppo.actor.log_std.exp().min() >= 0.4 - 1e-6) == (min_std > 0)
+    fresh = make(dataclasses.replace(QUICK, min_std=0.9))
+    fresh.start_from(ppo.policy)
+    assert fresh.actor.log_std.exp().tolist() == pytest.approx([0.9, 0.9])
+
+
+def test_the_critic_reads_its_own_group_where_there_is_one():
+    privileged = PPO({"policy": 2, "critic": 5}, 1, 4, QUICK)
+    assert privileged.critic.value[0].in_features == 5
+    assert make().critic.value[0].in_features == 3
+
+
+def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
+    ppo, other = make(seed=1), make(seed=2)
+    ppo.update(rollout(ppo))
+    noise = other.noise_generator.get_state()
+    other.load_state(ppo.state(), explore_alike=False)
+    assert torch.equal(other.optimizer.flat, ppo.optimizer.flat)
+    assert torch.equal(other.noise_generator.get_state(), noise)
+
+
+def test_another_rank_s_trainer_goes_on_with_fresh_episodes():
+    trainer, other = (Trainer(PointMass(64, seed), QUICK, total_steps=10**6, seed=seed) for seed in (1, 2))
+    trainer.iterate()
+    position = other.env.position.clone()
+    other.load_state(trainer.state() | {"rank": 1})
+    assert other.steps == trainer.steps
+    assert torch.equal(other.ppo.optimizer.flat, trainer.ppo.optimizer.flat)
+    assert torch.equal(other.env.position, position)
+
+
+@pytest.mark.slow
+def test_the_compiled_loss_is_the_same():
+    plain, compiled = make(), make(dataclasses.replace(QUICK, compile=True))
+    for ppo in (plain, compiled):
+        ppo.update(rollout(ppo))
+    torch.testing.assert_close(compiled.optimizer.flat, plain.optimizer.flat, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", Activation)
+def test_every_option_trains(activation: Activation):
+    network = NetworkConfig((8,), activation)
+    config = PPOConfig(
+        unroll=4,
+        minibatches=3,
+        value_clip=0.2,
+        entropy_coef=0.01,
+        normalize_advantage=False,
+        normalize_observations=False,
+        reward_scale=0.1,
+        schedule=Schedule.FIXED,
+        actor=network,
+        critic=network,
+    )
+    metrics = Trainer(PointMass(10), config, total_steps=40).iterate()
+    assert all(math.isfinite(metrics[name]) for name in REPORTED)
+
+
+def test_stops_when_told():
+    reported = []
+    trainer = train(
+        PointMass(64),
+        QUICK,
+        total_steps=10**9,
+        on_iteration=lambda trainer, metrics: reported.append((trainer.steps, metrics["env_steps_per_second"])),
+        should_stop=lambda: len(reported) == 2,
+    )
+    assert [steps for steps, _ in reported] == [512, 1024]
+    assert trainer.steps == 1024
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unroll": 0}, "unroll=0 must be at least 1"),
+        ({"minibatches": 0}, "minibatches=0 must be at least 1"),
+        ({"gamma": 1.5}, "gamma=1.5 must be between 0 and 1"),
+        ({"clip": 0.0}, "clip=0.0 must be positive"),
+        ({"value_clip": -1.0}, "value_clip=-1.0 must be positive"),
+        ({"entropy_coef": -0.1}, "entropy_coef=-0.1 must be 0 or more"),
+        ({"desired_kl": math.nan}, "desired_kl=nan must be finite"),
+        (
+            {"learning_rate": 1.0},
+            "learning_rate=1.0 must be between learning_rate_min=1e-05 and learning_rate_max=0.01",
+        ),
+    ],
+)
+def test_config_messages(changes: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        PPOConfig(**changes)
+
+
+def test_messages_of_the_learner():
+    with pytest.raises(ValueError, match="lacks the observation group 'policy'; it has camera"):
+        PPO({"camera": 3}, 2, 4, QUICK)
+    with pytest.raises(ValueError, match=r"minibatches=100 exceeds the 8 transitions .*unroll=8 x 1 environments"):
+        PPO({"policy": 3}, 2, 1, dataclasses.replace(QUICK, minibatches=100))
+    with pytest.raises(ValueError, match="total_steps=0 must be at least 1"):
+        Trainer(PointMass(2), QUICK, total_steps=0)
+    ppo = make()
+    with pytest.raises(RuntimeError, match="the rollout holds 0 of 8 steps"):
+        ppo.update({"policy": torch.zeros(64, 3)})
+    obs = rollout(ppo)
+    with pytest.raises(RuntimeError, match=r"the rollout holds 8 steps already; call update\(\)"):
+        ppo.act(obs)
+    with pytest.raises(RuntimeError, match="8 steps into a rollout"):
+        ppo.state()
+    ppo = make()
+    with pytest.raises(DivergedError, match=r"training diverged: .*value_loss=nan"):
+        ppo.update(rollout(ppo, reward=math.nan))

@@ -1,0 +1,212 @@
+"""Learners by name, on the command line: trained, resumed, evaluated, exported like any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from embodied import evaluate, train
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.factory import make
+from embodied.registry import join_content
+from embodied.storage.runs import Run
+from policies import demonstrations
+from policies.algorithms import LEARNERS, default_config, find_learner
+from policies.off_policy.actor_critics import SACConfig, TD3Config
+from policies.ppo.config import PPOConfig
+from policies.training import settings
+from policies.training.defaults import TrainConfig
+from policies.training.loading import load_policy, stored_policy
+from sim2real.bundles.network import ExportError, Network
+
+SMALL = ["--num-envs", "8", "--evaluate-episodes", "0", "--engine", "rigid"]
+SAC = [*SMALL, "--learner", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
+       "--sac.actor.hidden", "16", "--sac.critic.hidden", "16", "--sac.buffer-size", "96"]  # fmt: skip
+STEP = 8 * 4  # environment steps per iteration
+
+
+def run_main(*words: str) -> int:
+    """The exit code of a command line."""
+    try:
+        return train.main(["swarm/hover", *words] if "--resume" not in words else list(words))
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def tensors(run: Path) -> dict[str, torch.Tensor]:
+    return Run.open(run).load().tensors
+
+
+def test_a_task_s_own_settings_come_before_the_learner_s():
+    own = TD3Config(gamma=0.5)
+    training = TrainConfig(ppo=PPOConfig(gamma=0.7), off_policy=(SACConfig(gamma=0.6), own))
+    assert default_config("td3", training) is own
+    assert default_config("ppo", training).gamma == 0.7
+    assert default_config("ddpg", training).gamma == 0.99  # a DDPGConfig is no TD3Config of the task's
+    with pytest.raises(UnknownNameError, match="unknown learner 'sacc'; did you mean 'sac'"):
+        find_learner("sacc")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_has_flags_of_its_own(name):
+    entry = join_content().find("swarm/hover")
+    parsed = train.parse(entry, ["swarm/hover", "--learner", name, f"--{name}.unroll", "5"])
+    assert parsed.options.unroll == 5
+    assert type(parsed.options) is LEARNERS[name].config
+    assert (parsed.ppo is None) == (name != "ppo")
+    with pytest.raises(SystemExit):
+        train.parse(entry, ["swarm/hover", "--learner", name, "--other.gamma", "0.5"])
+
+
+def test_runs_from_before_there_were_learners_are_ppo_s(tmp_path):
+    from embodied.storage.configs import UNSAVED, to_json
+
+    defaults = settings.default_settings(join_content().find("swarm/hover"))
+    hidden = (*UNSAVED, *settings.ADDED)
+    document = {name: value for name, value in to_json(defaults).items() if name not in hidden}
+    run = Run.create(tmp_path, "swarm/hover", document, tmp_path / "run")
+    assert settings.saved_settings(run) == defaults
+    later = Run.create(tmp_path, "swarm/hover", document | {"strange": 1}, tmp_path / "later")
+    with pytest.raises(EmbodiedError, match=r"another version: \['strange'\] differ"):
+        settings.saved_settings(later)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    assert run_main(*SAC, "--seed", "3", "--steps", str(6 * STEP), "--out", str(out)) == 0
+    return out
+
+
+def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
+    parts = tmp_path / "parts"
+    assert run_main(*SAC, "--seed", "3", "--steps", str(3 * STEP), "--out", str(parts)) == 0
+    assert run_main("--resume", str(parts), "--steps", str(6 * STEP)) == 0
+    a, b = tensors(whole), tensors(parts)
+    assert a.keys() == b.keys()
+    assert not [name for name in a if not torch.equal(a[name], b[name])]
+    assert "trainer/off_policy/replay/buffer/reward" in a
+    assert int(a["trainer/off_policy/updates"]) > 0
+
+
+def test_a_run_records_its_learner_and_named_losses(whole):
+    run = Run.open(whole)
+    assert run.config["learner"] == "sac"
+    assert run.config["ppo"] is None
+    assert run.config["off_policy"]["actor"]["hidden"] == [16]
+    last = run.metrics()[-1]
+    assert {"critic_loss", "policy_loss", "temperature", "entropy", "value", "buffer", "updates"} <= last.keys()
+    policy = stored_policy(run.load(), "the policy")
+    assert policy.kind == "squashed-mlp"
+
+
+def test_its_policy_is_evaluated_and_started_from(whole, tmp_path, capsys):
+    result = tmp_path / "result.json"
+    words = ["swarm/hover", "--policy", str(whole), "--episodes", "4", "--num-envs", "4", "--json", str(result)]
+    assert evaluate.main(words) == 0
+    assert json.loads(result.read_text())["episodes"] == 4
+    assert run_main(*SAC, "--steps", str(STEP), "--start-from", str(whole), "--out", str(tmp_path / "next")) == 0
+    assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(whole), "--out", str(tmp_path / "ppo")) == 2
+    assert "a policy of kind 'squashed-mlp'" in capsys.readouterr().err
+
+
+def test_demonstrations_are_recorded_and_learned_from(tmp_path):
+    file, out = tmp_path / "zero.safetensors", tmp_path / "run"
+    words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
+    assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
+    assert run_main(*SAC, "--sac.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
+    found = tensors(out)
+    recorded = load_file(file)["reward"]
+    assert torch.equal(found["trainer/off_policy/replay/demonstrations/reward"][:, 0], recorded)
+    file.unlink()
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+
+
+def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
+    file, out = tmp_path / "zero.safetensors", tmp_path / "run"
+    words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
+    assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
+    bc = [*SMALL, "--learner", "bc", "--bc.unroll", "4", "--bc.actor.hidden", "16", "--bc.batch-size", "16"]
+    assert run_main(*bc, "--bc.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
+    file.unlink()
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+    run = Run.open(out)
+    last = run.metrics()[-1]
+    assert last["updates"] == 120  # 10 for each of 12 control steps
+    assert {"imitation_loss", "samples", "finished"} <= last.keys()
+    assert stored_policy(run.load(), "the policy").kind == "squashed-mlp"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "own"),
+    [
+        ("cqn", "coarse-to-fine", ["--cqn.action-sequence", "2"]),
+        pytest.param(
+            "q-transformer",
+            "autoregressive",
+            ["--q-transformer.bins", "8", "--q-transformer.offline-updates", "0"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "idql", "behaviour", ["--idql.samples", "4", "--idql.offline-updates", "0"], marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_policies_without_a_perceptron_are_stored_resumed_and_not_exported(name, kind, own, tmp_path):
+    out = tmp_path / "run"
+    options = {"unroll": "4", "warm-up": "32", "batch-size": "16", "critic.hidden": "16", "buffer-size": "96"}
+    words = [word for option, value in options.items() for word in (f"--{name}.{option}", value)]
+    assert run_main(*SMALL, "--learner", name, *words, *own, "--steps", str(2 * STEP), "--out", str(out)) == 0
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+    policy = stored_policy(Run.open(out).load(), "the policy")
+    assert policy.kind == kind
+    with pytest.raises(ExportError, match=f"a policy of kind '{kind}' cannot be exported; perceptrons can"):
+        Network.of(policy)
+
+
+def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_path):
+    out = tmp_path / "run"
+    advised = ["--sac.adviser", "zero", "--sac.advice-interval", "2"]
+    assert run_main(*SAC, *advised, "--steps", str(2 * STEP), "--out", str(out)) == 0
+    assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 4
+    assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
+    assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 6
+
+
+SEEING = ["manipulation/reach", "--engine", "mujoco", "--learner", "svea", "--cameras", "view", "--resolution", "16",
+          "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0", "--svea.unroll", "4", "--svea.warm-up", "16",
+          "--svea.batch-size", "8", "--svea.buffer-size", "96"]  # fmt: skip
+
+
+def test_a_policy_that_sees_is_trained_resumed_and_evaluated_without_being_told_where_things_are(tmp_path):
+    run = tmp_path / "run"
+    assert train.main([*SEEING, "--out", str(run)]) == 0
+    described = Run.open(run).load().meta["policy"]
+    assert (described["cameras"], described["resolution"], described["beside"]) == (["view"], [16, 16], "proprio")
+    assert described["observation_size"] == 11 + 3 * 16 * 16
+    assert train.main(["--resume", str(run), "--steps", "80"]) == 0
+    result = tmp_path / "result.json"
+    words = ["manipulation/reach", "--policy", str(run), "--engine", "mujoco", "--episodes", "1", "--json", str(result)]
+    assert evaluate.main([*words, "--visual-shift", "lights"]) == 0
+    assert json.loads(result.read_text())["visual_shift"] == "lights"
+    env = make("manipulation/reach", 1, "mujoco", cameras=("view", "wrist"), resolution=16)
+    with pytest.raises(EmbodiedError, match=r"sees through view, .* the environment has view, wrist"):
+        load_policy(run, env)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["swarm/hover", "--learner", "svea"], "--learner svea with --cameras none"),
+        (["swarm/hover", "--cameras", "front"], "--learner ppo with --cameras front"),
+        (["mt10", "--learner", "svea", "--cameras", "view"], "not for the suite mt10"),
+    ],
+)
+def test_eyes_without_a_learner_of_images_and_the_reverse_are_refused(words, message, capsys):
+    with pytest.raises(SystemExit):
+        train.main(words)
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+import embodied
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.storage import checkpoints
+from embodied.storage.runs import Run
+from policies.networks.mlp import GaussianActor, NetworkConfig
+from policies.policy import NormalizedActor, Policy
+from policies.training.loading import load_policy, shipped
+
+
+@pytest.fixture(scope="module")
+def env() -> Env:
+    return embodied.make("swarm/hover", num_envs=2)
+
+
+def contents(size: int, actions: int) -> tuple[dict, dict]:
+    config = NetworkConfig((8,))
+    network = NormalizedActor(GaussianActor(size, actions, config), torch.zeros(size), torch.ones(size), 10.0)
+    meta, tensors = Policy(network, config).to_tensors()
+    return {f"policy/{name}": tensor for name, tensor in tensors.items()}, {"policy": meta, "task": "toy/task"}
+
+
+def observation(env: Env) -> dict[str, torch.Tensor]:
+    return {group: torch.zeros(2, size) for group, size in env.observation_sizes.items()}
+
+
+def test_zero_and_random_act_within_bounds(env: Env) -> None:
+    assert not load_policy("zero", env)(observation(env)).any()
+    first, again = (load_policy("random", env, seed=3)(observation(env)) for _ in range(2))
+    assert first.shape == (2, 4)
+    assert first.abs().max() <= 1
+    assert torch.equal(first, again)
+
+
+def test_a_checkpoint_and_a_run_give_the_same_policy(env: Env, tmp_path: Path) -> None:
+    tensors, meta = contents(env.observation_sizes["policy"], 4)
+    with Run.create(tmp_path, "swarm/hover", {}) as run:
+        saved = run.save(7, tensors, meta)
+    actions = [load_policy(path, env)(observation(env)) for path in (saved, run.path, saved / "state.json")]
+    assert actions[0].shape == (2, 4)
+    assert all(torch.equal(action, actions[0]) for action in actions)
+
+
+def test_a_policy_of_another_size_is_refused_with_both_sizes(env: Env, tmp_path: Path) -> None:
+    size = env.observation_sizes["policy"]
+    path = checkpoints.save(tmp_path, 1, *contents(size + 3, 5))
+    message = f"reads {size + 3} numbers and gives 5 actions, the task observes {size} and takes 4; .*'toy/task'"
+    with pytest.raises(EmbodiedError, match=message):
+        load_policy(path, env)
+
+
+def test_a_checkpoint_without_a_policy_says_so(env: Env, tmp_path: Path) -> None:
+    path = checkpoints.save(tmp_path, 1, {"x": torch.zeros(1)}, {"other": 1})
+    with pytest.raises(EmbodiedError, match="lacks the key 'policy'"):
+        load_policy(path, env)
+    tensors, meta = contents(5, 4)
+    tensors.pop("policy/observation_mean")
+    with pytest.raises(EmbodiedError, match="observation_mean is missing"):
+        load_policy(checkpoints.save(tmp_path, 2, tensors, meta), env)
+
+
+def test_unknown_names_list_what_exists(env: Env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownNameError, match=r"unknown policy 'shiped'; did you mean 'shipped'.*expert, random"):
+        load_policy("shiped", env)
+    with pytest.raises(EmbodiedError, match="'swarm/hover' has no scripted expert"):
+        load_policy("expert", env)
+
+
+def test_no_shipped_policy_says_which_tasks_have_one(env: Env, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    checkpoints_folder = tmp_path / "policies" / "toy" / "task"
+    checkpoints_folder.mkdir(parents=True)
+    (checkpoints_folder / "state.json").touch()
+    monkeypatch.setattr("policies.training.loading.asset_roots", lambda: (tmp_path,))
+    with pytest.raises(EmbodiedError, match="no policy is shipped for 'swarm/hover'; there are some for toy/task"):
+        load_policy("shipped", env)
+
+
+def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -> None:
+    path = shipped()["mt10"]
+    actions = []
+    for task in ("manipulation/reach", "manipulation/push"):
+        env = embodied.make(task, 2)
+        actions.append(load_policy(path, env)({"policy": torch.zeros(2, env.observation_sizes["policy"])}))
+    assert actions[0].shape == (2, 4)
+    assert not torch.allclose(*actions)

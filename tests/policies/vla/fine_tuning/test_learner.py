@@ -1,0 +1,172 @@
+"""Fine-tuning: repeats what was shown, listens, keeps the best, ends, resumes bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from embodied.storage import trees
+from policies.learner import DivergedError
+from policies.vla.fine_tuning.learner import FineTuning, augmentations_of
+from policies.vla.model.config import FineTuningConfig, Head, VLAConfig
+from policies.vla.model.tokens import encode
+from policies.vla.policy import VLAPolicy
+from tests.policies.vla.shown import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
+
+COARSE = dataclasses.replace(SMALL, bins=16, chunk=4)
+FEW = dataclasses.replace(QUICK, batch_size=16)
+
+
+def taught(
+    demonstrations, config: VLAConfig = COARSE, steps: int = 150, tuning: FineTuningConfig = QUICK
+) -> FineTuning:
+    torch.manual_seed(0)
+    made = FineTuning(untrained(demonstrations, config), demonstrations, tuning, steps)
+    while not made.finished:
+        made.step()
+    return made
+
+
+@torch.no_grad()
+def plans(policy: VLAPolicy, made: FineTuning, instruction: str | None = None):
+    """What a policy does at every moment that it was shown, and what was done."""
+    moments = made.training
+    batch = moments.batch(torch.arange(len(moments)))
+    cameras = enumerate(policy.senses.cameras)
+    obs = {f"pixels/{camera}": batch.pixels[:, place].permute(0, 3, 1, 2) for place, camera in cameras}
+    told = [instruction or moments.instructions[number] for number in batch.text.tolist()]
+    return policy.plan(obs | {"proprio": batch.state}, policy.network.read(told)), batch
+
+
+def test_two_episodes_are_learned_by_heart():
+    demonstrations = shown([episode(0, length=6), episode(1, length=8)])
+    made = taught(demonstrations, tuning=FEW)
+    planned, batch = plans(made.policy, made)
+    unit, bins = made.policy.statistics.unit_action, COARSE.bins
+    same = encode(unit(planned), bins) == encode(unit(batch.action), bins)
+    assert same[batch.exists].float().mean() > 0.95
+
+
+def test_the_flow_head_learns_too():
+    demonstrations = shown([episode(0, length=6), episode(1, length=8)])
+    made = taught(demonstrations, dataclasses.replace(SMALL, head=Head.FLOW, chunk=4), tuning=FEW)
+    planned, batch = plans(made.policy, made)
+    assert (planned - batch.action).abs()[batch.exists].mean() < 0.2  # untrained: 0.7
+
+
+def test_the_same_picture_with_other_words_is_another_action():
+    left = episode(0, action=np.full((12, 2), -0.8, np.float32) + np.linspace(0, 0.1, 12, dtype=np.float32)[:, None])
+    right = dataclasses.replace(left, action=-left.action, instruction=RIGHT, task="toy/right")
+    made = taught(shown([left, right]), steps=60)
+    go_left, _ = plans(made.policy, made, LEFT)
+    go_right, _ = plans(made.policy, made, RIGHT)
+    assert go_left.max() < -0.5
+    assert go_right.min() > 0.5
+    assert plans(made.policy, made, "Move   RIGHT!")[0].min() > 0.5
+
+
+def test_the_policy_is_the_best_so_far_and_training_ends_when_it_gets_no_better():
+    tuning = dataclasses.replace(QUICK, held_out=0.3, validation_interval=2, patience=3)
+    demonstrations = shown([episode(i, length=6) for i in range(4)])
+    torch.manual_seed(0)
+    made = FineTuning(untrained(demonstrations, COARSE), demonstrations, tuning, 100)
+    assert made.policy is made.learning
+    assert len(made.held_out) == 6
+    errors = []
+    while not made.finished:
+        measures = made.step()
+        if "held_out_error" in measures:
+            errors.append(measures["held_out_error"])
+            assert measures["best_held_out_error"] == min(errors)
+            kept = torch.cat([p.detach().flatten() for p in made.policy.network.parameters()])
+            if len(errors) == 1 or errors[-1] < min(errors[:-1]):
+                best = made.stepper.vector.clone()
+            assert torch.equal(kept, best)
+    assert made.steps < 100
+    assert min(errors[-3:]) >= min(errors[:-3])
+
+
+def test_the_rate_rises_and_falls_along_a_cosine():
+    made = taught(shown([episode(0), episode(1)]), steps=1, tuning=dataclasses.replace(QUICK, warmup=10))
+    made.total_steps, rates = 100, []
+    for made.steps in range(101):
+        rates.append(made._rate())
+    assert rates[0] == pytest.approx(0.1 * QUICK.learning_rate)
+    assert np.argmax(rates) == 9
+    assert rates[50] == pytest.approx(QUICK.learning_rate * 0.505)
+    assert rates[100] == pytest.approx(0.01 * QUICK.learning_rate)
+
+
+def test_a_share_of_the_pictures_changes_colours():
+    images = torch.randint(0, 256, (400, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    for share in (0.25, 1.0):
+        (colours,) = augmentations_of(FineTuningConfig(shift=0, photometric=share))
+        made = colours(images, torch.Generator().manual_seed(1))
+        changed = (made != images).flatten(1).any(1).float().mean()
+        assert changed == pytest.approx(share, abs=0.08)
+    assert augmentations_of(FineTuningConfig(shift=0)) == ()
+    with pytest.raises(ValueError, match=r"photometric=1.5 must be between 0 and 1"):
+        FineTuningConfig(photometric=1.5)
+
+
+@pytest.mark.parametrize("head", list(Head))
+def test_a_resumed_training_is_the_same_bit_for_bit(head):
+    demonstrations = shown([episode(i, length=6) for i in range(4)])
+    tuning = dataclasses.replace(QUICK, held_out=0.3, validation_interval=3, shift=2, photometric=0.5, bfloat16=None)
+
+    def fresh(seed: int) -> FineTuning:
+        torch.manual_seed(seed)
+        return FineTuning(untrained(demonstrations, dataclasses.replace(COARSE, head=head)), demonstrations, tuning, 8)
+
+    whole, half, other = fresh(0), fresh(0), fresh(1)
+    for _ in range(8):
+        whole.step()
+    for _ in range(4):
+        half.step()
+    other.load_state(trees.unflatten(trees.flatten(half.state())))
+    while not other.finished:
+        other.step()
+    expected, found = trees.flatten(whole.state()), trees.flatten(other.state())
+    assert expected.keys() == found.keys()
+    assert not [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])]
+
+
+def test_a_loss_that_is_not_finite_is_an_error():
+    demonstrations = shown([episode(0), episode(1)])
+    made = FineTuning(untrained(demonstrations, COARSE), demonstrations, QUICK, 10)
+    with torch.no_grad():
+        made.stepper.vector.fill_(math.nan)
+    with pytest.raises(DivergedError, match="training diverged: loss=nan at gradient step 0"):
+        made.step()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"learning_rate": math.nan}, "learning_rate=nan must be finite and more than 0"),
+        ({"shift": -1}, "shift=-1 must be finite and 0 or more"),
+        ({"held_out": 1.0}, "held_out=1.0 must be 0 or more and less than 1"),
+    ],
+)
+def test_messages_of_the_tuning(changes, message):
+    with pytest.raises(ValueError, match=message):
+        FineTuningConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 0, "chunk": 0}, "layers=0, chunk=0: expected at least 1"),
+        ({"channels": (8, 0, 8)}, r"channels=\(8, 0, 8\): expected at least 1, and 3 channels"),
+        ({"bins": 1}, "bins=1: expected at least 2"),
+        ({"width": 100}, "attention_heads=6 must divide width=100 and text_width=128"),
+    ],
+)
+def test_messages_of_the_network(changes, message):
+    with pytest.raises(ValueError, match=message):
+        VLAConfig(**changes)

@@ -1,0 +1,289 @@
+"""A bundle is read whole and unchanged, or refused with one line that names what is wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from embodied.storage.files import seal
+from sim2real import export
+from sim2real.bundles import bundle, golden
+from sim2real.bundles.bundle import load
+from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
+from sim2real.contract.contract import Contract
+from tests.sim2real.exported import observations, small_contract, small_policy
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+FILES = (MANIFEST, *REQUIRED)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "bundle"
+    export.write(folder, small_policy(), small_contract())
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "bundle")
+
+
+def refused(folder) -> str:
+    """The message with which a bundle is refused: one line that names it."""
+    with pytest.raises(BundleError) as caught:
+        load(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(folder) in message
+    return message
+
+
+def reseal(folder):
+    """Make the manifest agree with whatever the files hold now: what a forger would do."""
+    document = json.loads((folder / MANIFEST).read_bytes())
+    del document["sha256"]
+    for name, entry in document["files"].items():
+        data = (folder / name).read_bytes()
+        entry["bytes"], entry["sha256"] = len(data), hashlib.sha256(data).hexdigest()
+    (folder / MANIFEST).write_bytes(seal(document))
+
+
+def test_a_bundle_computes_what_the_policy_does(made):
+    policy, ready = small_policy(), load(made)
+    assert ready.contract == small_contract()
+    assert ready.path == made
+    for row in observations(policy, 20):
+        action, target = ready.run(row)
+        expected = policy(torch.from_numpy(row[None]))[0].numpy()
+        assert action.dtype == target.dtype == np.float32
+        np.testing.assert_allclose(action, expected, atol=1e-5)
+        np.testing.assert_allclose(target, ready.contract.target(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_observation_that_is_not_finite_never_looks_like_a_command(made, bad):
+    ready, seen = load(made), np.zeros(9)
+    assert np.isfinite(ready.run(seen)).all()
+    seen[7] = bad
+    assert np.isnan(ready.run(seen)).all()
+
+
+@pytest.mark.parametrize("shape", [(8,), (1, 9), ()])
+def test_an_observation_of_another_shape_is_refused_with_the_terms(made, shape):
+    with pytest.raises(BundleError, match=r"reads \(9,\): gyro, joint_pos"):
+        load(made).run(np.zeros(shape))
+
+
+def flipped(data):
+    return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+
+
+def zipped(data):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("data.pkl", pickle.dumps([1]))
+    return archive.getvalue()
+
+
+DAMAGES = {
+    "flipped": (flipped, "edited|truncated|not text|not JSON"),
+    "truncated": (lambda data: data[:-7], "truncated"),
+    "emptied": (lambda data: b"", "truncated"),
+    "extended": (lambda data: data + b"\n", "edited|not JSON|formed"),
+    "pickled": (lambda data: pickle.dumps({"weights": [1.0]}), "a pickle; nothing of it was read"),
+    "zipped": (zipped, "a zip archive, such as torch.save"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_refused_by_name(folder, name, damage):
+    if (name, damage) == (MANIFEST, "extended"):
+        pytest.skip("JSON may end with any number of line breaks; they say nothing")
+    change, message = DAMAGES[damage]
+    (folder / name).write_bytes(change((folder / name).read_bytes()))
+    with pytest.raises(BundleError, match=message):
+        load(folder)
+    assert name in refused(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    assert re.search(rf"incomplete: {name} missing|has no {name}", refused(folder))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_links_pipes_and_folders_in_a_files_place_are_refused(folder, name):
+    place, elsewhere = folder / name, folder.parent / "elsewhere"
+    place.rename(elsewhere)
+    for instead in (lambda: place.symlink_to(elsewhere), lambda: os.mkfifo(place), place.mkdir):
+        instead()
+        assert re.search(rf"{name}: it .* plain file|has no {name}", refused(folder))
+        place.rmdir() if place.is_dir() else place.unlink()
+    elsewhere.rename(place)
+    load(folder)
+
+
+@pytest.mark.parametrize("name", ["weights.pkl", "policy.onnx.data", ".hidden", "crazyflie/more.c", "new/file.txt"])
+def test_a_file_that_does_not_belong_is_named(folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("")
+    assert name.partition("/")[0] in refused(folder)
+    assert "not part of it" in refused(folder)
+
+
+def test_what_is_no_bundle_is_said_so(tmp_path):
+    assert "does not exist; python -m sim2real.export" in refused(tmp_path / "nowhere")
+    assert "has no manifest.json" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("content", [pickle.dumps([1]), zipped(b""), b"\x93NUMPY", b"\x1f\x8b"])
+def test_foreign_content_is_refused_even_with_a_new_seal(folder, name, content):
+    (folder / name).write_bytes(content)
+    reseal(folder)
+    assert f"{name}: it is a" in refused(folder)
+
+
+def edited_contract(folder, change):
+    document = json.loads((folder / "contract.json").read_text())
+    change(document)
+    (folder / "contract.json").write_text(json.dumps(document, indent=2) + "\n")
+    reseal(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["actuators"][0].update(offset=0.1), "policy.onnx: it was made for another contract"),
+        (lambda d: d.update(control_hz=float("nan")), "NaN is no number"),
+        (lambda d: d.update(control_hz="fast"), "contract.json"),
+        (lambda d: d.update(owner="me"), "unknown fields owner"),
+        (lambda d: d.pop("workspace"), "not written as embodied writes it"),
+        (lambda d: d["actuators"][0].update(lower="a", upper="z", offset="k"), "contract.json"),
+        (lambda d: d["actuators"].pop(), "maps observation"),
+        (lambda d: d.update(format=2), "format 2"),
+        (lambda d: d.update(terms=7), "contract.json"),
+    ],
+)
+def test_a_forged_contract_is_refused(folder, change, message):
+    edited_contract(folder, change)
+    assert message in refused(folder)
+
+
+def test_a_forged_network_is_refused(folder):
+    model = onnx.load(folder / "policy.onnx")
+    weight = next(entry for entry in model.graph.initializer if entry.name == "weight1")
+    weight.raw_data = (1.1 * np.frombuffer(weight.raw_data, np.float32)).astype(np.float32).tobytes()
+    (folder / "policy.onnx").write_bytes(model.SerializeToString())
+    reseal(folder)
+    assert "away from golden.csv" in refused(folder)
+
+
+def test_a_network_that_the_runtime_refuses_is_refused(folder):
+    model = onnx.load(folder / "policy.onnx")
+    model.graph.node[3].input[0] = "nothing"
+    (folder / "policy.onnx").write_bytes(model.SerializeToString())
+    reseal(folder)
+    assert "ONNX Runtime refuses it" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("gyro[0]", "gyro[9]", "columns"),
+        (",", ";", "columns"),
+        ("\n0.0,", "\n", "rows that are not of 15 numbers"),
+        ("\n0.0,", "\nnan,", "finite"),
+        ("\n0.0,", "\nx,", "could not convert"),
+    ],
+)
+def test_forged_golden_vectors_are_refused(folder, old, new, message):
+    text = (folder / "golden.csv").read_text()
+    assert old in text
+    (folder / "golden.csv").write_text(text.replace(old, new, 1))
+    reseal(folder)
+    assert re.search(rf"golden\.csv: .*{message}", refused(folder))
+
+
+def test_golden_vectors_must_be_there(folder):
+    header = (folder / "golden.csv").read_text().splitlines()[0]
+    (folder / "golden.csv").write_text(header + "\n")
+    reseal(folder)
+    assert "no rows" in refused(folder)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "more.pkl", "crazyflie/../x"])
+def test_a_manifest_cannot_point_elsewhere(folder, name):
+    document = json.loads((folder / MANIFEST).read_bytes())
+    del document["sha256"]
+    document["files"][name] = {"bytes": 1, "sha256": "0" * 64}
+    (folder / MANIFEST).write_bytes(seal(document))
+    assert repr(name) in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("files", []), ("files", {"README.md": 3}), ("policy", None), ("format", 99)]
+)
+def test_a_manifest_of_another_form_is_refused(folder, field, value):
+    document = json.loads((folder / MANIFEST).read_bytes())
+    del document["sha256"]
+    document[field] = value
+    (folder / MANIFEST).write_bytes(seal(document))
+    assert MANIFEST in refused(folder)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, "contract.json", "golden.csv"])
+def test_sizes_are_bounded(folder, name):
+    with (folder / name).open("r+b") as file:
+        file.truncate(MAX_BYTES[name] + 1)
+    assert f"larger than {MAX_BYTES[name]} bytes" in refused(folder)
+
+
+def test_texts_keep_numbers_to_the_last_bit():
+    contract, vectors = small_contract(), export.golden_vectors(small_policy(), small_contract())
+    assert bundle.read_contract(bundle.contract_text(contract).encode(), None) == contract
+    text = golden.write(contract, vectors)
+    again = golden.read(text.encode(), contract)
+    for field in ("observation", "action", "target"):
+        np.testing.assert_array_equal(getattr(again, field), getattr(vectors, field))
+    assert isinstance(contract, Contract)
+
+
+def test_the_command_line_verifies(folder, capsys):
+    assert bundle.main([str(folder)]) == 0
+    shown = capsys.readouterr().err
+    assert "family/task" in shown
+    assert "hip, knee, ankle roll" in shown
+    (folder / "README.md").write_text("")
+    with pytest.raises(SystemExit) as left:
+        bundle.main([str(folder)])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("error: bundle")
+
+
+def test_deploying_needs_neither_torch_nor_jax(made):
+    code = (
+        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.terms; ready = load(sys.argv[1]);"
+        "print(ready.contract.task, sorted({'torch', 'jax', 'mujoco'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(made)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "family/task []"

@@ -1,0 +1,238 @@
+"""A cube lies in every hand, targets move on when they are reached, and what is observed says where they are."""
+
+import dataclasses
+import functools
+import itertools
+from typing import Any
+
+import embodied  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from embodied.core.world import World
+from embodied.engines import make_engine
+from embodied.env.env import Env
+from embodied.errors import UnknownNameError
+from embodied.math.rotations import quat_angle, quat_from_axis_angle, quat_multiply, random_quat
+from tasks.grasping.hands.each_hand import tasks_of
+from tasks.grasping.hands.hand import HANDS, hand_named
+from tasks.grasping.inhand import base
+from tasks.grasping.inhand.reorient import _lie, _turn
+from tasks.grasping.inhand.rotate_z import FASTEST, STROKE, TURN
+from tasks.grasping.inhand.targets import FALL, NEAREST, REACHED, RISE, ReorientConfig, difficulty
+from tasks.grasping.training import OF_LATER_TRAINING
+
+REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
+
+
+def env_of(task: Any, num_envs: int) -> Env:
+    return Env(task, make_engine("mujoco", task, num_envs), num_envs, seed=0)
+
+
+@functools.cache
+def world_of(kind: type[Any]) -> World:
+    """One world as an episode begins."""
+    env = env_of(kind(), 1)
+    env.reset()
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+
+
+@pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
+def test_most_cubes_stay_in_a_hand_that_does_nothing(hand: str) -> None:
+    env = env_of(tasks_of(hand_named(hand))[1](), 32)
+    env.reset()
+    dropped = torch.zeros(32, dtype=torch.bool)
+    for _ in range(40):
+        dropped |= env.step(torch.zeros(env.action_shape)).terminated
+    assert dropped.float().mean() <= 0.25
+
+
+def test_the_cube_is_the_published_one() -> None:
+    model = REORIENT().model
+    cube = model.body("cube")
+    assert model.geom("cube").size == pytest.approx([0.035] * 3)
+    assert cube.mass[0] == base.MASS
+    # A hollow cube's moment lies between a solid one's, m a^2 / 6, and that of all mass at its corners, m a^2 / 2.
+    assert 1 / 6 < cube.inertia[0] / (base.MASS * base.EDGE**2) < 1 / 2
+    assert cube.ipos == pytest.approx([0, 0, 0])
+
+
+def test_a_target_that_is_reached_counts_and_moves_on() -> None:
+    task, world = REORIENT(), world_of(REORIENT)
+    memory = task.reset(jax.random.key(0)).memory
+    at_goal = dataclasses.replace(memory, goal=world["cube_quat"], angle=jnp.zeros(()))
+    np.testing.assert_array_equal(task.ghosts(world, at_goal)["cube"][3:], world["cube_quat"])
+    after = task.update(world, at_goal, jnp.zeros(16), jax.random.key(1))
+    assert bool(after.reached)
+    assert float(after.count) == 1
+    for number in range(60):
+        after = task.update(world, after, jnp.zeros(16), jax.random.key(2 + number))
+        assert float(after.count) == 1
+    assert float(jnp.linalg.norm(after.goal_spin)) < 1e-4
+    assert float(quat_angle(world["cube_quat"], after.goal)) > REACHED
+    rewards = task.rewards(world, at_goal, jnp.zeros(16))
+    assert float(rewards["orientation"]) == 1.0
+
+
+def test_the_first_target_is_as_near_as_asked() -> None:
+    task = REORIENT(ReorientConfig(first=0.5, without=("all",)))
+    starts = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 64))
+    angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.memory.goal)
+    assert 0.4 < float(angle.max()) <= 0.501
+    with pytest.raises(ValueError, match=r"first=4 rad; expected an angle between within=0\.1 and pi"):
+        ReorientConfig(first=4)
+
+
+def test_targets_grow_harder_up_to_what_was_asked_and_none_is_harder_than_that() -> None:
+    config = ReorientConfig(first=2.0, kick=(0.5, 3.0), within=0.2, patience=1.0, curriculum=True)
+    levels = [difficulty(config, jnp.float32(level)) for level in np.linspace(0, 1, 11)]
+    hardest = levels[-1]
+    assert (float(hardest.within), float(hardest.first)) == pytest.approx((config.within, config.first))
+    assert tuple(map(float, hardest.kick)) == pytest.approx(config.kick)
+    for easier, harder in itertools.pairwise(levels):
+        assert float(easier.within) >= float(harder.within)
+        assert float(easier.first) <= float(harder.first)
+        assert all(float(a) <= float(b) for a, b in zip(easier.kick, harder.kick, strict=True))
+        assert float(easier.within) < float(easier.first)
+    assert float(levels[0].first) < float(levels[5].first)
+    assert float(levels[5].within) == pytest.approx(0.4)
+
+
+def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
+    config = ReorientConfig(patience=0.1, curriculum=True, without=("all",))
+    task, world = REORIENT(config), world_of(REORIENT)
+    start = task.reset(jax.random.key(0)).memory
+    assert float(start.level) == 0.0
+    cube = jax.vmap(task.reset)(jax.random.split(jax.random.key(1), 64))
+    angle = jax.vmap(quat_angle)(cube.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], cube.memory.goal)
+    assert float(angle.max()) <= NEAREST + 1e-3
+    there = dataclasses.replace(start, goal=world["cube_quat"])
+    risen = task.update(world, there, jnp.zeros(16), jax.random.key(1))
+    assert float(risen.level) == pytest.approx(RISE)
+    far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
+    missed = dataclasses.replace(start, goal=far, level=jnp.float32(0.5))
+    for _ in range(2):
+        missed = task.update(world, missed, jnp.zeros(16), jax.random.key(2))
+    assert float(missed.level) == pytest.approx(0.5 - FALL)
+    assert float(task.restart(jax.random.key(3), missed).memory.level) == float(missed.level)
+    plain = REORIENT(ReorientConfig(patience=0.1))
+    assert (
+        float(plain.update(world, plain.reset(jax.random.key(0)).memory, jnp.zeros(16), jax.random.key(1)).level) == 1
+    )
+    with pytest.raises(ValueError, match=r"curriculum with patience=0\.0 s"):
+        ReorientConfig(curriculum=True)
+
+
+def test_training_begins_without_any_variation_but_the_start() -> None:
+    assert set(OF_LATER_TRAINING) == set(REORIENT().variations) - {"start"}
+
+
+def test_far_away_targets_are_not_reached() -> None:
+    task, world = REORIENT(), world_of(REORIENT)
+    start = task.reset(jax.random.key(0)).memory
+    turned = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
+    after = task.update(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
+    assert not bool(after.reached)
+    np.testing.assert_allclose(after.goal, turned, atol=1e-6)
+
+
+def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_none() -> None:
+    task, world = REORIENT(), world_of(REORIENT)
+    start = task.reset(jax.random.key(0)).memory
+    goal = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
+    nearer = task.update(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
+    assert float(nearer.progress) == pytest.approx(0.2, abs=1e-5)
+    assert float(task.rewards(world, nearer, jnp.zeros(16))["progress"]) == float(nearer.progress)
+    there = dataclasses.replace(start, goal=world["cube_quat"], angle=jnp.zeros(()))
+    for number in range(20):
+        there = task.update(world, there, jnp.zeros(16), jax.random.key(2 + number))
+        assert float(there.progress) == pytest.approx(0.0, abs=1e-3)
+    assert float(there.angle) > REACHED
+
+
+def test_patience_for_a_target_ends() -> None:
+    task = REORIENT(ReorientConfig(first=0.5, patience=0.5, within=0.2))
+    world = world_of(REORIENT)
+    far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
+    memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, goal=far)
+    for number in range(10):
+        np.testing.assert_allclose(memory.goal, far, atol=1e-6)
+        memory = task.update(world, memory, jnp.zeros(16), jax.random.key(1 + number))
+        assert not bool(memory.reached)
+    assert 0.2 <= float(quat_angle(world["cube_quat"], memory.goal)) <= 0.5
+    assert float(memory.waited) == 0
+    with pytest.raises(ValueError, match="patience=-1 s"):
+        ReorientConfig(patience=-1)
+
+
+def test_what_is_observed_of_the_turn_depends_on_the_difference_alone() -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    cube, goal, world = (random_quat(key) for key in keys)
+    np.testing.assert_allclose(_turn(cube, cube), [0, 1, 0, 0, 0, 1], atol=1e-6)
+    # The same turn of the world before both leaves what is between them in the world's frame turned along.
+    first = _turn(quat_multiply(cube, world), quat_multiply(goal, world))
+    np.testing.assert_allclose(first, _turn(cube, goal), atol=1e-5)
+
+
+def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others() -> None:
+    quat = random_quat(jax.random.key(3))
+    quarters = [quat_from_axis_angle(axis, jnp.pi / 2) for axis in jnp.eye(3)]
+    alike = quat
+    for turn in (0, 1, 1, 2, 0, 1, 2, 2, 0):
+        alike = quat_multiply(alike, quarters[turn])
+        np.testing.assert_allclose(_lie(alike), _lie(quat), atol=1e-5)
+    for axis in jnp.eye(3):
+        other = quat_multiply(quat, quat_from_axis_angle(axis, 0.3))
+        assert float(jnp.abs(_lie(other) - _lie(quat)).max()) > 0.1
+
+
+def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
+    task, world = ROTATE(), world_of(ROTATE)
+    memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, turned=jnp.asarray(1.01 * TURN))
+    assert bool(task.outcome(world, memory).success)
+    assert not bool(task.outcome(world, dataclasses.replace(memory, turned=jnp.zeros(()))).success)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(0.3, 10.0), (8.0, 2.0), (-1.0, 2.0)])
+def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: float, seconds: float) -> None:
+    task, world = ROTATE(), world_of(ROTATE)
+    spun = world.sensordata.at[world.layout.slices["cube_angvel"]].set(jnp.array([0.0, 0.0, rate]))
+    turning = dataclasses.replace(world, sensordata=spun)
+    memory, action, paid = task.reset(jax.random.key(0)).memory, jnp.zeros(task.action_size), 0.0
+    update = jax.jit(lambda memory: task.update(turning, memory, action, jax.random.key(1)))
+    for _ in range(round(seconds / task.timing.control_dt)):
+        memory = update(memory)
+        paid += task.timing.control_dt * float(task.rewards(turning, memory, action)["spin"])
+    np.testing.assert_allclose(paid, min(rate * seconds, STROKE + FASTEST * seconds), atol=0.05)
+
+
+def test_variations_can_be_left_out_by_name() -> None:
+    task = REORIENT(ReorientConfig(without=("all",)))
+    first, second = (task.reset(jax.random.key(seed)) for seed in range(2))
+    assert not first.model
+    np.testing.assert_allclose(first.qpos[task.layout.qpos], second.qpos[task.layout.qpos])
+    assert not task.variations
+    with pytest.raises(UnknownNameError, match=r"variation 'cube_weight'.*cube_mass"):
+        REORIENT(ReorientConfig(without=("cube_weight",)))
+    with pytest.raises(ValueError, match=r"vary.friction=\(1.0, 0.5\); expected the smaller number first"):
+        base.Variation(friction=(1.0, 0.5))
+    with pytest.raises(ValueError, match="action_scale=0 rad; expected a positive number"):
+        ReorientConfig(action_scale=0)
+    drawn = jax.vmap(REORIENT().reset)(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
+    cube = REORIENT().model.body("cube").id
+    ratio = np.asarray(drawn)[:, cube] / base.MASS
+    assert 0.8 <= ratio.min() < 0.85 < 1.15 < ratio.max() <= 1.2
+
+
+def test_the_cubes_friction_decides_on_every_part_of_the_hand() -> None:
+    """Of two shapes the one with priority says how they slide, of equals the rougher: randomising must have effect."""
+    model = REORIENT().model
+    cube = model.geom("cube").id
+    others = [
+        geom for geom in range(model.ngeom) if geom != cube and model.geom_contype[geom] | model.geom_conaffinity[geom]
+    ]
+    assert max(model.geom_priority[others]) < model.geom_priority[cube]

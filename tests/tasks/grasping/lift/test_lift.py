@@ -1,0 +1,180 @@
+"""Grasp and lift: an episode's object, what counts as lifted, what is earned, and that a script can do it."""
+
+import dataclasses
+from typing import Any
+
+import embodied  # isort: skip  (before jax, whose environment variables the package sets)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.math.rotations import quat_rotate
+from policies.training.loading import load_policy
+from tasks.grasping.hands.each_hand import tasks_of
+from tasks.grasping.hands.hand import hand_named
+from tasks.grasping.lift.config import HELD, RAISED, LiftConfig
+from tasks.grasping.lift.lift import AWAY, Lift
+from tasks.grasping.lift.script import APPROACHING, CLOSING, SETTLING, aim
+from tasks.grasping.objects.household import household
+from tasks.manipulation.common import panda
+
+STILL = LiftConfig(objects="sugar_box", without=("all",))
+
+
+def lift(config: LiftConfig = STILL) -> Lift:
+    return next(task for task in tasks_of(hand_named("leap")) if issubclass(task, Lift))(config)
+
+
+@pytest.fixture(scope="module")
+def env() -> Any:
+    made = embodied.make("grasping/leap-lift", 4, "mujoco", config=STILL)
+    made.reset()
+    return made
+
+
+@pytest.fixture(scope="module")
+def began(env: Any) -> tuple[Any, Any]:
+    """World and memory of the first environment, at an episode's start."""
+    env.reset(0)
+    world = jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.world())
+    return world, jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.stepper.episode().memory)
+
+
+def raised(env: Any, world: Any, height: float, aside: float = 0.0) -> Any:
+    """The same world with the object elsewhere."""
+    part = world.layout.slices["object_pos"]
+    sensed = world.sensordata.at[part].add(jnp.array([aside, 0.0, height]))
+    return dataclasses.replace(world, sensordata=sensed)
+
+
+def test_the_script_lifts_a_sugar_box(env):
+    rule = load_policy("expert", env)
+    observation, solved = env.reset(0), torch.zeros(4, dtype=torch.bool)
+    for _ in range(env.max_episode_steps - 1):
+        step = env.step(rule(observation))
+        observation = step.obs
+        solved |= step.success
+    assert solved.all()
+
+
+def test_the_palm_begins_before_the_grasp_and_the_hand_opened(env, began):
+    world, memory = began
+    task = env.task
+    ahead = memory.palm[:3] - world["palm_pos"]
+    assert np.asarray(ahead) == pytest.approx(
+        np.asarray(0.08 * quat_rotate(memory.palm[3:], jnp.array([0, 0, 1.0]))), abs=4e-3
+    )
+    assert np.asarray(world.qpos[task.layout.qpos]) == pytest.approx(task.opened.joints, abs=1e-5)
+
+
+def test_an_episode_has_the_mass_and_the_shape_of_its_object():
+    task = lift(LiftConfig(objects="train", without=("all",)))
+    body = task.model.body("object").id
+    for seed in range(6):
+        start = task.reset(jax.random.key(seed))
+        item = task.things[int(start.memory.item)]
+        assert float(start.model["body_mass"][body]) == pytest.approx(item.mass, rel=1e-5)
+        heights = task.plans.place[task.rows == int(start.memory.item), 2]
+        assert np.isclose(heights, float(start.qpos[task.object_qpos + 2]), atol=1e-6).any()
+        assert item.name in task.names
+
+
+def test_held_out_objects_are_others():
+    train, rest = lift(LiftConfig(objects="train")), lift(LiftConfig(objects="held-out"))
+    assert not {item.name for item in train.things} & {item.name for item in rest.things}
+    with pytest.raises(UnknownNameError, match="unknown object 'sugar_bix'; did you mean 'sugar_box'"):
+        lift(LiftConfig(objects="sugar_bix"))
+
+
+def test_an_object_that_this_hand_cannot_take_is_said_so():
+    shadow = next(task for task in tasks_of(hand_named("shadow")) if issubclass(task, Lift))
+    with pytest.raises(EmbodiedError, match="no grasp of gelatin_box is planned for the hand 'shadow'"):
+        shadow(LiftConfig(objects="gelatin_box"))
+
+
+def test_success_is_ten_centimetres_for_a_second_on_end(env, began):
+    world, memory = began
+    up, low = raised(env, world, RAISED + 0.01), raised(env, world, RAISED - 0.01)
+    steps = round(HELD * 20)
+
+    def after(worlds: list[Any]) -> Any:
+        now = memory
+        for at in worlds:
+            now = env.task.update(at, now, jnp.zeros(22), jax.random.key(0))
+        return now
+
+    enough, short, broken = after([up] * steps), after([up] * (steps - 1)), after([up] * (steps - 1) + [low, up])
+    assert bool(env.task.outcome(up, enough).success)
+    assert not bool(env.task.outcome(up, short).success)
+    assert not bool(env.task.outcome(up, broken).success)
+
+
+def test_what_is_pushed_away_is_lost(env, began):
+    world, memory = began
+    assert not bool(env.task.outcome(raised(env, world, 0.0, AWAY - 0.01), memory).failure)
+    assert bool(env.task.outcome(raised(env, world, 0.0, AWAY + 0.01), memory).failure)
+
+
+def test_only_what_fingers_hold_earns_by_rising_and_whatever_falls_costs(env, began):
+    world, memory = began
+    after = dataclasses.replace(memory, height=jnp.float32(0.02), change=jnp.array([0.0, 0.02, 0.0]))
+    earned = [
+        float(env.task.rewards(world, dataclasses.replace(after, touching=jnp.float32(n)), jnp.zeros(22))["lifting"])
+        for n in range(5)
+    ]
+    assert earned == pytest.approx([0.0, 0.0, 0.01, 0.015, 0.02])
+    fallen = dataclasses.replace(memory, height=jnp.float32(0.0), change=jnp.array([0.0, -0.02, 0.0]))
+    assert float(env.task.rewards(world, fallen, jnp.zeros(22))["lifting"]) == pytest.approx(-0.02)
+
+
+def test_actions_move_the_palm_along_its_own_axes(env):
+    """Forwards out of the palm for half a second: so many cm, and nowhere else."""
+    env.reset(0)
+    before = np.array(env.world()["palm_pos"])
+    action = torch.zeros(env.action_shape)
+    action[:, 2] = 0.5
+    for _ in range(10):
+        env.step(action)
+    for _ in range(10):
+        env.step(torch.zeros(env.action_shape))
+    moved = np.array(env.world()["palm_pos"]) - before
+    along = np.asarray(
+        jax.vmap(quat_rotate)(jnp.asarray(env.world()["palm_quat"]), jnp.tile(jnp.array([0, 0, 1.0]), (4, 1)))
+    )
+    forward = (moved * along).sum(1)
+    assert forward == pytest.approx(np.full(4, 0.05), abs=6e-3)
+    assert np.linalg.norm(moved - forward[:, None] * along, axis=1).max() < 8e-3
+
+
+def test_the_script_closes_only_when_it_has_arrived():
+    hand = hand_named("leap")
+    palm = jnp.array([0.1, 0.6, 0.1, 0.0, 1.0, 0.0, 0.0])
+    arrived, gone = APPROACHING + SETTLING - 1, APPROACHING + SETTLING + CLOSING
+    closing = [aim(hand, palm, jnp.array(False), jnp.float32(step)) for step in (0, arrived, gone - 1, gone + 5)]
+    assert np.asarray(closing[1].pos) == pytest.approx(np.asarray(palm[:3]))
+    assert np.asarray(closing[0].targets) == pytest.approx(np.asarray(closing[1].targets))
+    assert np.abs(np.asarray(closing[2].targets - closing[1].targets)).max() > 1.0
+    assert float(closing[3].pos[2]) > float(closing[2].pos[2]) + 0.03
+
+
+def test_pictures_show_the_object_of_the_episode():
+    task = lift(LiftConfig(objects="mustard_bottle", without=("all",)))
+    looks = task.looks(task.reset(jax.random.key(0)).memory)
+    sizes = np.array([np.asarray(row)[:3].max() for row in looks.values()])
+    assert sizes.max() == pytest.approx(max(max(part.size) for part in household("mustard_bottle").parts), rel=0.01)
+    assert np.asarray(next(iter(looks.values())))[10:] == pytest.approx(household("mustard_bottle").rgba)
+
+
+def test_the_arm_keeps_its_speed_limits(env):
+    env.reset(0)
+    action = torch.full(env.action_shape, 1.0)
+    before = np.array(env.stepper.episode().memory.joints)
+    for _ in range(5):
+        env.step(action)
+        now = np.array(env.stepper.episode().memory.joints)
+        assert (np.abs(now - before) <= panda.SPEED_LIMITS * 0.05 + 1e-5).all()
+        before = now

@@ -1,0 +1,173 @@
+"""Each effect of the air against its published formula, its limits and its symmetries."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from embodied.errors import UnknownNameError
+from tasks.swarm.dynamics import aerodynamics as air
+from tasks.swarm.dynamics.aerodynamics import MODES, Battery, Effect, Wind
+from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset, body_drag, rotate, speed_for_thrust
+
+GPD = QUADROTORS[Preset.GPD]
+P250 = QUADROTORS[Preset.P250]
+KEY = jax.random.PRNGKey(0)
+
+
+@pytest.mark.parametrize(("height", "gain"), [(0.0, 4 / 15), (0.0378, 4 / 15), (0.10, 0.03803), (1.0, 0.00038)])
+def test_ground_adds_the_published_share_of_thrust(height: float, gain: float) -> None:
+    own = jnp.array([0.05, 0.06, 0.07, 0.08])
+    added = air.ground_effect(own, jnp.asarray(height), jnp.asarray(1.0))
+    np.testing.assert_allclose(added / own, gain, rtol=3e-3)
+
+
+def test_ground_pushes_only_drones_that_are_upright() -> None:
+    added = air.ground_effect(jnp.ones((3, 4)), jnp.full(3, 0.1), jnp.array([0.1, 0.0, -0.9]))
+    assert (added[0] > 0).all()
+    assert (added[1:] == 0).all()
+
+
+def test_rotor_drag_at_hover_is_the_published_coefficient() -> None:
+    hover = speed_for_thrust(GPD, jnp.full(4, GPD.mass * GRAVITY / 4))
+    level = jnp.array([1.0, 0.0, 0.0, 0.0])
+    force = air.rotor_drag(level, jnp.array([1.0, -1.0, 1.0]), hover)
+    assert float(force[0]) == pytest.approx(-0.0056, abs=1e-4)  # N at 1 m/s
+    assert float(force[1]) == pytest.approx(0.0056, abs=1e-4)
+    assert float(force[2] / force[0]) == pytest.approx(10.311 / 9.1785, rel=1e-5)
+
+
+def test_rotor_drag_belongs_to_the_body() -> None:
+    pitched = jnp.array([np.cos(np.pi / 4), 0.0, np.sin(np.pi / 4), 0.0])  # body x points down, body z forward
+    forward = rotate(pitched, air.rotor_drag(pitched, jnp.array([1.0, 0.0, 0.0]), jnp.full(4, 15e3)))
+    level = jnp.array([1.0, 0.0, 0.0, 0.0])
+    upward = air.rotor_drag(level, jnp.array([0.0, 0.0, 1.0]), jnp.full(4, 15e3))
+    np.testing.assert_allclose(forward, [float(upward[2]), 0.0, 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize("preset", list(Preset))
+def test_drag_is_the_identified_one_where_there_is_one(preset: Preset) -> None:
+    drone, quat = QUADROTORS[preset], jnp.array([1.0, 0.0, 0.0, 0.0])
+    velocity, speed = jnp.array([1.0, 2.0, 3.0]), jnp.full(4, 15e3)
+    known = air.rotor_drag(quat, velocity, speed) if preset == Preset.GPD else body_drag(drone, quat, velocity)
+    np.testing.assert_array_equal(air.drag(drone, quat, velocity, speed), known)
+
+
+@pytest.mark.parametrize(("distance", "drop"), [(0.0, 0.3), (0.05, 0.3), (0.1, 1.0), (0.5, 2.0), (1.0, 9.0)])
+def test_downwash_follows_the_published_formula_within_our_limits(distance: float, drop: float) -> None:
+    alpha = 2267.18 * (0.0231348 / (4 * drop)) ** 2
+    beta = 0.16 * drop - 0.11
+    expected = alpha * np.exp(-0.5 * (distance / beta) ** 2)
+    force = air.downwash_of_pairs(jnp.array([0.6 * distance, -0.8 * distance, drop]))
+    assert float(force) == pytest.approx(expected, rel=1e-3)
+
+
+def test_downwash_is_finite_and_bounded_where_the_published_formula_is_not() -> None:
+    drops = jnp.concatenate([jnp.linspace(0.0, 1.0, 2001), jnp.array([0.6875])])
+    for distance in (0.0, 0.01, 0.1):
+        offset = jnp.stack([jnp.full_like(drops, distance), jnp.zeros_like(drops), drops], -1)
+        force = np.asarray(air.downwash_of_pairs(offset))
+        assert np.isfinite(force).all()
+        assert (force >= 0).all()
+        assert force.max() <= 4.6 * GPD.mass * GRAVITY
+    narrow = air.downwash_of_pairs(jnp.array([0.03, 0.0, 0.6875])) / air.downwash_of_pairs(jnp.array([0, 0, 0.6875]))
+    assert float(narrow) == pytest.approx(np.exp(-0.5), rel=1e-5)  # 3 cm wide
+
+
+def test_only_drones_above_and_within_ten_metres_blow() -> None:
+    offsets = jnp.array([[0.0, 0.0, -1.0], [0.0, 0.0, 0.0], [10.1, 0.0, 100.0], [9.9, 0.0, 100.0]])
+    force = air.downwash_of_pairs(offsets)
+    assert (force[:3] == 0).all()
+    assert force[3] > 0
+
+
+def test_the_downwash_of_a_swarm_sums_over_pairs_and_lists_agree() -> None:
+    count = 7
+    positions = jax.random.uniform(KEY, (count, 3)) * jnp.array([0.5, 0.5, 3.0])
+    dense = air.downwash(positions)
+    pairs = [sum(float(air.downwash_of_pairs(positions[j] - positions[i])) for j in range(count)) for i in range(count)]
+    np.testing.assert_allclose(dense, pairs, rtol=1e-5)
+    everyone = jnp.tile(jnp.arange(count + 2), (count, 1))  # two entries past the end
+    listed = air.downwash_from(positions, everyone, everyone < count)
+    np.testing.assert_allclose(listed, dense, rtol=1e-6)
+    assert float(jnp.max(dense)) > 0.01
+
+
+def test_gusts_have_the_published_deviation_and_length() -> None:
+    wind, height, dt = Wind((6.0, 0.0, 0.0)), jnp.full(4000, 6.096), 0.1  # 20 feet
+    slope = 0.177 + 0.000823 * 20
+    deviation = 0.1 * 6.0 * np.array([slope**-0.4, slope**-0.4, 1.0])
+    length = 6.096 * np.array([slope**-1.2, slope**-1.2, 1.0])
+    before = air.gust_start(wind, KEY, height)
+    after = air.gust(wind, before, jax.random.PRNGKey(1), height, dt)
+    np.testing.assert_allclose(np.std(before, axis=0), deviation, rtol=0.05)
+    np.testing.assert_allclose(np.std(after, axis=0), deviation, rtol=0.05)
+    kept = np.mean(before * after, axis=0) / np.var(before, axis=0)
+    np.testing.assert_allclose(kept, np.exp(-dt * 6.0 / length), atol=0.02)
+
+
+def test_a_gust_does_not_depend_on_the_time_step() -> None:
+    wind, height = Wind((3.0, 0.0, 0.0)), jnp.full(20_000, 3.0)
+    start = jnp.ones((20_000, 3))
+    once = air.gust(wind, start, KEY, height, 1.0)
+    many = start
+    for key in jax.random.split(jax.random.PRNGKey(2), 10):
+        many = air.gust(wind, many, key, height, 0.1)
+    np.testing.assert_allclose(np.mean(once, 0), np.mean(many, 0), atol=0.02)
+    np.testing.assert_allclose(np.std(once, 0), np.std(many, 0), rtol=0.03)
+
+
+def test_without_wind_there_are_no_gusts() -> None:
+    wind = Wind((0.0, 0.0, 0.0))
+    start = air.gust_start(wind, KEY, jnp.ones(3))
+    assert (start == 0).all()
+    assert (air.gust(wind, start, KEY, jnp.ones(3), 0.02) == 0).all()
+
+
+@pytest.mark.parametrize(("grams", "amperes"), [(0.0, 0.24), (10.9, 0.94), (32.8, 2.39), (57.9, 4.44)])
+def test_the_battery_draws_the_measured_current(grams: float, amperes: float) -> None:
+    current = air.battery_current(Battery(), jnp.asarray(grams * 9.81e-3))
+    assert float(current) == pytest.approx(amperes, abs=0.045)
+
+
+def test_the_battery_sags_with_charge_and_load() -> None:
+    battery, hover = Battery(), P250.mass * GRAVITY
+    used = jnp.linspace(0.0, 3.6 * battery.capacity, 50)
+    strength = np.asarray(air.battery_strength(battery, P250, used, jnp.asarray(hover)))
+    assert strength[0] == pytest.approx(1.0, abs=1e-6)
+    assert (np.diff(strength) < 0).all()
+    assert 0.7 < strength[25] < 0.9
+    assert float(air.battery_strength(battery, P250, jnp.zeros(()), jnp.asarray(1.5 * hover))) < 0.95
+
+
+def test_a_hovering_crazyflie_empties_its_battery_in_about_seven_minutes() -> None:
+    battery = Battery()
+    used = air.battery_update(battery, jnp.zeros(()), jnp.asarray(P250.mass * GRAVITY), 7 * 60.0)
+    assert 0.9 < float(used) / (3.6 * battery.capacity) < 1.2
+
+
+@pytest.mark.parametrize("axes", [(), (5,), (2, 5)])
+def test_every_effect_takes_any_leading_axes(axes: tuple[int, ...]) -> None:
+    quat = jnp.broadcast_to(jnp.array([1.0, 0.0, 0.0, 0.0]), (*axes, 4))
+    vector, four, scalar = jnp.ones((*axes, 3)), jnp.full((*axes, 4), 15e3), jnp.ones(axes)
+    assert air.ground_effect(four, scalar, scalar).shape == (*axes, 4)
+    for drone in (P250, GPD):
+        assert air.drag(drone, quat, vector, four).shape == (*axes, 3)
+    assert air.downwash_of_pairs(vector).shape == axes
+    assert air.gust(Wind(), vector, KEY, scalar, 0.02).shape == (*axes, 3)
+    assert air.battery_strength(Battery(), P250, scalar, scalar).shape == axes
+
+
+def test_the_modes_are_those_of_gym_pybullet_drones() -> None:
+    assert air.find_mode("PYB_GND_DRAG_DW") == MODES["pyb_gnd_drag_dw"]
+    assert air.find_mode("pyb_gnd_drag_dw").effects == {Effect.GROUND, Effect.DRAG, Effect.DOWNWASH}
+    assert not air.find_mode("pyb").effects
+    assert not air.find_mode("dyn").effects
+    assert {mode.preset for mode in MODES.values()} == {Preset.GPD}
+
+
+def test_an_unknown_mode_names_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown physics mode 'pyb_wind'.*pyb_gnd_drag_dw"):
+        air.find_mode("pyb_wind")

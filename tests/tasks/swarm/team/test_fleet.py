@@ -1,0 +1,264 @@
+"""Fleets: starts, collisions, what drones see of each other, and configs that cannot be flown."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied.core.entities import COLUMNS
+from embodied.core.world import World
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.registry import join_content
+from tasks.swarm.control.levels import LEVELS, Level
+from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
+from tasks.swarm.dynamics.flight import known_effects
+from tasks.swarm.flock import kuramoto, polarisation
+from tasks.swarm.formation import PITCH, Formation, FormationConfig, MeetUp, Shape, Swap, slots
+from tasks.swarm.gate_race import GateRace, GateRaceConfig
+from tasks.swarm.navigation import Navigation, NavigationConfig
+from tasks.swarm.pursuit import CAUGHT, Pursuit, PursuitConfig
+from tasks.swarm.team.fleet import SPACING, Fleet
+from tasks.swarm.team.gates import Gate, Wall
+from tasks.swarm.team.points import PointsConfig
+from tasks.swarm.trajectory import Path, Trajectory, TrajectoryConfig
+
+REGISTRY = join_content()
+FLEETS = [name for name in REGISTRY if name.startswith("swarm/") and issubclass(REGISTRY[name].load(), Fleet)]
+KEYS = jax.random.split(jax.random.PRNGKey(0), 64)
+
+
+def gaps(pos: np.ndarray) -> np.ndarray:
+    """(worlds,) m between the nearest two of (worlds, A, 3)."""
+    distance = np.linalg.norm(pos[:, :, None] - pos[:, None], axis=-1)
+    return (distance + 1e3 * np.eye(pos.shape[1])).min((1, 2))
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_drones_begin_apart_and_inside(name: str) -> None:
+    config = REGISTRY[name].load().config_type
+    task = REGISTRY[name].load()(dataclasses.replace(config(), agents=5))
+    start = jax.jit(jax.vmap(task.reset))(KEYS)
+    pos = np.asarray(start.qpos).reshape(len(KEYS), 5, 7)[..., :3]
+    assert (gaps(pos) > SPACING - 1e-4).all()
+    assert np.asarray(task.arena.contains(jnp.asarray(pos))).all()
+    assert len(np.unique(pos[:, 0], axis=0)) == len(KEYS)
+    quat = np.asarray(start.qpos).reshape(len(KEYS), 5, 7)[..., 3:]
+    np.testing.assert_allclose(np.linalg.norm(quat, axis=-1), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 30, 100])
+def test_scattered_points_keep_their_distance(count: int) -> None:
+    box = Box((-1.0, -1.0, 0.5), (1.0, 1.0, 1.5))
+    grid = places(box, count, 0.3)
+    pos = jax.vmap(lambda key: scatter(key, grid, count))(KEYS)
+    assert np.asarray(box.contains(pos)).all()
+    if count > 1:
+        assert gaps(np.asarray(pos)).min() > 0.3 - 1e-5
+    assert np.asarray(pos).std(0).min() > 0.05
+
+
+def test_a_box_too_small_says_how_many_it_takes() -> None:
+    with pytest.raises(ValueError, match=r"100 drones at least 0\.3 m apart do not fit .* at most 49 do"):
+        places(Box((-1.0, -1.0, 0.5), (1.0, 1.0, 0.5)), 100, 0.3)
+
+
+def world_of(task: Fleet, drones: Drones) -> tuple[World, Any]:
+    """A world with the drones there, and the memory of an episode's start."""
+    memory = task.reset(jax.random.PRNGKey(0)).memory
+    world = World.posed(task.model, drones.qpos, drones.qvel)
+    return world, task.update(world, memory, memory.action, jax.random.PRNGKey(1))
+
+
+def test_touching_drones_collide_and_lost_ones_are_lost() -> None:
+    task = Swap(PointsConfig(agents=4))
+    pos = jnp.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0 + 1.9 * RADIUS], [1.0, 0.0, 0.5 * RADIUS], [9.0, 0.0, 1.0]])
+    world, memory = world_of(task, still(pos))
+    drones = Drones.of(world)
+    assert task.collided(memory).tolist() == [True, True, False, False]
+    assert task.lost(drones).tolist() == [False, False, True, True]
+    assert bool(task.outcome(world, memory).failure)
+    lenient = Swap(PointsConfig(agents=4, collisions_end=False))
+    assert not bool(lenient.outcome(world, memory).failure)
+    assert (np.asarray(task.rewards(world, memory, memory.action)["ended"]) == 1).all()
+
+
+def test_a_drone_sees_its_nearest_team_mates_only() -> None:
+    task = Swap(PointsConfig(agents=4, neighbours=2, sensing=2.0))
+    pos = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.5, 1.0], [0.0, -1.8, 1.0]])
+    world, memory = world_of(task, dataclasses.replace(still(pos), vel=jnp.zeros((4, 3)).at[1, 0].set(0.5)))
+    rows = np.asarray(task.entities(Drones.of(world), memory)["teammates"])
+    assert rows.shape[:2] == (4, 2)
+    np.testing.assert_allclose(rows[0, :, COLUMNS["offset"]], [[1, 0, 0], [0, 1.5, 0]], atol=1e-5)
+    np.testing.assert_allclose(rows[0, 0, COLUMNS["velocity"]], [0.5, 0, 0], atol=1e-6)
+    assert rows[3, 0, COLUMNS["present"]] == 1  # sees the first drone
+    assert not rows[3, 1].any()  # and nobody else within 2 m
+
+
+@pytest.mark.parametrize("shape", list(Shape))
+@pytest.mark.parametrize("count", [1, 2, 8, 33])
+def test_slots_of_a_formation_are_apart(shape: Shape, count: int) -> None:
+    found = slots(shape, count)
+    assert found.shape == (count, 3)
+    np.testing.assert_allclose(found.mean(0), 0.0, atol=1e-5)
+    if count > 1:
+        assert gaps(found[None])[0] > PITCH - 1e-4
+
+
+def alike(level: Level) -> FormationConfig:
+    """Three drones exactly as their constants say, in still air."""
+    return FormationConfig(agents=3, level=level, effects=(), thrust_spread=0.0, mass_spread=0.0)
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_drones_hover_under_zero_actions_of_any_level(level: Level) -> None:
+    """Zero commands hover thrust without rates, level attitude, no speed, or to stay."""
+    env = embodied.make("swarm/formation", 4, "rigid", config=alike(level))
+    env.reset(seed=0)
+    begin = np.asarray(env.world().qpos).reshape(4, 3, 7)
+    ended = [bool(env.step(torch.zeros(env.action_shape)).done.any()) for _ in range(48)]  # a second
+    assert not any(ended)
+    after = np.asarray(env.world().qpos).reshape(4, 3, 7)
+    assert np.abs(after - begin).max() < 0.05
+    assert LEVELS[level].size == env.action_size
+
+
+def test_order_parameters() -> None:
+    same = jnp.tile(jnp.array([[0.3, 0.4, 0.0]]), (5, 1))
+    assert float(polarisation(same)) == pytest.approx(1.0, abs=1e-5)
+    opposed = jnp.concatenate([same, -same])
+    assert float(polarisation(opposed)) == pytest.approx(0.0, abs=1e-5)
+    assert float(kuramoto(jnp.full(7, 2.0))) == pytest.approx(1.0, abs=1e-5)
+    assert float(kuramoto(2 * jnp.pi * jnp.arange(5) / 5)) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_partners_swap_and_those_who_meet_stay_apart() -> None:
+    task = Swap(PointsConfig(agents=4))
+    drones, goal = task.draw(jax.random.PRNGKey(3))
+    np.testing.assert_array_equal(goal.point, drones.pos[::-1])
+    meeting = MeetUp(PointsConfig(agents=6))
+    points = np.asarray(jax.vmap(meeting.draw)(KEYS)[1].point)
+    assert gaps(points).min() > PITCH - 1e-3
+
+
+@pytest.mark.parametrize("path", list(Path))
+def test_a_path_moves_as_its_velocity_says(path: Path) -> None:
+    task = Trajectory(TrajectoryConfig(agents=2, path=path))
+    drones, goal = task.draw(jax.random.PRNGKey(0))
+    for time in (0.0, 1.3, 7.0):
+        after, velocity = task.points(goal.course, jnp.asarray(time + 1e-2), drones)
+        before, _ = task.points(goal.course, jnp.asarray(time - 1e-2), drones)
+        _, velocity = task.points(goal.course, jnp.asarray(time), drones)
+        np.testing.assert_allclose((after - before) / 2e-2, velocity, atol=2e-3)
+    assert np.asarray(jax.vmap(task.arena.contains)(task.points(goal.course, jnp.asarray(time), drones)[0])).all()
+
+
+def test_targets_stay_in_their_square_and_are_tracked_from_near() -> None:
+    task = Pursuit(PursuitConfig(agents=3, targets=5, target_speed=1.0))
+    drones, goal = task.draw(jax.random.PRNGKey(0))
+    memory = task.reset(jax.random.PRNGKey(0)).memory
+    advance = jax.jit(lambda goal, key: task.advance(drones, dataclasses.replace(memory, goal=goal), key))
+    for key in jax.random.split(jax.random.PRNGKey(1), 400):
+        goal = advance(goal, key)
+        assert np.abs(goal.pos).max() <= task.half + 1e-5
+    flat = np.linalg.norm(np.asarray(drones.pos)[:, None, :2] - np.asarray(goal.pos), axis=-1)
+    near = np.where(flat.min(0) < task.config.sensing, flat.min(0), np.inf)
+    np.testing.assert_allclose(goal.distance, near, rtol=1e-4)
+    assert float(task._share(goal)) == pytest.approx((near < CAUGHT).mean())
+    seen = np.asarray(goal.seen)
+    order = np.argsort(flat, 1)
+    for drone in range(3):
+        reached = [t for t in order[drone] if flat[drone, t] < task.config.sensing]
+        assert seen[drone].tolist()[: len(reached)] == reached
+        assert (seen[drone, len(reached) :] == 5).all()
+
+
+def test_columns_are_seen_and_hit() -> None:
+    task = Navigation(NavigationConfig(agents=1, obstacles=2))
+    world, memory = world_of(task, still(jnp.array([[0.0, 0.0, 1.0]])))
+    course = dataclasses.replace(memory.goal.course, columns=jnp.array([[0.5, 0.0], [0.0, 3.0]]))
+    memory = dataclasses.replace(memory, goal=dataclasses.replace(memory.goal, course=course))
+    drones = Drones.of(world)
+    rows = np.asarray(task.entities(drones, memory)["columns"])[0]
+    np.testing.assert_allclose(rows[0, COLUMNS["offset"]], [0.5, 0.0, 0.0], atol=1e-6)
+    assert not rows[1:].any()
+    assert float(task.clearance(drones, memory)[0]) == pytest.approx(0.5 - 0.1 - RADIUS, abs=1e-5)
+    inside = still(jnp.array([[0.4, 0.0, 1.0]]))
+    assert bool(task.ended(inside, memory)[0])
+
+
+def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
+    course = (Gate(0.0, 0.0, 1.0, 0.0), Gate(2.0, 0.0, 1.0, 0.0))
+    task = GateRace(GateRaceConfig(course=course))
+    _, memory = world_of(task, still(jnp.array([[-0.1, 0.0, 1.0]])))
+
+    def crossed(begin: list[float], end: list[float]) -> tuple[bool, bool]:
+        goal = dataclasses.replace(memory.goal, pos=jnp.array([begin]), next=jnp.zeros(1, jnp.int32))
+        after = task.advance(still(jnp.array([end])), dataclasses.replace(memory, goal=goal), jax.random.PRNGKey(0))
+        return bool(after.passed[0]), bool(after.hit[0])
+
+    assert crossed([-0.1, 0.2, 1.0], [0.1, 0.2, 1.0]) == (True, False)
+    assert crossed([0.1, 0.0, 1.0], [-0.1, 0.0, 1.0]) == (False, False)
+    assert crossed([-0.1, 0.43, 1.0], [0.1, 0.43, 1.0]) == (False, True)
+    assert crossed([-0.1, 0.8, 1.0], [0.1, 0.8, 1.0]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FormationConfig(agents=0), "agents=0; expected at least 1"),
+        (lambda: PointsConfig(agents=2, starts=((0, 0, 1),)), "1 starts for agents=2; expected one for each"),
+        (
+            lambda: PointsConfig(agents=2, starts=((0, 0, 1), (0, 0.1, 1))),
+            r"starts 0 at \(0, 0, 1\) and 1 at \(0, 0.1, 1\) overlap: 0.1 m between drones of 0.07 m radius",
+        ),
+        (lambda: Swap(PointsConfig(agents=1, starts=((9, 0, 1),))), r"start \(9, 0, 1\) lies outside the arena"),
+        (
+            lambda: Trajectory(TrajectoryConfig(starts=((0, 0, 1),))),
+            r"starts=\(\(0, 0, 1\),\): Trajectory places its drones by itself",
+        ),
+        (lambda: Swap(PointsConfig(agents=5000)), r"agents=5000: 5000 drones at least 0.3 m apart do not fit"),
+        (
+            lambda: Navigation(NavigationConfig(agents=40)),
+            r"size=2.0 m: 40 starts, as many places and 3 columns",
+        ),
+        (lambda: PursuitConfig(targets=0), "targets=0 and seen=6; expected at least 1"),
+        (
+            lambda: GateRaceConfig(course=(Gate(0, 0, 1, 0),), walls=(Wall((0.3, -1, 0), (0.4, 1, 2)),)),
+            r"gate 0 at \(0, 0, 1\) m cannot be flown through: the wall from \(0.3, -1, 0\)",
+        ),
+        (lambda: GateRaceConfig(course=(Gate(0, 0, 0.3, 0),)), "gate 0 at z=0.3 m reaches into the floor"),
+        (lambda: embodied.make("swarm/trajectory", 1, "rigid").task.expert({}, None), "the expert acts on the levels"),
+    ],
+)
+def test_what_cannot_be_flown_is_refused(make, message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        make()
+
+
+def test_unknown_effects_and_modes_name_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match="battery"):
+        known_effects(["drag", "drga"])
+    with pytest.raises(UnknownNameError, match="pyb_gnd_drag_dw"):
+        Formation(FormationConfig(mode="pyb_everything"))
+    mode = Formation(FormationConfig(mode="pyb_gnd_drag_dw"))
+    assert {str(effect) for effect in mode.physics.effects} == {"ground", "drag", "downwash"}
+    assert mode.drone.mass == 0.027
+
+
+def test_every_drone_has_a_camera_that_looks_ahead_with_it() -> None:
+    task = Swap(PointsConfig(agents=3))
+    cameras = [task.model.camera(name) for name in task.agent_cameras["front"]]
+    assert len(cameras) == 3
+    assert [int(camera.bodyid[0]) for camera in cameras] == [1, 2, 3]
+    for camera in cameras:
+        ahead = np.zeros(3)
+        mujoco.mju_rotVecQuat(ahead, np.array([0.0, 0.0, -1.0]), camera.quat)  # cameras look along their -z axis
+        np.testing.assert_allclose(ahead, [1, 0, 0], atol=1e-6)
