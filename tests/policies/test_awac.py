@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.policies.imitation.test_behaviour_cloning import success_of
-from tests.policies.imitation.test_demonstrations import SIZES, homewards
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
@@ -27,6 +25,8 @@ from policies.off_policy.replay_memory import folded
 from policies.off_policy.update_rules import AdvantageRule, advantage_weights, make_rule
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.training.loop import Trainer, train
+from tests.policies.imitation.test_behaviour_cloning import success_of
+from tests.policies.imitation.test_demonstrations import SIZES, homewards
 from tests.policies.toys import PointMass
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)

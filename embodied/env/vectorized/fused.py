@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core import episode
+from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import Start, World
@@ -117,10 +117,10 @@ class FusedStepper:
     def _first(self, start: Start[Any], key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
         """Physics, episode and first observation of one new episode."""
         physics = self.engine.start(start)
-        return physics, *episode.first(self.task, self.engine.world(physics), start.memory, key)
+        return physics, *episodes.first(self.task, self.engine.world(physics), start.memory, key)
 
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
-        physics, episode, observation = jax.vmap(lambda key: self._first(*episode.begin(self.task, key)))(keys)
+        physics, episode, observation = jax.vmap(lambda key: self._first(*episodes.begin(self.task, key)))(keys)
         nobody = Culprit(
             found=jnp.zeros((), bool),
             physics=take(physics, 0),
@@ -154,10 +154,10 @@ class FusedStepper:
         substeps = task.timing.substeps
 
         def act(physics: Any, episode: Episode[Any], action: Array) -> tuple[Array, Episode[Any]]:
-            return episode.before(task, engine.world(physics), episode, action)
+            return episodes.before(task, engine.world(physics), episode, action)
 
         def move(physics: Any, episode: Episode[Any], command: Array, count: int) -> tuple[Any, Episode[Any]]:
-            control, episode = episode.actuate(task, engine.world(physics), episode, command)
+            control, episode = episodes.actuate(task, engine.world(physics), episode, command)
             # Without the barrier XLA's CPU compiler computes a stacked vector's parts once per element that uses them.
             return engine.step(physics, jax.lax.optimization_barrier(control), count), episode
 
@@ -172,14 +172,14 @@ class FusedStepper:
 
     def _after_one(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Transition, Episode[Any], Array]:
         """What one environment's step brought, and whether its engine overflowed."""
-        transition, episode = episode.after(self.task, self.engine.world(physics), episode, action)
+        transition, episode = episodes.after(self.task, self.engine.world(physics), episode, action)
         return transition, episode, self.engine.overflow(physics)
 
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
         """Restart the finished environments, `chunk` at a time until none is left."""
 
         def again(key: Array, memory: Any) -> tuple[Any, Episode[Any], dict[str, Array]]:
-            return self._first(*episode.begin_again(self.task, key, memory))
+            return self._first(*episodes.begin_again(self.task, key, memory))
 
         def restart_chunk(carry: Any) -> Any:
             physics, episode, observation, remaining = carry

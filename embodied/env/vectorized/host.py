@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core import episode
+from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import Control, Start, World
@@ -41,13 +41,13 @@ class HostStepper:
         self._world: World | None = None
         self._culprit: Culprit | None = None
         self._before = jax.jit(jax.vmap(self._before_one))
-        self._act = jax.jit(jax.vmap(functools.partial(episode.before, task)))
-        self._actuate = jax.jit(jax.vmap(functools.partial(episode.actuate, task)))
+        self._act = jax.jit(jax.vmap(functools.partial(episodes.before, task)))
+        self._actuate = jax.jit(jax.vmap(functools.partial(episodes.actuate, task)))
         self._after = jax.jit(self._after_all)
-        self._begin = jax.jit(jax.vmap(functools.partial(episode.begin, task)))
+        self._begin = jax.jit(jax.vmap(functools.partial(episodes.begin, task)))
         self._begin_again = jax.jit(self._begin_rows_again)
         self._clear = jax.jit(cleared, keep_unused=True)
-        self._first = jax.jit(jax.vmap(functools.partial(episode.first, task)))
+        self._first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
         self._watch = jax.jit(jax.vmap(watch)) if watch else None
         self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows))
 
@@ -146,8 +146,8 @@ class HostStepper:
         return Culprit(np.True_, physics, take(self._state.episode, index), action[index])
 
     def _before_one(self, world: World, episode: Episode[Any], action: Array) -> tuple[Control, Episode[Any]]:
-        command, episode = episode.before(self.task, world, episode, action)
-        return episode.actuate(self.task, world, episode, command)
+        command, episode = episodes.before(self.task, world, episode, action)
+        return episodes.actuate(self.task, world, episode, command)
 
     def _move(self, episode: Episode[Any], action: Array) -> Episode[Any]:
         """Run the physics of one control step; returns the episodes with the memory that acting left."""
@@ -166,7 +166,7 @@ class HostStepper:
     def _after_all(
         self, world: World, episode: Episode[Any], action: Array, totals: Totals, overflow: Array
     ) -> tuple[Transition, Episode[Any], Totals]:
-        transition, episode = jax.vmap(functools.partial(episode.after, self.task))(world, episode, action)
+        transition, episode = jax.vmap(functools.partial(episodes.after, self.task))(world, episode, action)
         return transition, episode, add_totals(totals, transition, episode, overflow)
 
     def _restart(self, episode: Episode[Any], observation: dict[str, Array], done: np.ndarray) -> tuple[Any, Any]:
@@ -182,7 +182,7 @@ class HostStepper:
     def _begin_rows_again(self, keys: Array, memory: Any, ids: Array) -> tuple[Start[Any], Array]:
         """Starts and keys of the episodes that follow in the environments `ids`; rows past the end mean nothing."""
         ended = jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (keys, memory))
-        return jax.vmap(functools.partial(episode.begin_again, self.task))(*ended)
+        return jax.vmap(functools.partial(episodes.begin_again, self.task))(*ended)
 
     def _first_episodes(self, ids: np.ndarray, start: Start[Any], keys: Array) -> tuple[Episode[Any], dict[str, Array]]:
         """Begin episodes in the environments `ids`; start and keys may have more rows, which mean nothing."""

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from embodied.errors import CheckpointError, EmbodiedError, RunError
-from embodied.storage import files, runs
+from embodied.storage import files, metrics, runs
 from embodied.storage.runs import Run
 
 HALF = np.float32(0.5)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.policies.imitation.test_demonstrations import SIZES, homewards
 
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
@@ -21,6 +20,7 @@ from policies.off_policy.actor_critics import SACConfig, TD3Config
 from policies.off_policy.learner import OffPolicy
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
+from tests.policies.imitation.test_demonstrations import SIZES, homewards
 from tests.policies.toys import PointMass
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.policies.imitation.test_demonstrations import homewards
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
@@ -20,6 +19,7 @@ from policies.off_policy.awac import AWACConfig
 from policies.off_policy.learner import OffPolicy
 from policies.off_policy.update_rules import DeterministicRule
 from policies.training.loop import Trainer, train
+from tests.policies.imitation.test_demonstrations import homewards
 from tests.policies.toys import PointMass
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.tasks.manipulation.common.test_tabletop import task_of
 
 from embodied.core.world import World
 from tasks.manipulation import TASKS
+from tests.tasks.manipulation.common.test_tabletop import task_of
 
 FACTS = json.loads((Path(__file__).parents[3] / "benchmarks/reference/metaworld.json").read_text())["tasks"]
 OURS = [name for name in FACTS if name in TASKS]

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from tests.tasks.manipulation.common.test_tabletop import task_of
 
 from embodied.core.world import World
 from embodied.engines.mjx import admitted_pairs
 from tasks.manipulation.fixtures import drawers, windows
+from tests.tasks.manipulation.common.test_tabletop import task_of
 
 DRAWERS, WINDOWS = ["drawer-open", "drawer-close"], ["window-open", "window-close"]
 TURNED = ["faucet-open", "faucet-close", "dial-turn", "lever-pull"]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.policies.off_policy.cqn.test_network import uniform
 from torch import Tensor
 
 from policies.imitation.behaviour_cloning import Cloning
@@ -17,6 +16,7 @@ from policies.off_policy.idql.config import IDQLConfig
 from policies.off_policy.idql.learner import expectile_loss
 from policies.off_policy.learner import OffPolicy
 from policies.off_policy.replay_buffer import Transitions
+from tests.policies.off_policy.cqn.test_network import uniform
 from tests.policies.toys import assert_goes_on_and_is_rebuilt
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)

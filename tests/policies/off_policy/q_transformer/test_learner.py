@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.policies.off_policy.cqn.test_network import one_step, uniform, wanted
 
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.learner import OffPolicy
 from policies.off_policy.q_transformer.config import QTransformerConfig
 from policies.off_policy.q_transformer.learner import AutoregressiveValues, backup
 from policies.off_policy.q_transformer.network import action_of, bins_of
+from tests.policies.off_policy.cqn.test_network import one_step, uniform, wanted
 from tests.policies.toys import assert_goes_on_and_is_rebuilt
 
 QUICK: dict[str, Any] = {"critic": NetworkConfig((32, 32), Activation.RELU), "batch_size": 32, "buffer_size": 20_000,

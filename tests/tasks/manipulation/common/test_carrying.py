@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.tasks.manipulation.common.test_tabletop import task_of
 
 from embodied.core.world import World
+from tests.tasks.manipulation.common.test_tabletop import task_of
 from tests.tasks.manipulation.sensed import cost, settles
 from tests.tasks.manipulation.test_metaworld import start_of
 

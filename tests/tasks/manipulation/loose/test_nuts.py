@@ -5,8 +5,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from tests.tasks.manipulation.common.test_tabletop import task_of
 
+from tests.tasks.manipulation.common.test_tabletop import task_of
 from tests.tasks.manipulation.sensed import cost, idle, outcomes, settles
 from tests.tasks.manipulation.test_metaworld import FACTS, holds, start_of
 

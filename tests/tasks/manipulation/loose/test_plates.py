@@ -8,10 +8,10 @@ import jax
 import mujoco
 import numpy as np
 import pytest
-from tests.tasks.manipulation.common.test_tabletop import task_of
 
 from embodied.engines.mjx import admitted_pairs
 from tasks.manipulation.loose.plates import CABINET_BACK, CABINET_SIDE, PANE, PLATE_HALF, TURNED
+from tests.tasks.manipulation.common.test_tabletop import task_of
 
 NAMES = ["plate-slide", "plate-slide-side", "plate-slide-back", "plate-slide-back-side"]
 each = pytest.mark.parametrize("name", NAMES)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.tasks.manipulation.common.test_tabletop import task_of
 
 from embodied.engines.mjx import admitted_pairs
+from tests.tasks.manipulation.common.test_tabletop import task_of
 
 
 @pytest.mark.parametrize(("name", "pairs", "contacts"), [("push", 11, 36), ("push-wall", 17, 56)])
