@@ -131,7 +131,7 @@ def joint_log(
 
 def bullet_log(twin: JointTwin, truth: np.ndarray, motion: Motion, seconds: float, seed: int, hz: float = 200.0) -> Log:
     """The log of joints with values `truth` in PyBullet, at 1 kHz, which knows nothing of MuJoCo's soft friction."""
-    from embodied.core.world import Control, Start
+    from embodied.core.world import Control, ResetState
     from embodied.engines.pybullet.engine import PybulletEngine
 
     rng = np.random.default_rng(seed)
@@ -142,7 +142,7 @@ def bullet_log(twin: JointTwin, truth: np.ndarray, motion: Motion, seconds: floa
     dt = 0.001  # s
     task: Any = types.SimpleNamespace(model=twin.compile(truth), timing=types.SimpleNamespace(physics_dt=dt))
     engine = PybulletEngine(task, 1)
-    start: Any = Start(qpos=(command[0] - bias)[None], qvel=np.zeros((1, len(bias))), memory=None)
+    start: Any = ResetState(qpos=(command[0] - bias)[None], qvel=np.zeros((1, len(bias))), task_state=None)
     engine.reset(np.arange(1), start)
     rows, times = [], []
     every = round(1 / hz / dt)

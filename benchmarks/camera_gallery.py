@@ -53,7 +53,7 @@ def row(task: str, settings: Settings) -> np.ndarray:
     renderer = BatchRenderer(model, 2, ("view", "wrist"), size, depth=True, segmentation=True, shadows=True)
     terms = (move_camera(model, "view", 0.08, 0.1), vary_lights(model), recolour(model))
     plain, varied = (
-        renderer.render(jax.jit(jax.vmap(look(env.task, drawn)))(env.world(), env.stepper.episode()))
+        renderer.render(jax.jit(jax.vmap(look(env.task, drawn)))(env.world(), env.simulator.episode()))
         for drawn in ((), terms)
     )
     view, wrist = plain["view"], plain["wrist"]

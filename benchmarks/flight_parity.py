@@ -20,7 +20,7 @@ import numpy as np
 import tyro
 from jax import Array
 
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.base import FusedEngine, HostEngine
 from tasks.swarm.control.levels import Level
@@ -130,11 +130,11 @@ def fly(engine: str, agents: int, effects: tuple[Effect, ...]) -> Track:
     key = jax.random.PRNGKey(0)
     start = reset(key)
     world.begin(start)
-    memory, seen = start.memory, [Drones.of(world.read())]
+    state, seen = start.task_state, [Drones.of(world.read())]
     for action in commands(agents, round(SECONDS / task.timing.control_dt), task.timing.control_dt):
-        setpoint, memory = act(world.read(), memory, action, key)
+        setpoint, state = act(world.read(), state, action, key)
         for _ in range(task.timing.substeps):
-            control, memory = actuate(world.read(), memory, setpoint)
+            control, state = actuate(world.read(), state, setpoint)
             world.step(control)
         seen.append(Drones.of(world.read()))
     return Track(*(np.stack([getattr(drones, name) for drones in seen]).astype(float) for name in ("pos", "quat")))
@@ -142,7 +142,7 @@ def fly(engine: str, agents: int, effects: tuple[Effect, ...]) -> Track:
 
 @functools.cache
 def crew(agents: int, effects: tuple[Effect, ...]) -> tuple[TakeOff, tuple[Callable[..., Any], ...]]:
-    """The task, and its functions as the steppers call them; compiled once for all engines."""
+    """The task, and its functions as the simulators call them; compiled once for all engines."""
     exact = LandingConfig(agents=agents, level=Level.ROTORS, effects=effects, thrust_spread=0.0, mass_spread=0.0)
     task = TakeOff(exact)
     return task, (jax.jit(task.reset), jax.jit(task.act), jax.jit(task.actuate))
@@ -165,7 +165,7 @@ class FusedWorld:
         self._step = jax.jit(lambda physics, control: engine.step(physics, control, 1))
         self._physics: Any = None
 
-    def begin(self, start: Start[Any]) -> None:
+    def begin(self, start: ResetState[Any]) -> None:
         """Begin an episode."""
         self._physics = self._start(start)
 
@@ -185,7 +185,7 @@ class HostWorld:
         """Empty until it begins."""
         self._engine = engine
 
-    def begin(self, start: Start[Any]) -> None:
+    def begin(self, start: ResetState[Any]) -> None:
         """Begin an episode."""
         self._engine.reset(np.arange(1), batch_of_one(start))
 

@@ -69,7 +69,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     contestants: dict[str, Callable[[int], object]] = {"embodied": lambda step: env.step(drawn[step % 64])}
     vectors = {f"async_{count}": _vector(BODIES[name], count) for count in settings.processes}
     for key, vector in vectors.items():
-        contestants[key] = _stepper(vector)
+        contestants[key] = _simulator(vector)
     sizes = {"embodied": settings.num_envs} | {key: vector.num_envs for key, vector in vectors.items()}
     try:
         shares: list[float] = []
@@ -119,7 +119,7 @@ def _vector(gymnasium_id: str, count: int) -> Any:
     return vector
 
 
-def _stepper(vector: Any) -> Callable[[int], object]:
+def _simulator(vector: Any) -> Callable[[int], object]:
     low, high = vector.single_action_space.low, vector.single_action_space.high
     shape = (64, vector.num_envs, *low.shape)
     drawn = np.random.default_rng(0).uniform(low, high, shape).astype(np.float32)

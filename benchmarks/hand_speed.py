@@ -23,7 +23,7 @@ import tyro
 from jax import Array
 
 from embodied.core.task import Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.engines import make_engine
 from tasks.grasping.hands.hand import (
     HANDS,
@@ -80,24 +80,24 @@ class Holding(Task[Array]):
         rod.add_geom(type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[ROD_RADIUS, ROD_HALF, 0], mass=ROD_MASS)
         return spec
 
-    def reset(self, key: Array) -> Start[Array]:
+    def reset(self, key: Array) -> ResetState[Array]:
         """The grasp."""
         del key
-        return Start(qpos=jnp.asarray(self.qpos), qvel=jnp.zeros(self.model.nv), memory=jnp.zeros(()))
+        return ResetState(qpos=jnp.asarray(self.qpos), qvel=jnp.zeros(self.model.nv), task_state=jnp.zeros(()))
 
-    def observe(self, world: World, memory: Array, key: Array) -> Observation:
+    def observe(self, world: World, state: Array, key: Array) -> Observation:
         """The joints."""
-        del memory, key
+        del state, key
         return {"policy": {"qpos": world.qpos}}
 
-    def rewards(self, world: World, memory: Array, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: Array, action: Array) -> Mapping[str, Array]:
         """None."""
-        del world, memory, action
+        del world, state, action
         return {}
 
-    def outcome(self, world: World, memory: Array) -> Outcome:
+    def outcome(self, world: World, state: Array) -> Outcome:
         """It never ends."""
-        del world, memory
+        del world, state
         return Outcome(jnp.zeros((), bool), jnp.zeros((), bool))
 
 

@@ -116,7 +116,7 @@ def rate(settings: Settings, side: int, count: int) -> dict[str, float]:
 
 def watched(env: Env) -> Any:
     """What cameras see of an environment's worlds now."""
-    return jax.jit(jax.vmap(look(env.task)))(env.world(), env.stepper.episode())
+    return jax.jit(jax.vmap(look(env.task)))(env.world(), env.simulator.episode())
 
 
 def agreement(task: str, settings: Settings) -> dict[str, Any]:

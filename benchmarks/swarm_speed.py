@@ -103,7 +103,7 @@ def compiled_loop(env: embodied.Env) -> tuple[Callable[[], object], int]:
         )
 
         def one(physics: Any, episode: Any, command: Any) -> tuple[Any, Any]:
-            control, episode = episode.actuate(task, engine.world(physics), episode, command)
+            control, episode = episode.apply_action(task, engine.world(physics), episode, command)
             return engine.step(physics, jax.lax.optimization_barrier(control), 1), episode
 
         carry = jax.lax.fori_loop(
@@ -114,7 +114,7 @@ def compiled_loop(env: embodied.Env) -> tuple[Callable[[], object], int]:
     run = jax.jit(
         lambda carry: jax.lax.scan(control, carry, None, length)[0], compiler_options=dict(engine.compiler_options)
     )
-    state = env.stepper.tree()
+    state = env.simulator.tree()
     carry = (state.physics, state.episode)
     return lambda: jax.block_until_ready(run(carry)), length
 

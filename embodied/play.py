@@ -236,7 +236,7 @@ class Player:
         self.simulated += self.env.control_dt
         index = self._index()
         self.success = bool(step.success[index])
-        episode = self.env.stepper.episode()
+        episode = self.env.simulator.episode()
         totals = {name: float(values[index]) for name, values in episode.terms.items()}
         length = int(episode.steps[index])
         if (index, length) != (self._seen[0], self._seen[1] + 1) or not self._totals:
@@ -264,7 +264,7 @@ class Player:
         solved = "**solved**" if self.success else ("solved before" if info["success_any"] else "not solved")
         dt = self.env.control_dt
         rows = [f"{length * dt:.1f} s of {self.env.max_episode_steps * dt:g} s, {solved}"]
-        command = getattr(self.env.stepper.episode().memory, "command", None)
+        command = getattr(self.env.simulator.episode().task_state, "command", None)
         if command is not None and getattr(command, "ndim", 0) <= 2:
             rows.append(f"command: {', '.join(f'{float(value):+.2f}' for value in command[index].ravel())}")
         rows.append(f"return: {info.pop('return'):.3g}")

@@ -19,7 +19,7 @@ import tyro
 
 from embodied import cli
 from embodied.core.initial_states import StartBank, bank_path, first_starts, save
-from embodied.core.world import Start
+from embodied.core.world import ResetState
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, join_content
@@ -87,7 +87,7 @@ def snapshots(env: Env, policy: ActionRule, count: int, seed: int = 0) -> StartB
     """
     starts = first_starts(env.task, seed, env.num_envs)
     obs = env.reset(seed)
-    moments: list[Start[Any]] = []
+    moments: list[ResetState[Any]] = []
     solved_at = np.full(env.num_envs, -1)
     last = np.full(env.num_envs, env.max_episode_steps)
     for moment in range(env.max_episode_steps - 1):
@@ -110,15 +110,15 @@ def snapshots(env: Env, policy: ActionRule, count: int, seed: int = 0) -> StartB
     return _chosen(moments, solved, np.minimum(last, len(moments) - 1), count, np.random.default_rng(seed))
 
 
-def _now(env: Env, starts: Start[Any]) -> Start[Any]:
+def _now(env: Env, starts: ResetState[Any]) -> ResetState[Any]:
     """The environments' present state as starts; what an episode keeps, physics and props, is that of `starts`."""
-    world = env.stepper.world()
-    memory = jax.tree.map(np.asarray, env.stepper.episode().memory)
-    return dataclasses.replace(starts, qpos=np.asarray(world.qpos), qvel=np.asarray(world.qvel), memory=memory)
+    world = env.simulator.world()
+    state = jax.tree.map(np.asarray, env.simulator.episode().task_state)
+    return dataclasses.replace(starts, qpos=np.asarray(world.qpos), qvel=np.asarray(world.qvel), task_state=state)
 
 
 def _chosen(
-    moments: list[Start[Any]], solved: np.ndarray, last: np.ndarray, count: int, rng: np.random.Generator
+    moments: list[ResetState[Any]], solved: np.ndarray, last: np.ndarray, count: int, rng: np.random.Generator
 ) -> StartBank:
     """`count` moments, each of a solved environment at a time up to its `last`."""
     who = rng.choice(solved, count)

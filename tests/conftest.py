@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _few_programs() -> Iterator[None]:
     """Forget compiled programs after each module.
 
-    Each takes some of the memory maps of which a process has 65,530; the whole suite's would be more, and XLA ends the
+    Each takes some of the state maps of which a process has 65,530; the whole suite's would be more, and XLA ends the
     process with a segmentation fault when there is none left.
     """
     yield

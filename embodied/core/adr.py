@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.task import Observation, Task, turned_into
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.env.dialogue import Words
 from embodied.errors import EmbodiedError
 
@@ -29,8 +29,8 @@ STEP = 0.1  # of the width: after an episode it changes by STEP times (1 for suc
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory(Generic[M]):
-    """A task's memory, and how wide its episode's draws are."""
+class TaskState(Generic[M]):
+    """A task's state, and how wide its episode's draws are."""
 
     own: M
     """What the task itself carries along."""
@@ -47,7 +47,7 @@ def narrowed_fields(task: Task[Any], fields: Mapping[str, Array], width: Array) 
     return {name: nominal[name] + width * (value - nominal[name]) for name, value in fields.items()}
 
 
-def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
+def widening(task: Task[M], keep: float = 0.8) -> Task[TaskState[M]]:
     """The same task, whose physics differs between episodes as much as the policy copes with.
 
     `Task.narrowed` says what a width means; the metric `width` reports it.
@@ -66,58 +66,60 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[Memory[M]]:
     base: Any = type(task)  # a task is known by its class, so the wider one is its child
 
     class Widening(base):
-        def reset(self, key: Array) -> Start[Memory[M]]:
+        def reset(self, key: Array) -> ResetState[TaskState[M]]:
             return self._wide(inner.reset(key), jnp.zeros(()))
 
-        def restart(self, key: Array, memory: Memory[M]) -> Start[Memory[M]]:
-            width = jnp.clip(memory.width + STEP * (memory.success - keep), 0.0, 1.0)
-            return self._wide(inner.restart(key, memory.own), width)
+        def restart(self, key: Array, state: TaskState[M]) -> ResetState[TaskState[M]]:
+            width = jnp.clip(state.width + STEP * (state.success - keep), 0.0, 1.0)
+            return self._wide(inner.restart(key, state.own), width)
 
-        def _wide(self, start: Start[M], width: Array) -> Start[Memory[M]]:
-            narrow: Start[Any] = inner.narrowed(start, width)
-            return dataclasses.replace(narrow, memory=Memory(narrow.memory, width, jnp.zeros((), bool)))
+        def _wide(self, start: ResetState[M], width: Array) -> ResetState[TaskState[M]]:
+            narrow: ResetState[Any] = inner.narrowed(start, width)
+            return dataclasses.replace(narrow, task_state=TaskState(narrow.task_state, width, jnp.zeros((), bool)))
 
-        def act(self, world: World, memory: Memory[M], action: Array, key: Array) -> tuple[Array, Memory[M]]:
-            command, own = inner.act(world, memory.own, action, key)
-            return command, dataclasses.replace(memory, own=own)
+        def process_action(
+            self, world: World, state: TaskState[M], action: Array, key: Array
+        ) -> tuple[Array, TaskState[M]]:
+            command, own = inner.process_action(world, state.own, action, key)
+            return command, dataclasses.replace(state, own=own)
 
-        def actuate(self, world: World, memory: Memory[M], command: Array) -> tuple[Control, Memory[M]]:
-            control, own = inner.actuate(world, memory.own, command)
-            return control, dataclasses.replace(memory, own=own)
+        def apply_action(self, world: World, state: TaskState[M], command: Array) -> tuple[Control, TaskState[M]]:
+            control, own = inner.apply_action(world, state.own, command)
+            return control, dataclasses.replace(state, own=own)
 
-        def update(self, world: World, memory: Memory[M], action: Array, key: Array) -> Memory[M]:
-            own = inner.update(world, memory.own, action, key)
+        def post_step(self, world: World, state: TaskState[M], action: Array, key: Array) -> TaskState[M]:
+            own = inner.post_step(world, state.own, action, key)
             success = jnp.asarray(inner.outcome(world, own).success)
-            return dataclasses.replace(memory, own=own, success=success)
+            return dataclasses.replace(state, own=own, success=success)
 
-        def observe(self, world: World, memory: Memory[M], key: Array) -> Observation:
-            return inner.observe(world, memory.own, key)
+        def observe(self, world: World, state: TaskState[M], key: Array) -> Observation:
+            return inner.observe(world, state.own, key)
 
-        def rewards(self, world: World, memory: Memory[M], action: Array) -> Mapping[str, Array]:
-            return inner.rewards(world, memory.own, action)
+        def rewards(self, world: World, state: TaskState[M], action: Array) -> Mapping[str, Array]:
+            return inner.rewards(world, state.own, action)
 
-        def outcome(self, world: World, memory: Memory[M]) -> Outcome:
-            return inner.outcome(world, memory.own)
+        def outcome(self, world: World, state: TaskState[M]) -> Outcome:
+            return inner.outcome(world, state.own)
 
-        def metrics(self, world: World, memory: Memory[M]) -> Mapping[str, Array]:
-            return {**inner.metrics(world, memory.own), "width": memory.width}
+        def metrics(self, world: World, state: TaskState[M]) -> Mapping[str, Array]:
+            return {**inner.metrics(world, state.own), "width": state.width}
 
-        def markers(self, world: World, memory: Memory[M]) -> Mapping[str, Array]:
-            return inner.markers(world, memory.own)
+        def debug_markers(self, world: World, state: TaskState[M]) -> Mapping[str, Array]:
+            return inner.debug_markers(world, state.own)
 
-        def ghosts(self, world: World, memory: Memory[M]) -> Mapping[str, Array]:
-            return inner.ghosts(world, memory.own)
+        def goal_visualization(self, world: World, state: TaskState[M]) -> Mapping[str, Array]:
+            return inner.goal_visualization(world, state.own)
 
-        def looks(self, memory: Memory[M]) -> Mapping[str, Array]:
-            return inner.looks(memory.own)
+        def geom_appearance(self, state: TaskState[M]) -> Mapping[str, Array]:
+            return inner.geom_appearance(state.own)
 
-        def props(self, memory: Memory[M]) -> Array | None:
-            return inner.props(memory.own)
+        def mocap_positions(self, state: TaskState[M]) -> Array | None:
+            return inner.mocap_positions(state.own)
 
-        def words(self, memory: Memory[M]) -> Words:
-            return inner.words(memory.own)
+        def words(self, state: TaskState[M]) -> Words:
+            return inner.words(state.own)
 
-        def expert(self, observation: Mapping[str, Array], memory: Memory[M]) -> Array:
-            return inner.expert(observation, memory.own)
+        def expert(self, observation: Mapping[str, Array], state: TaskState[M]) -> Array:
+            return inner.expert(observation, state.own)
 
     return turned_into(task, Widening)

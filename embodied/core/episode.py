@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.task import Task
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.math.rewards import weigh
 
 M = TypeVar("M")
@@ -25,9 +25,9 @@ LARGEST_STATE = 1e10  # MuJoCo's mjMAXVAL: beyond it a state counts as diverged
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Episode(Generic[M]):
-    """One running episode: the task's memory and what has been counted so far."""
+    """One running episode: the task's state and what has been counted so far."""
 
-    memory: M
+    task_state: M
     key: Array
     """(2,) uint32 random key of this environment; every episode and step derives its own from it."""
     steps: Array
@@ -85,25 +85,25 @@ def first_keys(seed: int, count: int) -> Array:
     return jax.vmap(jax.random.split)(environment_keys(seed, count))[:, 0]
 
 
-def begin(task: Task[M], key: Array) -> tuple[Start[M], Array]:
+def begin(task: Task[M], key: Array) -> tuple[ResetState[M], Array]:
     """Draw a fresh start; returns it and the key the environment goes on with."""
     own, following = jax.random.split(key)
     return task.reset(own), following
 
 
-def begin_again(task: Task[M], key: Array, memory: M) -> tuple[Start[M], Array]:
-    """Draw the start that follows an episode which ended with `memory`; otherwise as `begin`."""
+def begin_again(task: Task[M], key: Array, state: M) -> tuple[ResetState[M], Array]:
+    """Draw the start that follows an episode which ended with `state`; otherwise as `begin`."""
     own, following = jax.random.split(key)
-    return task.restart(own, memory), following
+    return task.restart(own, state), following
 
 
-def first(task: Task[M], world: World, memory: M, key: Array) -> tuple[Episode[M], dict[str, Array]]:
+def first(task: Task[M], world: World, state: M, key: Array) -> tuple[Episode[M], dict[str, Array]]:
     """The episode at its start, and its first observation."""
     key, noise = jax.random.split(key)
     zero = jnp.zeros((), jnp.float32)
-    names = jax.eval_shape(task.metrics, world, memory)
+    names = jax.eval_shape(task.metrics, world, state)
     episode = Episode(
-        memory=memory,
+        task_state=state,
         key=key,
         steps=jnp.zeros((), jnp.int32),
         total=zero,
@@ -111,20 +111,20 @@ def first(task: Task[M], world: World, memory: M, key: Array) -> tuple[Episode[M
         metrics={name: zero for name in names},
         success_any=jnp.zeros((), bool),
     )
-    return episode, flatten_observation(task.observe(world, memory, noise), task.agents)
+    return episode, flatten_observation(task.observe(world, state, noise), task.agents)
 
 
 def before(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Array, Episode[M]]:
     """Turn the clipped action into the command of this control step."""
     key = jax.random.fold_in(episode.key, 3 * episode.steps + 2)
-    command, memory = task.act(world, episode.memory, action, key)
-    return command, dataclasses.replace(episode, memory=memory)
+    command, state = task.process_action(world, episode.task_state, action, key)
+    return command, dataclasses.replace(episode, task_state=state)
 
 
-def actuate(task: Task[M], world: World, episode: Episode[M], command: Array) -> tuple[Control, Episode[M]]:
+def apply_action(task: Task[M], world: World, episode: Episode[M], command: Array) -> tuple[Control, Episode[M]]:
     """The controls of one physics step."""
-    control, memory = task.actuate(world, episode.memory, command)
-    return control, dataclasses.replace(episode, memory=memory)
+    control, state = task.apply_action(world, episode.task_state, command)
+    return control, dataclasses.replace(episode, task_state=state)
 
 
 def is_diverged(world: World) -> Array:
@@ -136,13 +136,13 @@ def is_diverged(world: World) -> Array:
 def after(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Transition, Episode[M]]:
     """Rewards, outcome and observation once the physics of a control step is done."""
     diverged = is_diverged(world)
-    memory = task.update(world, episode.memory, action, jax.random.fold_in(episode.key, 3 * episode.steps + 3))
-    terms = weigh(task.rewards(world, memory, action), task.reward_weights)
+    state = task.post_step(world, episode.task_state, action, jax.random.fold_in(episode.key, 3 * episode.steps + 3))
+    terms = weigh(task.rewards(world, state, action), task.reward_weights)
     terms = {name: jnp.where(diverged, 0.0, value) for name, value in terms.items()}
-    metrics = {name: jnp.where(diverged, 0.0, value) for name, value in task.metrics(world, memory).items()}
-    outcome = task.outcome(world, memory)
+    metrics = {name: jnp.where(diverged, 0.0, value) for name, value in task.metrics(world, state).items()}
+    outcome = task.outcome(world, state)
     noise = jax.random.fold_in(episode.key, 3 * episode.steps + 4)
-    observation = flatten_observation(task.observe(world, memory, noise), task.agents)
+    observation = flatten_observation(task.observe(world, state, noise), task.agents)
 
     reward = sum(terms.values(), start=jnp.zeros(() if task.agents is None else task.agents))
     steps = episode.steps + 1
@@ -157,7 +157,7 @@ def after(task: Task[M], world: World, episode: Episode[M], action: Array) -> tu
         observation={group: jnp.where(diverged, 0.0, value) for group, value in observation.items()},
     )
     episode = Episode(
-        memory=memory,
+        task_state=state,
         key=episode.key,
         steps=steps,
         total=episode.total + team_mean(reward),

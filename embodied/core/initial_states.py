@@ -18,7 +18,7 @@ from jax import Array
 
 from embodied.core.episode import first_keys
 from embodied.core.task import Task, turned_into
-from embodied.core.world import Start
+from embodied.core.world import ResetState
 from embodied.env.nan_guard import path_name
 from embodied.errors import EmbodiedError, listing, reason
 
@@ -32,7 +32,7 @@ WEIGHT = "weight"
 class StartBank:
     """Starts, and how often each is drawn."""
 
-    starts: Start[Any]
+    starts: ResetState[Any]
     """Every array with a leading axis (K,)."""
     weights: np.ndarray
     """(K,) not negative; only their ratios matter."""
@@ -57,7 +57,7 @@ class StartBank:
         return StartBank(jax.tree.map(lambda leaf: np.asarray(leaf)[rows], self.starts), self.weights[rows])
 
 
-def first_starts(task: Task[Any], seed: int, count: int) -> Start[Any]:
+def first_starts(task: Task[Any], seed: int, count: int) -> ResetState[Any]:
     """The starts of environments 0 to count - 1 after `Env.reset(seed)`, with a leading axis (count,)."""
     return jax.tree.map(np.asarray, jax.jit(jax.vmap(task.reset))(first_keys(seed, count)))
 
@@ -74,7 +74,7 @@ def with_starts(task: Task[M], bank: StartBank, share: float = 0.5) -> Task[M]:
     starts = jax.tree.map(jnp.asarray, bank.starts)
     odds = jnp.log(jnp.asarray(bank.weights, jnp.float32))
 
-    def mixed(key: Array, own: Start[M]) -> Start[M]:
+    def mixed(key: Array, own: ResetState[M]) -> ResetState[M]:
         pick, choose = jax.random.split(key)
         row = jax.random.categorical(pick, odds)
         banked = jax.random.uniform(choose) < share
@@ -83,13 +83,13 @@ def with_starts(task: Task[M], bank: StartBank, share: float = 0.5) -> Task[M]:
     base: Any = type(task)  # a task is known by its class, so the mixture is one
 
     class Banked(base):
-        def reset(self, key: Array) -> Start[M]:
+        def reset(self, key: Array) -> ResetState[M]:
             key, fresh = jax.random.split(key)
             return mixed(key, super().reset(fresh))
 
-        def restart(self, key: Array, memory: M) -> Start[M]:
+        def restart(self, key: Array, state: M) -> ResetState[M]:
             key, fresh = jax.random.split(key)
-            return mixed(key, super().restart(fresh, memory))
+            return mixed(key, super().restart(fresh, state))
 
     return turned_into(task, Banked)
 
@@ -132,17 +132,17 @@ def load(path: Path, task: Task[Any]) -> StartBank:
     return StartBank(starts, arrays.get(WEIGHT, np.ones(len(starts.qpos))))
 
 
-def _template(task: Task[Any]) -> Start[Any]:
+def _template(task: Task[Any]) -> ResetState[Any]:
     """Shapes and kinds of one start."""
     return jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32))
 
 
-def _named(starts: Start[Any]) -> Mapping[str, np.ndarray]:
+def _named(starts: ResetState[Any]) -> Mapping[str, np.ndarray]:
     leaves = jax.tree_util.tree_leaves_with_path(starts)
     return {path_name(where): np.ascontiguousarray(leaf) for where, leaf in leaves}
 
 
-def _require_same(task: Task[Any], starts: Start[Any]) -> None:
+def _require_same(task: Task[Any], starts: ResetState[Any]) -> None:
     """Compare the starts' structure and shapes with the task's own.
 
     Raises:
@@ -150,7 +150,7 @@ def _require_same(task: Task[Any], starts: Start[Any]) -> None:
     """
     template = _template(task)
     if jax.tree.structure(template) != jax.tree.structure(starts):
-        raise EmbodiedError(f"these starts are not those of {type(task).__name__}: their memory or model fields differ")
+        raise EmbodiedError(f"these starts are not those of {type(task).__name__}: their state or model fields differ")
     for (where, one), many in zip(jax.tree_util.tree_leaves_with_path(template), jax.tree.leaves(starts), strict=True):
         if np.shape(many)[1:] != one.shape or np.asarray(many).dtype != one.dtype:
             raise EmbodiedError(

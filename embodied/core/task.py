@@ -13,7 +13,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.scenes import compile_spec
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.env.dialogue import Words
 
 M = TypeVar("M")
@@ -59,12 +59,12 @@ class Timing:
 class Task(abc.ABC, Generic[M]):
     """What a robot senses, what it may do and what counts as success.
 
-    Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `Memory`.
+    Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `TaskState`.
     Every method but `build_spec` and `words` is traced by JAX for one environment and must be pure.
     """
 
-    actuates_every_step: ClassVar[bool] = False
-    """Whether `actuate` runs at every physics step; otherwise its controls are held for a control step, which
+    applies_every_substep: ClassVar[bool] = False
+    """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call."""
     timing: Timing
     """Physics step, control step and time limit."""
@@ -130,98 +130,98 @@ class Task(abc.ABC, Generic[M]):
         return compile_spec(self.build_spec())
 
     @abc.abstractmethod
-    def reset(self, key: Array) -> Start[M]:
+    def reset(self, key: Array) -> ResetState[M]:
         """Draw a fresh start. `key` is this episode's own random key."""
 
-    def restart(self, key: Array, memory: M) -> Start[M]:
-        """Draw the start that follows an episode which ended with `memory`; by default like any other.
+    def restart(self, key: Array, state: M) -> ResetState[M]:
+        """Draw the start that follows an episode which ended with `state`; by default like any other.
 
-        A curriculum overrides this: its level travels in the memory, and rises or falls with how the episode went.
+        A curriculum overrides this: its level travels in the state, and rises or falls with how the episode went.
         """
-        del memory
+        del state
         return self.reset(key)
 
-    def narrowed(self, start: Start[M], width: Array) -> Start[M]:
+    def narrowed(self, start: ResetState[M], width: Array) -> ResetState[M]:
         """A start whose physics is as drawn at `width` 1 and the model's own at 0; see `embodied.core.adr`.
 
-        By default its model fields. A task whose memory holds physical parameters narrows those as well.
+        By default its model fields. A task whose state holds physical parameters narrows those as well.
         """
         from embodied.core.adr import narrowed_fields
 
         return dataclasses.replace(start, model=narrowed_fields(self, start.model, width))
 
-    def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
+    def process_action(self, world: World, state: M, action: Array, key: Array) -> tuple[Array, M]:
         """Turn an action of `action_shape`, in [-1, 1], into a command, once per control step."""
         del world, key
-        return action, memory
+        return action, state
 
-    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+    def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
         """Turn the command into controls: rotor lag, drag, motor curves, delays, pushes.
 
-        Runs once per PHYSICS step where `actuates_every_step`, else once per control step.
+        Runs once per PHYSICS step where `applies_every_substep`, else once per control step.
         """
         del world
-        return Control(ctrl=command), memory
+        return Control(ctrl=command), state
 
-    def update(self, world: World, memory: M, action: Array, key: Array) -> M:
-        """Bring the memory up to date after the physics of a control step: air time, commands, counters.
+    def post_step(self, world: World, state: M, action: Array, key: Array) -> M:
+        """Bring the state up to date after the physics of a control step: air time, commands, counters.
 
-        Runs before `rewards`, `outcome` and `observe`, which see the memory it returns.
+        Runs before `rewards`, `outcome` and `observe`, which see the state it returns.
         """
         del world, action, key
-        return memory
+        return state
 
     @abc.abstractmethod
-    def observe(self, world: World, memory: M, key: Array) -> Observation:
+    def observe(self, world: World, state: M, key: Array) -> Observation:
         """Named groups of named terms; noise is applied here. The group `policy` always exists."""
 
     @abc.abstractmethod
-    def rewards(self, world: World, memory: M, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: M, action: Array) -> Mapping[str, Array]:
         """Named, unweighted reward terms, each (); of several agents also (agents,)."""
 
     @abc.abstractmethod
-    def outcome(self, world: World, memory: M) -> Outcome:
+    def outcome(self, world: World, state: M) -> Outcome:
         """Success and failure at this instant."""
 
-    def metrics(self, world: World, memory: M) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: M) -> Mapping[str, Array]:
         """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
-        del world, memory
+        del world, state
         return {}
 
-    def markers(self, world: World, memory: M) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: M) -> Mapping[str, Array]:
         """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. Only looked at."""
-        del world, memory
+        del world, state
         return {}
 
-    def ghosts(self, world: World, memory: M) -> Mapping[str, Array]:
+    def goal_visualization(self, world: World, state: M) -> Mapping[str, Array]:
         """Bodies to draw a second time, such as a cube beside the hand that is to turn it. Only looked at.
 
         Name of a body -> (7,): position m and quaternion wxyz, world frame.
         """
-        del world, memory
+        del world, state
         return {}
 
-    def props(self, memory: M) -> Array | None:
+    def mocap_positions(self, state: M) -> Array | None:
         """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
 
         Only looked at: engines are told by `Control.mocap_pos`. None: pictures show what the engine keeps.
         """
-        del memory
+        del state
         return None
 
-    def looks(self, memory: M) -> Mapping[str, Array]:
+    def geom_appearance(self, state: M) -> Mapping[str, Array]:
         """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
-        in its body's frame, colour (4). Only looked at: engines are told by `Start.model`.
+        in its body's frame, colour (4). Only looked at: engines are told by `ResetState.model`.
         """
-        del memory
+        del state
         return {}
 
-    def words(self, memory: M) -> Words:
-        """What an episode is told, where `words_differ`. Not traced: `memory` holds numpy arrays of one environment."""
-        del memory
+    def words(self, state: M) -> Words:
+        """What an episode is told, where `words_differ`. Not traced: `state` holds numpy arrays of one environment."""
+        del state
         return Words(self.instruction)
 
-    def expert(self, observation: Mapping[str, Array], memory: M) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: M) -> Array:
         """A scripted action of `action_shape` where the task has one.
 
         Raises:

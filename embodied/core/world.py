@@ -1,4 +1,4 @@
-"""What a task reads (`World`), what it writes (`Control`) and how an episode begins (`Start`).
+"""What a task reads (`World`), what it writes (`Control`) and how an episode begins (`ResetState`).
 
 All three describe ONE environment, without a batch axis; engines and `Env` add the leading `(num_envs,)`.
 Units are SI and radians, quaternions are wxyz, z points up.
@@ -109,14 +109,14 @@ class Control:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Start(Generic[M]):
-    """How an episode begins: a fresh state, the task's memory and this episode's physical parameters."""
+class ResetState(Generic[M]):
+    """How an episode begins: a fresh state, the task's state and this episode's physical parameters."""
 
     qpos: Array
     """(nq,) as in `World`."""
     qvel: Array
     """(nv,) as in `World`."""
-    memory: M
+    task_state: M
     """The task's own frozen dataclass: goal, command, phase, last action ..."""
     model: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     """MjModel field -> this episode's value, in the field's own shape (see `embodied.core.randomization`)."""
@@ -131,6 +131,6 @@ class Outcome:
     """Whether the task is solved at this instant, and whether the episode has failed (and ends now)."""
 
     success: Any
-    """() bool; separate from reward. A task that needs a history keeps it in its memory."""
+    """() bool; separate from reward. A task that needs a history keeps it in its state."""
     failure: Any
     """() bool; a failure ends the episode without bootstrapping. A time limit is not a failure."""

@@ -172,7 +172,7 @@ def attempt(
         action = rule(obs).clamp(-1.0, 1.0)
         states.append(_copied(obs[config.state]))
         actions.append(_copied(action))
-        looks.append(jax.tree.map(np.asarray, env.stepper.watched()))
+        looks.append(jax.tree.map(np.asarray, env.simulator.watched()))
         drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
         disturbance = torch.as_tensor(noise[:, None] * drawn, dtype=action.dtype, device=device)
         step = env.step((action + disturbance).clamp(-1.0, 1.0))
@@ -230,5 +230,5 @@ def _enough(finished: np.ndarray, counted: np.ndarray, wanted: int) -> bool:
 
 
 def _copied(values: Tensor) -> np.ndarray:
-    """A numpy array of its own; the environment's memory is used again."""
+    """A numpy array of its own; the environment's state is used again."""
     return values.cpu().numpy().copy()

@@ -5,7 +5,7 @@ dataset[7]                       # an Episode
 dataset.part(7, 20, 21)          # one step of it, as an Episode of length 1
 for episode in dataset: ...      # all of them, each film decoded once
 
-Numbers are kept in memory, images are decoded when they are asked for. Nothing in a dataset is executed, and no path
+Numbers are kept in state, images are decoded when they are asked for. Nothing in a dataset is executed, and no path
 that it names is followed.
 """
 

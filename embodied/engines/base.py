@@ -1,7 +1,7 @@
 """The protocol of physics engines, in its two kinds.
 
-A *fused* engine is pure JAX for one environment: the stepper compiles task and physics into one program. A
-*host* engine owns the state of N environments outside JAX and moves them in place; the stepper calls the
+A *fused* engine is pure JAX for one environment: the simulator compiles task and physics into one program. A
+*host* engine owns the state of N environments outside JAX and moves them in place; the simulator calls the
 task's compiled functions before and after it. Both promise the same:
 
 - the model's named sensors mean the same: position and velocity sensors are current, force and acceleration
@@ -9,7 +9,7 @@ task's compiled functions before and after it. Both promise the same:
 - a user sensor holds the MjData field of its name (`<user name="cfrc_ext" dim="84"/>`), flattened, as the last physics
   step left it: from the step's last evaluation of the dynamics, so Runge-Kutta's last stage, like MjData after
   `mj_step`; before the first step it describes the start. What a step leaves to `mj_rnePostConstraint` is included;
-- an episode's own model fields (`Start.model`) act from its reset on, constants derived from them included;
+- an episode's own model fields (`ResetState.model`) act from its reset on, constants derived from them included;
 - one environment's divergence never reaches another;
 - more contacts than the engine has room for are reported by `overflow`, never swallowed.
 """
@@ -23,7 +23,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.world import Control, SensorLayout, Start, World
+from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.errors import EngineError
 
 P = TypeVar("P")
@@ -37,9 +37,9 @@ class FusedEngine(Protocol[P]):
     name: ClassVar[str]
     fused: ClassVar[Literal[True]]
     compiler_options: Mapping[str, Any]
-    """How the stepper has XLA compile the program on this machine."""
+    """How the simulator has XLA compile the program on this machine."""
 
-    def start(self, start: Start[Any]) -> P:
+    def start(self, start: ResetState[Any]) -> P:
         """The state at an episode's start, sensors current."""
         ...
 
@@ -63,7 +63,7 @@ class HostEngine(Protocol):
     fused: ClassVar[Literal[False]]
     num_envs: int
 
-    def reset(self, ids: np.ndarray, start: Start[Any]) -> None:
+    def reset(self, ids: np.ndarray, start: ResetState[Any]) -> None:
         """Start new episodes in the environments `ids` (k,) from a batch of k starts."""
         ...
 

@@ -22,7 +22,7 @@ from jax import Array
 
 from embodied.core.randomization import DerivedConstants
 from embodied.core.task import Task
-from embodied.core.world import Control, SensorLayout, Start, World
+from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, substeps_model
 from embodied.errors import EngineError
 
@@ -57,7 +57,7 @@ class MjxState:
 
 
 class MjxEngine:
-    """One environment of a task's model as pure functions of `MjxState`; vmapped by the stepper."""
+    """One environment of a task's model as pure functions of `MjxState`; vmapped by the simulator."""
 
     name: ClassVar[str] = "mjx"
     fused: ClassVar[Literal[True]] = True
@@ -104,7 +104,7 @@ class MjxEngine:
         self._derive = DerivedConstants.from_model(self.model)
         self._of_last_step = of_last_step(self.model)
 
-    def start(self, start: Start[Any]) -> MjxState:
+    def start(self, start: ResetState[Any]) -> MjxState:
         """The state at an episode's start; see `FusedEngine.start`."""
         fields = self._derive(dict(start.model))
         data = self._template.replace(qpos=start.qpos, qvel=start.qvel)

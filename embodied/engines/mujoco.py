@@ -13,7 +13,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 
 from embodied.core.task import Task
-from embodied.core.world import Control, SensorLayout, Start, World
+from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, numpy_world, of_last_step, substeps_model
 from embodied.errors import EngineError
 
@@ -54,7 +54,7 @@ class MujocoEngine:
         self._outputs = self.batch.bind("sensordata")
         self._sensordata = np.zeros(self._outputs.shape, np.float32)
 
-    def reset(self, ids: np.ndarray, start: Start[Any]) -> None:
+    def reset(self, ids: np.ndarray, start: ResetState[Any]) -> None:
         """Start new episodes in the environments `ids`; see `HostEngine.reset`."""
         if not len(ids):
             return
@@ -68,7 +68,7 @@ class MujocoEngine:
         self._run(lambda: batch.forward(ids))
         self._sense(ids)
 
-    def _write_fields(self, ids: np.ndarray, start: Start[Any]) -> None:
+    def _write_fields(self, ids: np.ndarray, start: ResetState[Any]) -> None:
         """Give the environments `ids` their episode's model fields and recompute what derives from them."""
         for name, values in start.model.items():
             if name not in self._fields:

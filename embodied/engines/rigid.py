@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.task import Task
-from embodied.core.world import Control, SensorLayout, Start, World
+from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import substeps_model
 from embodied.errors import EngineError
 from embodied.math.rotations import quat_multiply, quat_rotate, quat_rotate_inverse
@@ -49,7 +49,7 @@ class RigidState:
 
 
 class RigidEngine:
-    """One environment of free bodies as pure functions of `RigidState`; vmapped by the stepper."""
+    """One environment of free bodies as pure functions of `RigidState`; vmapped by the simulator."""
 
     name: ClassVar[str] = "rigid"
     fused: ClassVar[Literal[True]] = True
@@ -72,7 +72,7 @@ class RigidEngine:
         self._slots = {int(body): slot for slot, body in enumerate(self._bodies)}
         self._sensors = tuple(self._sensor(index) for index in range(self.model.nsensor))
 
-    def start(self, start: Start[Any]) -> RigidState:
+    def start(self, start: ResetState[Any]) -> RigidState:
         """The state at an episode's start; see `FusedEngine.start`."""
         if unknown := sorted(set(start.model) - set(VARIABLE)):
             raise EngineError(f"engine rigid cannot vary the model fields {unknown}; it can vary {list(VARIABLE)}")

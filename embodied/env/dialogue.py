@@ -69,8 +69,8 @@ def words_of(env: Env, rows: Sequence[int] | None = None) -> list[Words]:
     task, places = env.task, range(env.num_envs) if rows is None else rows
     if not task.words_differ:
         return [Words(tuple(task.instruction))] * len(places)
-    memory = jax.tree.map(np.asarray, env.stepper.episode().memory)
-    return [task.words(jax.tree.map(lambda leaf, place=place: leaf[place], memory)) for place in places]
+    state = jax.tree.map(np.asarray, env.simulator.episode().task_state)
+    return [task.words(jax.tree.map(lambda leaf, place=place: leaf[place], state)) for place in places]
 
 
 def first_words(env: Env) -> Tell:

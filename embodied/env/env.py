@@ -19,7 +19,7 @@ from torch import Tensor
 from embodied.core.episode import environment_keys
 from embodied.core.task import Task
 from embodied.env import nan_guard
-from embodied.env.vectorized import FusedStepper, HostStepper, Result, Stepper
+from embodied.env.vectorized import FusedSimulator, HostSimulator, Result, VectorizedSimulator
 from embodied.errors import ActionError, EmbodiedError
 from embodied.registry import TaskEntry
 from embodied.rendering.cameras import Eyes, PixelObserver
@@ -30,7 +30,7 @@ HEALTH_INTERVAL = 128  # control steps between checks for divergence and overflo
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One control step of N environments. Tensors share memory with JAX: read them, or copy before writing."""
+    """One control step of N environments. Tensors share state with JAX: read them, or copy before writing."""
 
     _result: Result
     _device: torch.device
@@ -166,8 +166,10 @@ class Env:
         fused = engine.fused
         self.device = torch.device(device or _default_device(fused))
         self.pixels = PixelObserver(task, num_envs, eyes, self.device) if eyes is not None else None
-        stepper = FusedStepper if fused else HostStepper
-        self.stepper: Stepper = stepper(task, engine, num_envs, self.pixels.watch if self.pixels else None)
+        simulator = FusedSimulator if fused else HostSimulator
+        self.simulator: VectorizedSimulator = simulator(
+            task, engine, num_envs, self.pixels.watch if self.pixels else None
+        )
         self._steps = 0
         self._started = False
         self._since = 0  # environment steps since the last health check
@@ -250,9 +252,9 @@ class Env:
         self._steps, self._since, self._started = 0, 0, True
         self._totals = nan_guard.Tally()
         keys = environment_keys(self.seed if seed is None else seed, self.num_envs // alike)
-        arrays = self.stepper.reset(jnp.repeat(keys, alike, axis=0) if alike > 1 else keys)
+        arrays = self.simulator.reset(jnp.repeat(keys, alike, axis=0) if alike > 1 else keys)
         sensed = {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
-        return sensed if self.pixels is None else Observation(sensed, self.pixels, self.stepper.watched())
+        return sensed if self.pixels is None else Observation(sensed, self.pixels, self.simulator.watched())
 
     def stagger(self) -> None:
         """Let the running episodes end at different times, spread evenly over the time limit.
@@ -261,7 +263,7 @@ class Env:
         steps for ever, and every rollout would hold one part of the task only.
         """
         places = np.arange(self.num_envs, dtype=np.int64) * self.max_episode_steps // self.num_envs
-        self.stepper.set_steps(jnp.asarray(places, jnp.int32))
+        self.simulator.set_steps(jnp.asarray(places, jnp.int32))
 
     def step(self, action: Tensor) -> Step:
         """Advance every environment by one control step under `action`, of `action_shape`, clipped to [-1, 1].
@@ -273,7 +275,7 @@ class Env:
         if not self._started:
             raise ActionError("step() before reset(): call env.reset() once first")
         self._check_action(action)
-        result = self.stepper.step(array_from_tensor(action))
+        result = self.simulator.step(array_from_tensor(action))
         self._steps += 1
         self._since += self.num_envs
         if self._steps % HEALTH_INTERVAL == 0:
@@ -292,36 +294,36 @@ class Env:
 
     def world(self) -> Any:
         """The joints and sensors of every environment now (a batched `World`)."""
-        return self.stepper.world()
+        return self.simulator.world()
 
     def state(self) -> dict[str, Any]:
         """Everything a resume needs, as a nested dictionary of arrays; bit-exact on the CPU engines."""
-        leaves = jax.tree_util.tree_leaves_with_path(self.stepper.tree())
+        leaves = jax.tree_util.tree_leaves_with_path(self.simulator.tree())
         arrays = {nan_guard.path_name(path): np.asarray(leaf) for path, leaf in leaves}
-        return {"stepper": arrays, "steps": self._steps}
+        return {"simulator": arrays, "steps": self._steps}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take back what `state` gave, on the same task, engine and number of environments."""
         if not self._started:
             self.reset()
-        tree = self.stepper.tree()
+        tree = self.simulator.tree()
         like = {nan_guard.path_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
-        saved = unflatten(flatten(state["stepper"]), like)
+        saved = unflatten(flatten(state["simulator"]), like)
         leaves = [saved[name] for name in like]
         restored = jax.tree.map(
             lambda old, new: new if isinstance(old, np.ndarray) else jax.device_put(new, old.sharding),
             tree,
             jax.tree.unflatten(jax.tree.structure(tree), leaves),
         )
-        self.stepper.load_tree(restored)
+        self.simulator.load_tree(restored)
         self._steps = int(state["steps"])
 
     def close(self) -> None:
         """Nothing needs closing; here so that environments of all kinds can be treated alike."""
 
     def _gather(self) -> None:
-        """Take the stepper's totals and raise if the physics is not sound."""
-        totals = jax.device_get(self.stepper.take_totals())
+        """Take the simulator's totals and raise if the physics is not sound."""
+        totals = jax.device_get(self.simulator.take_totals())
         steps, self._since = self._since, 0
         self._totals = self._totals.plus(totals)
         nan_guard.check(self, totals, steps)
@@ -342,7 +344,7 @@ class Env:
 
 
 def tensor_from_array(array: Array, device: torch.device) -> Tensor:
-    """A torch tensor over a JAX array's memory, moved only where the devices differ."""
+    """A torch tensor over a JAX array's state, moved only where the devices differ."""
     if isinstance(array, np.ndarray):
         return torch.from_numpy(array).to(device)
     if array.dtype == bool:
@@ -375,7 +377,7 @@ def observation_terms(task: Task[Any]) -> dict[str, dict[str, tuple[int, ...]]]:
     def record(key: Array) -> None:
         # Noted while tracing: JAX would hand the terms back in alphabetical order.
         start = task.reset(key)
-        terms = task.observe(_shape_of_world(task), start.memory, key)
+        terms = task.observe(_shape_of_world(task), start.task_state, key)
         axes = 0 if task.agents is None else 1
         shapes.update(
             {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}

@@ -25,7 +25,7 @@ class Tally:
     sums: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def plus(self, totals: Totals) -> Tally:
-        """This tally with a stepper's totals added."""
+        """This tally with a simulator's totals added."""
         flat = {
             "episodes": totals.episodes,
             "length": totals.length,
@@ -58,7 +58,7 @@ def check(env: Env, totals: Totals, env_steps: int) -> None:
     if totals.overflow:
         raise SimulationError(
             f"{where}: contacts or constraints overflowed the engine's buffers {int(totals.overflow)} times; give the "
-            "model more room (custom numeric 'max_contacts', or <size memory=.../>)"
+            "model more room (custom numeric 'max_contacts', or <size state=.../>)"
         )
     if totals.diverged > max(1.0, DIVERGENCE_LIMIT * env_steps):
         dump = save_culprit(env)
@@ -77,7 +77,7 @@ def save_culprit(env: Env) -> Path:
 
     path = env.dump_folder / f"divergence-{stamp()}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
-    leaves = jax.tree_util.tree_leaves_with_path(env.stepper.culprit())
+    leaves = jax.tree_util.tree_leaves_with_path(env.simulator.culprit())
     arrays: dict[str, Any] = {path_name(where): np.asarray(leaf) for where, leaf in leaves}
     np.savez(path, **arrays)
     return path
@@ -92,7 +92,7 @@ def replay(env: Env, path: Path) -> bool:
     if env.num_envs != 1:
         raise SimulationError(f"a dump holds one environment; replay it with num_envs=1, not {env.num_envs}")
     env.reset()
-    template = env.stepper.template()
+    template = env.simulator.template()
     with np.load(path) as dump:
         names = [path_name(where) for where, _ in jax.tree_util.tree_leaves_with_path(template)]
         if missing := sorted(set(names) ^ set(dump.files)):
@@ -100,8 +100,8 @@ def replay(env: Env, path: Path) -> bool:
                 f"{path.name} is not a dump of {type(env.task).__name__} on {env.engine_name}: {missing}"
             )
         culprit = jax.tree.unflatten(jax.tree.structure(template), [dump[name] for name in names])
-    env.stepper.load_culprit(culprit)
-    return bool(np.asarray(env.stepper.step(culprit.action[None]).diverged)[0])
+    env.simulator.load_culprit(culprit)
+    return bool(np.asarray(env.simulator.step(culprit.action[None]).diverged)[0])
 
 
 def path_name(path: Any) -> str:

@@ -1,6 +1,6 @@
 """`Appearance`: all of an environment that a camera can see, whatever engine moves it.
 
-It is a pure function of what the task knows, so a stepper computes it beside the observation. `embodied.rendering.renderer` makes
+It is a pure function of what the task knows, so a simulator computes it beside the observation. `embodied.rendering.renderer` makes
 images of it.
 """
 
@@ -23,7 +23,7 @@ from embodied.errors import EmbodiedError
 M = TypeVar("M")
 
 LOOKS = {"geom_size": slice(0, 3), "geom_pos": slice(3, 6), "geom_quat": slice(6, 10), "geom_rgba": slice(10, 14)}
-"""Model field -> its place in a row of `Task.looks`."""
+"""Model field -> its place in a row of `Task.geom_appearance`."""
 OWN_DRAW = 0  # folded into an episode's key for what cameras see; control step k takes 3 k + 2 and the two after it
 
 
@@ -55,19 +55,19 @@ def look(task: Task[M], terms: Sequence[Term] = ()) -> Callable[[World, Episode[
 
     def appearance(world: World, episode: Episode[M]) -> Appearance:
         fields: dict[str, Array] = {}
-        for name, row in task.looks(episode.memory).items():
+        for name, row in task.geom_appearance(episode.task_state).items():
             for field, part in LOOKS.items():
                 value = fields.get(field, jnp.asarray(getattr(model, field), jnp.float32))
                 fields[field] = value.at[model.geom(name).id].set(row[part])
         if terms:
             fields = draw(model, terms, jax.random.fold_in(episode.key, OWN_DRAW), fields)
-        props = task.props(episode.memory)
+        props = task.mocap_positions(episode.task_state)
         if props is None and model.nmocap:
             raise EmbodiedError(
                 f"{type(task).__name__} has {model.nmocap} mocap bodies, and its method props() does not say where "
                 "they are; expected an array (nmocap, 3), so that cameras see them there on every engine"
             )
-        # Copies: a compiled function may hand its input on as its output, and steppers give their buffers away.
+        # Copies: a compiled function may hand its input on as its output, and simulators give their buffers away.
         return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), Appearance(world.qpos, props, fields))
 
     return appearance

@@ -58,7 +58,7 @@ class PixelObserver:
 
     @property
     def watch(self) -> Watch:
-        """What a stepper has to tell of each environment."""
+        """What a simulator has to tell of each environment."""
         return look(self.task, self.eyes.terms)
 
     @property
@@ -98,7 +98,7 @@ class PixelObserver:
 
 
 def _channels_first(rgb: Tensor | None) -> Tensor:
-    """(N, 3, height, width) from (N, height, width, 3), the same memory."""
+    """(N, 3, height, width) from (N, height, width, 3), the same state."""
     assert rgb is not None
     return rgb.permute(0, 3, 1, 2)
 

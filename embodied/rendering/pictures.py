@@ -6,8 +6,8 @@
     image = renderer.grid(range(16))         # one tile per environment
 
 What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
-markers that the task names (`Task.markers`) are drawn as translucent balls, and bodies (of primitive shapes) a second
-time as they are to be (`Task.ghosts`).
+markers that the task names (`Task.debug_markers`) are drawn as translucent balls, and bodies (of primitive shapes) a second
+time as they are to be (`Task.goal_visualization`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FollowCamera:
 
 
 class Renderer:
-    """Draws the environments of one `Env`. Close it, or use it as a context, to free its graphics memory."""
+    """Draws the environments of one `Env`. Close it, or use it as a context, to free its graphics state."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Renderer:
         return picture
 
     def close(self) -> None:
-        """Free the graphics memory; the next picture would allocate it again."""
+        """Free the graphics state; the next picture would allocate it again."""
         atexit.unregister(self._close)
         self._close()
 

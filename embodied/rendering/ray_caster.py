@@ -170,7 +170,7 @@ class RayCaster:
             self._put_context(same_fovy=False)
 
     def draw(self, poses: Poses) -> dict[str, Images]:
-        """Camera -> images of k <= `num_envs` environments, in memory of their own."""
+        """Camera -> images of k <= `num_envs` environments, in state of their own."""
         count = len(poses.qpos)
         self._qpos[:count].copy_(poses.qpos)
         if poses.mocap_pos is not None:

@@ -28,9 +28,9 @@ class Pose:
     markers: Mapping[str, np.ndarray]
     """Name -> (N, k, 3) m."""
     looks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a geom -> (N, 14); see `Task.looks`."""
+    """Name of a geom -> (N, 14); see `Task.geom_appearance`."""
     ghosts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a body -> (N, 7); see `Task.ghosts`."""
+    """Name of a body -> (N, 7); see `Task.goal_visualization`."""
 
     def marked(self, index: int) -> np.ndarray:
         """(k, 3) m, every point of one environment at which something is drawn that is not there."""
@@ -52,8 +52,8 @@ class Watcher:
     def look(self) -> Pose:
         """The poses now."""
         env = self.env
-        world, memory = env.world(), env.stepper.episode().memory
-        markers, ghosts = (what(world, memory) for what in self._drawn) if self._drawn else ({}, {})
+        world, state = env.world(), env.simulator.episode().task_state
+        markers, ghosts = (what(world, state) for what in self._drawn) if self._drawn else ({}, {})
         mocap_pos, mocap_quat = self._mocap()
         return Pose(
             time=np.array(world.time),
@@ -61,7 +61,7 @@ class Watcher:
             mocap_pos=mocap_pos,
             mocap_quat=mocap_quat,
             markers={name: np.array(points).reshape(env.num_envs, -1, 3) for name, points in markers.items()},
-            looks={name: np.array(rows) for name, rows in self._looks(memory).items()},
+            looks={name: np.array(rows) for name, rows in self._looks(state).items()},
             ghosts={name: np.array(rows) for name, rows in ghosts.items()},
         )
 
@@ -70,7 +70,7 @@ class Watcher:
         env = self.env
         if not env.task.model.nmocap:
             return None, None
-        placed = self._props(env.stepper.episode().memory)
+        placed = self._props(env.simulator.episode().task_state)
         if placed is not None:
             return np.array(placed), np.tile([1.0, 0.0, 0.0, 0.0], (*placed.shape[:2], 1))
         held = getattr(env.engine, "batch", None)

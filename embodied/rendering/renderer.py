@@ -88,7 +88,7 @@ class BatchRenderer:
         self._compiled = False
 
     def render(self, appearance: Appearance, rows: Tensor | None = None) -> dict[str, Images]:
-        """Draw a batch of environments. Returns camera -> images (k, ...), in memory of their own.
+        """Draw a batch of environments. Returns camera -> images (k, ...), in state of their own.
 
         Args:
             appearance: What cameras see of k <= `num_envs` environments.

@@ -25,7 +25,7 @@ from policies.networks.squashed import SquashedActor
 from policies.off_policy.replay_buffer import Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
-from policies.optim.flat_parameters import Stepper, join
+from policies.optim.flat_parameters import VectorizedSimulator, join
 from policies.policy import NormalizedActor, Policy
 
 
@@ -77,7 +77,7 @@ class Cloning:
         weights = torch.Generator().manual_seed(seed)
         actor = SquashedActor(self._size, action_size, config.actor, stochastic=True, generator=weights)
         self.actor = actor.to(self.device)
-        self.stepper = Stepper(
+        self.simulator = VectorizedSimulator(
             self.actor.parameters(), config.learning_rate,
             weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm,
         )  # fmt: skip
@@ -116,7 +116,7 @@ class Cloning:
             MismatchError: Its network is not of this learner's kind and shape.
         """
         adopt(self.policy, policy)
-        self.stepper.vector.copy_(self._best_vector)
+        self.simulator.vector.copy_(self._best_vector)
 
     def demonstrate(self, steps: Transitions, source: Tensor | None = None) -> None:
         """Learn from these steps of one environment, (T, 1, ...), instead of any others.
@@ -215,12 +215,12 @@ class Cloning:
         size = (self.config.batch_size,)
         batch = self.training.at(torch.randint(len(self.training), size, generator=self._generator, device=self.device))
         loss = imitation_loss(self.actor, self.normalizer(batch.obs), batch.action, batch.weight)
-        norm = self.stepper.descend(loss)
+        norm = self.simulator.descend(loss)
         self.updates += 1
         if self.config.held_out and self.updates % self.config.validation_interval == 0:
             self._look()
         elif not self.config.held_out:
-            self._best_vector.copy_(self.stepper.vector)
+            self._best_vector.copy_(self.simulator.vector)
         return torch.stack([loss.detach(), norm])
 
     @torch.no_grad()
@@ -234,13 +234,13 @@ class Cloning:
         self._looks_since += 1
         if error < self._best_error:
             self._best_error, self._looks_since = error, 0
-            self._best_vector.copy_(self.stepper.vector)
+            self._best_vector.copy_(self.simulator.vector)
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, demonstrations included."""
         examples = {"training": self.training, "held_out": self.held_out}
         return {
-            "actor": self.stepper.state(),
+            "actor": self.simulator.state(),
             "best": self._best_vector.clone(),
             "best_error": self._best_error,
             "looks_since": self._looks_since,
@@ -257,7 +257,7 @@ class Cloning:
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
         """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
-        self.stepper.load_state(tree["actor"])
+        self.simulator.load_state(tree["actor"])
         self._best_vector.copy_(tree["best"])
         self._best_error, self._looks_since = float(tree["best_error"]), int(tree["looks_since"])
         self.normalizer.load_state(tree["normalizer"])

@@ -14,7 +14,7 @@ from policies.networks.value_heads import CategoricalHead, ScalarHead, ValueHead
 from policies.off_policy.actor_critics import OffPolicyConfig, PolicyValue
 from policies.off_policy.config import MemoryConfig
 from policies.off_policy.replay_buffer import Batch
-from policies.optim.flat_parameters import Stepper, join
+from policies.optim.flat_parameters import VectorizedSimulator, join
 
 C = TypeVar("C", bound=nn.Module)
 
@@ -25,7 +25,7 @@ class TargetedCritic(Generic[C]):
     def __init__(self, critic: C, config: MemoryConfig) -> None:
         """Take over a critic that is on its device by now."""
         self.critic = critic
-        self.stepper = Stepper(
+        self.simulator = VectorizedSimulator(
             critic.parameters(),
             config.critic_learning_rate,
             weight_decay=config.weight_decay,
@@ -36,15 +36,15 @@ class TargetedCritic(Generic[C]):
 
     def track(self, tau: float) -> None:
         """Mix that share of the critic into its target network."""
-        self.target_vector.lerp_(self.stepper.vector, tau)
+        self.target_vector.lerp_(self.simulator.vector, tau)
 
     def state(self) -> dict[str, Any]:
         """Critic with its moments, and target network."""
-        return {"critic": self.stepper.state(), "target": self.target_vector.clone()}
+        return {"critic": self.simulator.state(), "target": self.target_vector.clone()}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.stepper.load_state(tree["critic"])
+        self.simulator.load_state(tree["critic"])
         self.target_vector.copy_(tree["target"])
 
 
@@ -93,7 +93,7 @@ class ValueLearner(TargetedCritic[Ensemble]):
         outputs, loss, further = self.loss(obs, batch.action, target, generator)
         measures = {
             "critic_loss": loss.detach(),
-            "critic_gradient_norm": self.stepper.descend(loss),
+            "critic_gradient_norm": self.simulator.descend(loss),
             "value": self.head.value(outputs.detach()).mean(),
         }
         measures |= further

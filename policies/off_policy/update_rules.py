@@ -15,7 +15,7 @@ from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import FormedActor
 from policies.off_policy.actor_critics import OffPolicyConfig, SACConfig, TD3Config
 from policies.off_policy.awac import AWACConfig
-from policies.optim.flat_parameters import Stepper, join
+from policies.optim.flat_parameters import VectorizedSimulator, join
 
 Values = Callable[[Tensor], Tensor]
 """Actions (B, A) to what the policy climbs of the critics' values, (B,)."""
@@ -73,10 +73,10 @@ class EntropyRule:
         self.actor, self._adapts = actor, config.temperature_learning_rate > 0
         actions = actor.sizes[1]
         self._target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
-        self._stepper = _actor_stepper(actor, config)
-        initial = torch.full((1,), math.log(config.initial_temperature), device=self._stepper.vector.device)
+        self._simulator = _actor_stepper(actor, config)
+        initial = torch.full((1,), math.log(config.initial_temperature), device=self._simulator.vector.device)
         self._log_temperature = nn.Parameter(initial)
-        self._temperature_stepper = Stepper([self._log_temperature], config.temperature_learning_rate)
+        self._temperature_stepper = VectorizedSimulator([self._log_temperature], config.temperature_learning_rate)
 
     @property
     def temperature(self) -> Tensor:
@@ -101,7 +101,7 @@ class EntropyRule:
         loss = (self.temperature * log_density - values(action)).mean()
         if penalty is not None:
             loss = loss + penalty(action)
-        norm = self._stepper.descend(loss)
+        norm = self._simulator.descend(loss)
         entropy = -log_density.detach().mean()
         temperature_loss = self._log_temperature.sum() * (entropy - self._target_entropy)
         if self._adapts:
@@ -117,18 +117,18 @@ class EntropyRule:
     def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
         """Imitate: what critics say of actions that nobody showed is not to be climbed before those were tried."""
         del noise, values
-        return imitate(self.actor, self._stepper, obs, taken)
+        return imitate(self.actor, self._simulator, obs, taken)
 
     def track(self, tau: float) -> None:
         """The policy has no target copy."""
 
     def state(self) -> dict[str, Any]:
         """Policy and temperature with their moments."""
-        return {"actor": self._stepper.state(), "temperature": self._temperature_stepper.state()}
+        return {"actor": self._simulator.state(), "temperature": self._temperature_stepper.state()}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self._stepper.load_state(tree["actor"])
+        self._simulator.load_state(tree["actor"])
         self._temperature_stepper.load_state(tree["temperature"])
 
 
@@ -138,8 +138,8 @@ class DeterministicRule:
     def __init__(self, actor: SquashedActor, config: TD3Config, num_envs: int) -> None:
         """Take over an actor without deviation; the environments' noise lies evenly between the config's bounds."""
         self.actor, self._smoothing, self._clip = actor, config.target_noise, config.target_noise_clip
-        self._stepper = _actor_stepper(actor, config)
-        device = self._stepper.vector.device
+        self._simulator = _actor_stepper(actor, config)
+        device = self._simulator.vector.device
         self._noise = torch.linspace(config.noise_min, config.noise_max, num_envs, device=device)[:, None]
         self._target = copy.deepcopy(actor) if config.target_actor else actor
         self._target_vector = join(self._target.parameters()) if config.target_actor else None
@@ -162,26 +162,26 @@ class DeterministicRule:
         loss = -values(action).mean()
         if penalty is not None:
             loss = loss + penalty(action)
-        return {"policy_loss": loss.detach(), "policy_gradient_norm": self._stepper.descend(loss)}
+        return {"policy_loss": loss.detach(), "policy_gradient_norm": self._simulator.descend(loss)}
 
     def learn_offline(self, obs: Tensor, taken: Tensor, noise: Tensor, values: Values) -> dict[str, Tensor]:
         """Imitate."""
         del noise, values
-        return imitate(self.actor, self._stepper, obs, taken)
+        return imitate(self.actor, self._simulator, obs, taken)
 
     def track(self, tau: float) -> None:
         """Mix that share of the policy into its target copy."""
         if self._target_vector is not None:
-            self._target_vector.lerp_(self._stepper.vector, tau)
+            self._target_vector.lerp_(self._simulator.vector, tau)
 
     def state(self) -> dict[str, Any]:
         """Policy with its moments, and its target copy."""
         target = {} if self._target_vector is None else {"target": self._target_vector.clone()}
-        return {"actor": self._stepper.state(), **target}
+        return {"actor": self._simulator.state(), **target}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self._stepper.load_state(tree["actor"])
+        self._simulator.load_state(tree["actor"])
         if self._target_vector is not None:
             self._target_vector.copy_(tree["target"])
 
@@ -196,7 +196,7 @@ class AdvantageRule:
     def __init__(self, actor: SquashedActor, config: AWACConfig) -> None:
         """Take over an actor with deviation."""
         self.actor, self._temperature, self._blur = actor, config.temperature, config.blur
-        self._stepper = _actor_stepper(actor, config)
+        self._simulator = _actor_stepper(actor, config)
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
         """A sample of the policy."""
@@ -218,7 +218,7 @@ class AdvantageRule:
         loss = -(weight * likelihood).mean()
         return {
             "policy_loss": loss.detach(),
-            "policy_gradient_norm": self._stepper.descend(loss),
+            "policy_gradient_norm": self._simulator.descend(loss),
             "likelihood": likelihood.detach().mean(),
             "advantage": advantage.mean(),
             "weighted_share": weight.mean().square() / weight.square().mean(),
@@ -233,11 +233,11 @@ class AdvantageRule:
 
     def state(self) -> dict[str, Any]:
         """Policy with its moments."""
-        return {"actor": self._stepper.state()}
+        return {"actor": self._simulator.state()}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self._stepper.load_state(tree["actor"])
+        self._simulator.load_state(tree["actor"])
 
 
 def advantage_weights(advantage: Tensor, temperature: float) -> Tensor:
@@ -245,10 +245,10 @@ def advantage_weights(advantage: Tensor, temperature: float) -> Tensor:
     return (advantage / temperature).softmax(0) * len(advantage)
 
 
-def imitate(actor: SquashedActor, stepper: Stepper, obs: Tensor, taken: Tensor) -> dict[str, Tensor]:
+def imitate(actor: SquashedActor, simulator: VectorizedSimulator, obs: Tensor, taken: Tensor) -> dict[str, Tensor]:
     """One step of an actor towards the actions (B, A) that were taken."""
     loss = imitation_loss(actor, obs, taken)
-    return {"imitation_loss": loss.detach(), "policy_gradient_norm": stepper.descend(loss)}
+    return {"imitation_loss": loss.detach(), "policy_gradient_norm": simulator.descend(loss)}
 
 
 def make_rule(actor: SquashedActor, config: OffPolicyConfig, num_envs: int) -> UpdateRule:
@@ -262,8 +262,8 @@ def make_rule(actor: SquashedActor, config: OffPolicyConfig, num_envs: int) -> U
     raise TypeError(f"{type(config).__name__} belongs to no update rule; expected a SACConfig, TD3Config or AWACConfig")
 
 
-def _actor_stepper(actor: SquashedActor, config: OffPolicyConfig) -> Stepper:
-    return Stepper(
+def _actor_stepper(actor: SquashedActor, config: OffPolicyConfig) -> VectorizedSimulator:
+    return VectorizedSimulator(
         actor.learned_parameters(),
         config.actor_learning_rate,
         weight_decay=config.weight_decay,

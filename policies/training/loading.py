@@ -221,7 +221,7 @@ def _tasks_with_expert() -> Iterator[str]:
 
 
 def _expert(env: Env) -> ActionRule:
-    """The task's expert, which also sees the task's memory."""
+    """The task's expert, which also sees the task's state."""
     if not has_expert(type(env.task)):
         exist = listing(_tasks_with_expert())
         exist = f"these have one: {exist}" if exist else "no task has one"
@@ -231,7 +231,7 @@ def _expert(env: Env) -> ActionRule:
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         # Scripts see no pixels, and asking for them would draw them.
         observation = {name: array_from_tensor(obs[name]) for name in env.observation_sizes}
-        action = script(observation, env.stepper.episode().memory)
+        action = script(observation, env.simulator.episode().task_state)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
 
     return act

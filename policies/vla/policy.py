@@ -160,7 +160,7 @@ class VLAPolicy:
         instructions = [told[number % len(told)] for number in range(env.num_envs)]
 
         def restarted() -> Tensor:
-            return torch.as_tensor(env.stepper.episode().steps.__array__() == 0).to(self.device)
+            return torch.as_tensor(env.simulator.episode().steps.__array__() == 0).to(self.device)
 
         return ChunkedRule(self, instructions, restarted, tell=tell, temperature=temperature, seed=seed)
 

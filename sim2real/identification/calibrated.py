@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.task import Task
-from embodied.core.world import Start
+from embodied.core.world import ResetState
 from embodied.errors import listing
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
@@ -92,16 +92,16 @@ class Calibrated(Task[Any]):
         self.calibration.apply(spec)
         return spec
 
-    def reset(self, key: Array) -> Start[Any]:
+    def reset(self, key: Array) -> ResetState[Any]:
         """As the task begins, with a robot that the log allows."""
         key, draw = jax.random.split(key)
         return self._as_calibrated(super().reset(key), self.draw_robot(draw))  # type: ignore[safe-super]
 
-    def restart(self, key: Array, memory: Any) -> Start[Any]:
+    def restart(self, key: Array, state: Any) -> ResetState[Any]:
         """As the task goes on, with a robot that the log allows."""
         key, draw = jax.random.split(key)
         # The task may call its own `reset`, and so ours; what counts is drawn last.
-        return self._as_calibrated(super().restart(key, memory), self.draw_robot(draw))
+        return self._as_calibrated(super().restart(key, state), self.draw_robot(draw))
 
     def draw_robot(self, key: Array) -> Array:
         """(p,) values of all parameters, of one robot: `Calibration.draw`, of another width, in JAX."""
@@ -121,14 +121,14 @@ class Calibrated(Task[Any]):
         # Without a width the model itself says the rest, and episodes need none of their own.
         return result if self.width else {name: result[name] for name in own}
 
-    def remembered(self, memory: Any, values: Array) -> Any:
-        """The task's memory, with what the values decide in it."""
+    def remembered(self, state: Any, values: Array) -> Any:
+        """The task's state, with what the values decide in it."""
         del values
-        return memory
+        return state
 
-    def _as_calibrated(self, start: Start[Any], values: Array) -> Start[Any]:
-        memory = self.remembered(start.memory, values)
-        return dataclasses.replace(start, memory=memory, model=self.fields(values, start.model))
+    def _as_calibrated(self, start: ResetState[Any], values: Array) -> ResetState[Any]:
+        state = self.remembered(start.task_state, values)
+        return dataclasses.replace(start, task_state=state, model=self.fields(values, start.model))
 
     def late(self, values: Array) -> Array:
         """() s, the delay among the values."""
@@ -144,20 +144,20 @@ class CalibratedLegs(Calibrated):
         task: Any = self
         return str(task.robot.name)
 
-    def remembered(self, memory: Any, values: Array) -> Any:
+    def remembered(self, state: Any, values: Array) -> Any:
         """With delay and encoder biases; legs that were not in the log keep what was drawn."""
         task: Any = self
         names = list(task.robot.joint_names)
         biases = self.of_kind(values, Kind.ENCODER_BIAS)
         rows = np.array([names.index(name) for name in biases], int)
-        bias = memory.encoder_bias.at[rows].set(jnp.stack(list(biases.values()))) if biases else memory.encoder_bias
-        return dataclasses.replace(memory, encoder_bias=bias, latency=self.late(values))
+        bias = state.encoder_bias.at[rows].set(jnp.stack(list(biases.values()))) if biases else state.encoder_bias
+        return dataclasses.replace(state, encoder_bias=bias, latency=self.late(values))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class DroneMemory(hover.Memory):
-    """Hover's memory, and what drone it is in this episode."""
+class DroneState(hover.TaskState):
+    """Hover's state, and what drone it is in this episode."""
 
     values: Array
     """(p,) of the calibration's parameters."""
@@ -184,14 +184,14 @@ class CalibratedHover(Calibrated):
         task: Any = self
         return crazyflie.changed(task.drone, {kind: values[i] for i, kind in enumerate(kinds)})
 
-    def flown(self, memory: DroneMemory) -> Quadrotor:
+    def flown(self, state: DroneState) -> Quadrotor:
         """That of this episode."""
-        return self.drone_of(memory.values)
+        return self.drone_of(state.values)
 
-    def remembered(self, memory: hover.Memory, values: Array) -> DroneMemory:
+    def remembered(self, state: hover.TaskState, values: Array) -> DroneState:
         """With the drone, and its delay."""
-        own = {field.name: getattr(memory, field.name) for field in dataclasses.fields(hover.Memory)}
-        return DroneMemory(**{**own, "latency": self.late(values)}, values=values)
+        own = {field.name: getattr(state, field.name) for field in dataclasses.fields(hover.TaskState)}
+        return DroneState(**{**own, "latency": self.late(values)}, values=values)
 
     def fields(self, values: Array, own: Mapping[str, Array]) -> dict[str, Array]:
         """Mass and moments of inertia."""

@@ -12,7 +12,7 @@ import jax
 import mujoco
 import numpy as np
 
-from embodied.core.world import Start
+from embodied.core.world import ResetState
 from embodied.env.nan_guard import path_name
 
 BINS = 5  # quantile bins of a feature, in which failures are counted
@@ -34,7 +34,7 @@ class Features:
     """Numbers in which starts differ."""
 
     names: tuple[str, ...]
-    """(F) as `qpos.FR_hip` or `memory.command.0`."""
+    """(F) as `qpos.FR_hip` or `state.command.0`."""
     values: np.ndarray
     """(K, F) in the start's own units."""
 
@@ -65,7 +65,7 @@ class FailureMap:
         return [(values[row].min(), values[row].max(), float(self.failed[row].mean())) for row in rows if len(row)]
 
 
-def features_of(starts: Start[Any], model: mujoco.MjModel) -> Features:
+def features_of(starts: ResetState[Any], model: mujoco.MjModel) -> Features:
     """All numbers of the starts (K,) that vary, named; of those that always agree, the first."""
     names: list[str] = []
     columns: list[np.ndarray] = []

@@ -20,7 +20,7 @@ from sim2real.identification.simulate import Twin, Windows
 SCANS = ((0.0, 0.05, 51), (-0.001, 0.001, 17))
 """s, s, values: a scan of all delays, then one around the best."""
 SIGMA = 0.5  # PACE
-AT_ONCE = 64  # vectors simulated at once, which bounds the memory
+AT_ONCE = 64  # vectors simulated at once, which bounds the state
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 
 from embodied.core.task import Task
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError, listing
 from embodied.registry import join_content
 from sim2real.contract.contract import Contract
@@ -43,7 +43,7 @@ class Body(Protocol):
     every_step: bool
     """Whether what acts on it changes from physics step to physics step under one target."""
 
-    def start(self, seed: int) -> Start[Any]:
+    def start(self, seed: int) -> ResetState[Any]:
         """Where it begins, with its own parameters."""
         ...
 
@@ -99,7 +99,7 @@ class Legged:
         self._bias = np.asarray(hidden.encoder_bias) if hidden.encoder_bias else np.zeros(len(self._joints))
         self._noise = noise_of(contract)
 
-    def start(self, seed: int) -> Start[Any]:
+    def start(self, seed: int) -> ResetState[Any]:
         """As the task begins."""
         start = jax.jit(self.task.reset)(jax.random.key(seed))
         # A bundle brings its gains along, to a simulated robot as to a real one.
@@ -152,12 +152,12 @@ class Drone:
         self._command = np.zeros(4, np.float32)
         self._target: np.ndarray | None = None
 
-    def start(self, seed: int) -> Start[Any]:
+    def start(self, seed: int) -> ResetState[Any]:
         """As the task begins: thrown into the air."""
         start = jax.jit(self.task.reset)(jax.random.key(seed))
         strength = np.float32(self._hidden.motor_strength)
-        self._memory = dataclasses.replace(start.memory, strength=strength)
-        return dataclasses.replace(start, memory=self._memory, model=self._hidden.fields(self.task.model))
+        self._memory = dataclasses.replace(start.task_state, strength=strength)
+        return dataclasses.replace(start, task_state=self._memory, model=self._hidden.fields(self.task.model))
 
     def control(self, world: World, target: np.ndarray | None) -> Control:
         """The rotors' wrench; without a target they run down."""

@@ -29,17 +29,17 @@ class Verdict:
 
 
 class Judge:
-    """Steps a task's memory along with a robot that something else controls."""
+    """Steps a task's state along with a robot that something else controls."""
 
     def __init__(self, task: Task[Any], command: np.ndarray, world: World) -> None:
         """Get ready for a command that stays; `world` is any, to compile with."""
         self._task, self._command = task, command
         self._key = jax.random.key(0)
         self._action = jnp.zeros(task.action_shape)
-        # The tasks keep the command in the memory, or have one point, see `Hover.target`.
+        # The tasks keep the command in the state, or have one point, see `Hover.target`.
         if hasattr(task, "target"):
             task.target = command.astype(np.float32)
-        self._memory = self._commanded(jax.jit(task.reset)(self._key).memory)
+        self._memory = self._commanded(jax.jit(task.reset)(self._key).task_state)
         self._judge = jax.jit(self._judged)
         jax.block_until_ready(self._judge(world, self._memory))
         self._substep, self._steps = 0, 0
@@ -71,12 +71,12 @@ class Judge:
         seconds = self._steps * self._task.timing.control_dt
         return Verdict(self._success and not self._failed, self._failed, seconds, means)
 
-    def _judged(self, world: World, memory: Any) -> tuple[Any, Any, Mapping[str, Any]]:
-        memory = self._task.update(world, memory, self._action, self._key)
-        return memory, self._task.outcome(world, memory), self._task.metrics(world, memory)
+    def _judged(self, world: World, state: Any) -> tuple[Any, Any, Mapping[str, Any]]:
+        state = self._task.post_step(world, state, self._action, self._key)
+        return state, self._task.outcome(world, state), self._task.metrics(world, state)
 
-    def _commanded(self, memory: Any) -> Any:
-        """The memory with our command instead of the one that the task drew."""
-        if not hasattr(memory, "command"):
-            return memory
-        return dataclasses.replace(memory, command=jnp.asarray(self._command, jnp.float32))
+    def _commanded(self, state: Any) -> Any:
+        """The state with our command instead of the one that the task drew."""
+        if not hasattr(state, "command"):
+            return state
+        return dataclasses.replace(state, command=jnp.asarray(self._command, jnp.float32))

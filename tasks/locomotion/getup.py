@@ -13,7 +13,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, limit_violation, squared_norm
 from embodied.math.rotations import quat_multiply
 from embodied.math.sampling import tilted
@@ -79,7 +79,7 @@ class GetupConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What one fallen robot's episode carries along; joints in the robot's own order."""
 
     limp: Array
@@ -98,7 +98,7 @@ class Memory:
     """() int32 control steps since the robot last did not stand."""
 
 
-class Getup(LeggedTask[Memory]):
+class Getup(LeggedTask[TaskState]):
     """A quadruped, dropped in any orientation with its legs anyhow, rolls over and stands.
 
     Task: stand in the home pose. Randomised at every reset: orientation and joints (a fifth of the episodes begin on
@@ -123,7 +123,7 @@ class Getup(LeggedTask[Memory]):
                 geom.contype = 1
         return spec
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """In the air in any orientation, or on the feet."""
         layout, joints = self.layout, len(self.robot.joint_names)
         draw, fields = jax.random.split(key)
@@ -137,7 +137,7 @@ class Getup(LeggedTask[Memory]):
         angles = jnp.where(standing, layout.home, low + (high - low) * pose)
         qpos, qvel = self.state_at(jnp.where(standing, home, fallen), angles, jnp.zeros(6))
         bias, late = self.episode_constants(bias, latency[0])
-        memory = Memory(
+        state = TaskState(
             limp=jnp.where(standing, 0.0, LIMP),
             target=jnp.where(standing, layout.stance, angles),
             encoder_bias=bias,
@@ -146,18 +146,18 @@ class Getup(LeggedTask[Memory]):
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
         )
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
         del key
-        limp = memory.limp > 0
+        limp = state.limp > 0
         action = jnp.where(limp, 0.0, action)
-        delayed = self.delayed(action, memory.action, memory.latency)
-        moved = self.moved(memory.target, delayed, world, memory.encoder_bias)
-        target = jnp.where(limp, memory.target, moved)
-        memory = dataclasses.replace(memory, target=target, action=action, action_change=action - memory.action)
-        return target, memory
+        delayed = self.delayed(action, state.action, state.latency)
+        moved = self.moved(state.target, delayed, world, state.encoder_bias)
+        target = jnp.where(limp, state.target, moved)
+        state = dataclasses.replace(state, target=target, action=action, action_change=action - state.action)
+        return target, state
 
     def moved(self, target: Array, action: Array, world: World, encoder_bias: Array) -> Array:
         """Joint targets (n,) rad moved by an `action` (n,), within the joints' ranges and `LEAD` of the joints.
@@ -169,30 +169,30 @@ class Getup(LeggedTask[Memory]):
         moved = jnp.clip(target + self.action_scale * action, here - LEAD, here + LEAD)
         return jnp.clip(moved, *self.layout.limits.T)
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Servo targets."""
         del world
-        return Control(ctrl=self.targets(command)), memory
+        return Control(ctrl=self.targets(command)), state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the robot has stood."""
         del action, key
-        steady = jnp.where(self._stands(world), memory.steady_steps + 1, 0)
-        return dataclasses.replace(memory, limp=memory.limp - self.timing.control_dt, steady_steps=steady)
+        steady = jnp.where(self._stands(world), state.steady_steps + 1, 0)
+        return dataclasses.replace(state, limp=state.limp - self.timing.control_dt, steady_steps=steady)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
         joint_vel (n) rad/s, last_action (n), target (n) rad from home, limp (1), s until it may act. `critic`: those;
         the first four clean; linvel (3) m/s, height (1) m, contact (k), torque (n) N m.
         """
-        clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
+        clean, noisy = self.sense(world, state.encoder_bias, key, linvel=False)
         policy = {
             **noisy,
-            "last_action": memory.action,
-            "target": memory.target - self.layout.home,
-            "limp": jnp.maximum(memory.limp, 0.0)[None],
+            "last_action": state.action,
+            "target": state.target - self.layout.home,
+            "limp": jnp.maximum(state.limp, 0.0)[None],
         }
         hidden = {
             **{f"clean_{name}": value for name, value in clean.items()},
@@ -203,7 +203,7 @@ class Getup(LeggedTask[Memory]):
         }
         return {"policy": policy, "critic": {**policy, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         up, offset, torque = self.up_b(world)[2], self.offset(world), self.torques(world)
@@ -224,17 +224,17 @@ class Getup(LeggedTask[Memory]):
             "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
             "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
             "energy": jnp.sum(jnp.abs(torque * speed)),
-            "action_rate": squared_norm(memory.action_change),
+            "action_rate": squared_norm(state.action_change),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success: has stood for half a second; nothing fails."""
         del world
-        return Outcome(success=memory.steady_steps * self.timing.control_dt >= STEADY, failure=jnp.zeros((), bool))
+        return Outcome(success=state.steady_steps * self.timing.control_dt >= STEADY, failure=jnp.zeros((), bool))
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Fraction of the time on its feet, and mean height in m."""
-        del memory
+        del state
         return {"standing": self._stands(world).astype(jnp.float32), "height": self.height(world)}
 
     def _stands(self, world: World) -> Array:

@@ -16,7 +16,7 @@ from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from tasks.locomotion.commands import CommandConfig, PushConfig
 from tasks.locomotion.ground import Rough
-from tasks.locomotion.joystick import Joystick, JoystickConfig, Memory, Weights
+from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState, Weights
 from tasks.locomotion.legged import IN_CONTACT
 
 STEP_RATE = 1.4  # steps/s of each foot; MuJoCo Playground's G1 draws U(1.25, 1.5)
@@ -90,7 +90,7 @@ class HumanoidJoystick(Joystick):
                     actuator.gainprm[0], actuator.biasprm[1], actuator.biasprm[2] = kp, -kp, -kv
         return spec
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """The Playground's 103 numbers for the policy, and more for the critic.
 
         `policy`, with noise and in the pelvis's frame: linvel (3) m/s, gyro (3) rad/s, gravity's direction (3),
@@ -100,36 +100,36 @@ class HumanoidJoystick(Joystick):
         until the next push, and whether one lasts; on rough ground also ground (21) m, how far it lies below the pelvis
         on a grid around it.
         """
-        observation = super().observe(world, memory, key)
-        phase = self._phase(memory)
+        observation = super().observe(world, state, key)
+        phase = self._phase(state)
         clock = jnp.concatenate([jnp.cos(phase), jnp.sin(phase)])
         return {group: {**terms, "phase": clock} for group, terms in observation.items()}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `HumanoidWeights`."""
-        moving = self._moving(memory)
-        swing = jnp.where(moving, jnp.maximum(jnp.sin(self._phase(memory)), 0.0), 0.0)
+        moving = self._moving(state)
+        swing = jnp.where(moving, jnp.maximum(jnp.sin(self._phase(state)), 0.0), 0.0)
         feet = self.feet(world, "pos")
         height = feet[:, 2] - self.ground.height(feet[:, :2]) - self.robot.foot_radius
         touching = self.touch(world) > IN_CONTACT
         level = self.feet(world, "upvector")[:, :2]
         distance = jnp.linalg.norm(feet[0, :2] - feet[1, :2])
         return {
-            **super().rewards(world, memory, action),
+            **super().rewards(world, state, action),
             "gait": jnp.exp(-squared_norm(height - SWING * swing**2) / 0.005),
             "contact": jnp.mean((touching == (swing < 0.1)).astype(jnp.float32)),
             "feet_level": jnp.sum(level**2),
             "feet_apart": jnp.maximum(0.16 - distance, 0.0),
         }
 
-    def _moving(self, memory: Memory) -> Array:
+    def _moving(self, state: TaskState) -> Array:
         """() bool, whether the command is to go anywhere."""
-        return jnp.linalg.norm(memory.command) > 0.05
+        return jnp.linalg.norm(state.command) > 0.05
 
-    def _phase(self, memory: Memory) -> Array:
+    def _phase(self, state: TaskState) -> Array:
         """(2,) rad, of the left and the right foot, which swings while it is between 0 and pi; zero while standing."""
-        phase = 2 * jnp.pi * STEP_RATE * self.timing.control_dt * memory.steps
-        return jnp.where(self._moving(memory), phase + np.array([0.0, np.pi], np.float32), 0.0)
+        phase = 2 * jnp.pi * STEP_RATE * self.timing.control_dt * state.steps
+        return jnp.where(self._moving(state), phase + np.array([0.0, np.pi], np.float32), 0.0)
 
 
 class RoughHumanoidJoystick(HumanoidJoystick):
@@ -137,6 +137,6 @@ class RoughHumanoidJoystick(HumanoidJoystick):
 
     ground = Rough(max_slope=0.3, max_noise=0.05, max_step=0.1, max_block=0.1)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Also the level of the ground the episode began on."""
-        return {**super().metrics(world, memory), "level": memory.level.astype(jnp.float32)}
+        return {**super().metrics(world, state), "level": state.level.astype(jnp.float32)}

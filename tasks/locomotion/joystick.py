@@ -13,7 +13,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, limit_violation, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
 from tasks.locomotion.commands import (
@@ -106,7 +106,7 @@ SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], index
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What one walking robot's episode carries along. Feet and joints in the robot's own order."""
 
     command: Array
@@ -133,7 +133,7 @@ class Memory:
     """() m/s, mean planar velocity error so far."""
 
 
-class Joystick(LeggedTask[Memory]):
+class Joystick(LeggedTask[TaskState]):
     """A quadruped follows forward, sideways and turning speed commands.
 
     Task: track the command, which changes every 5 s on average. Randomised at every reset: see `variations`. Success:
@@ -157,21 +157,21 @@ class Joystick(LeggedTask[Memory]):
     """Height of the trunk, as a fraction of that at home, below which the robot has fallen."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """Near the home pose, at a random heading, moving a little; on rough ground at any level."""
         draw, level = jax.random.split(key)
         return self._start(draw, jax.random.randint(level, (), 0, self.ground.levels))
 
-    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+    def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
         """As `reset`, but on harder ground after a good episode and on easier ground after a fall."""
         draw, level = jax.random.split(key)
-        lived = memory.steps >= self.timing.max_steps
-        rise = jnp.where(lived, (memory.mean_error < MASTERED).astype(jnp.int32), -1)
+        lived = state.steps >= self.timing.max_steps
+        rise = jnp.where(lived, (state.mean_error < MASTERED).astype(jnp.int32), -1)
         anywhere = jax.random.randint(level, (), 0, self.ground.levels)
-        following = jnp.maximum(memory.level + rise, 0)
+        following = jnp.maximum(state.level + rise, 0)
         return self._start(draw, jnp.where(following < self.ground.levels, following, anywhere))
 
-    def _start(self, key: Array, level: Array) -> Start[Memory]:
+    def _start(self, key: Array, level: Array) -> ResetState[TaskState]:
         draw, fields = jax.random.split(key)
         joints, feet = len(self.robot.joint_names), len(self.robot.feet)
         sizes = np.cumsum([joints, 6, joints, 1, 6, 4, 4])
@@ -183,7 +183,7 @@ class Joystick(LeggedTask[Memory]):
         base = jnp.concatenate([xy, height[None], quat_from_yaw(2 * jnp.pi * heading[0])])
         qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), speed - 0.5)
         bias, late = self.episode_constants(bias, latency[0])
-        memory = Memory(
+        state = TaskState(
             command=draw_command(self.config.command, command),
             push=draw_push(self.config.push, self.mass * ("push" in self.varied), push),
             encoder_bias=bias,
@@ -196,52 +196,52 @@ class Joystick(LeggedTask[Memory]):
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
         )
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def narrowed(self, start: Start[Memory], width: Array) -> Start[Memory]:
+    def narrowed(self, start: ResetState[TaskState], width: Array) -> ResetState[TaskState]:
         """Also less latency and smaller encoder errors."""
-        start, memory = super().narrowed(start, width), start.memory
-        memory = dataclasses.replace(memory, latency=width * memory.latency, encoder_bias=width * memory.encoder_bias)
-        return dataclasses.replace(start, memory=memory)
+        start, state = super().narrowed(start, width), start.task_state
+        state = dataclasses.replace(state, latency=width * state.latency, encoder_bias=width * state.encoder_bias)
+        return dataclasses.replace(start, task_state=state)
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Joint targets (n,) in rad around those that hold the home pose against gravity.
 
         A target that arrives late leaves the motors the last one for part of the step; they get the mean of the two.
         """
         del world, key
-        delayed = self.delayed(action, memory.action, memory.latency)
-        memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
-        return jnp.asarray(self.layout.stance) + self.action_scale * delayed, memory
+        delayed = self.delayed(action, state.action, state.latency)
+        state = dataclasses.replace(state, action=action, action_change=action - state.action)
+        return jnp.asarray(self.layout.stance) + self.action_scale * delayed, state
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Servo targets, and the push while one lasts."""
         del world
-        force = jnp.where(memory.push.active, memory.push.force, 0.0)
+        force = jnp.where(state.push.active, state.push.force, 0.0)
         wrench = jnp.zeros((self.model.nbody, 6)).at[self.layout.trunk, :2].set(force)
-        return Control(ctrl=self.targets(command), wrench=wrench), memory
+        return Control(ctrl=self.targets(command), wrench=wrench), state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count air time; go on with command and push."""
         del action
         dt = self.timing.control_dt
         commands, pushes = jax.random.split(key)
         touching = self.touch(world) > IN_CONTACT
-        in_air = memory.air_time + dt
-        steps = memory.steps + 1
+        in_air = state.air_time + dt
+        steps = state.steps + 1
         # The command of this step, not the one that may replace it below.
-        error = self._velocity_error(world, memory)
+        error = self._velocity_error(world, state)
         return dataclasses.replace(
-            memory,
-            command=renew_command(self.config.command, memory.command, dt, commands),
-            push=advance_push(self.config.push, memory.push, self.mass * ("push" in self.varied), dt, pushes),
+            state,
+            command=renew_command(self.config.command, state.command, dt, commands),
+            push=advance_push(self.config.push, state.push, self.mass * ("push" in self.varied), dt, pushes),
             air_time=jnp.where(touching, 0.0, in_air),
-            landing=jnp.where(touching & (memory.air_time > 0), in_air, 0.0),
+            landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
             steps=steps,
-            mean_error=memory.mean_error + (error - memory.mean_error) / steps,
+            mean_error=state.mean_error + (error - state.mean_error) / steps,
         )
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """The Playground's 48 numbers for the policy and 123 for the critic.
 
         `policy`, with noise and in the body frame: linvel (3) m/s, gyro (3) rad/s, gravity's direction (3), joint_pos
@@ -250,8 +250,8 @@ class Joystick(LeggedTask[Memory]):
         of the feet, push (2) m/s^2, push_wait (2): s until the next push, and whether one lasts; on rough ground also
         ground (21) m, how far it lies below the trunk on a grid around it.
         """
-        clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=True)
-        policy = {**noisy, "last_action": memory.action, "command": memory.command}
+        clean, noisy = self.sense(world, state.encoder_bias, key, linvel=True)
+        policy = {**noisy, "last_action": state.action, "command": state.command}
         hidden = {
             "clean_gyro": clean["gyro"],
             "accelerometer": world["accelerometer"],
@@ -263,19 +263,19 @@ class Joystick(LeggedTask[Memory]):
             "torque": self.torques(world),
             "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
             "foot_vel": self.feet(world, "linvel_w").reshape(-1),
-            "air_time": memory.air_time,
-            "push": jnp.where(memory.push.active, memory.push.force / self.mass, 0.0),
-            "push_wait": jnp.stack([memory.push.wait, memory.push.active.astype(jnp.float32)]),
+            "air_time": state.air_time,
+            "push": jnp.where(state.push.active, state.push.force / self.mass, 0.0),
+            "push_wait": jnp.stack([state.push.wait, state.push.active.astype(jnp.float32)]),
         }
         if self.ground.levels > 1:
             hidden["ground"] = self._scan(world)
         return {"policy": policy, "critic": {**policy, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         layout, sigma = self.layout, self.config.tracking_sigma
-        linvel, gyro, command = world["linvel"], world["gyro"], memory.command
+        linvel, gyro, command = world["linvel"], world["gyro"], state.command
         offset = self.offset(world)
         torque = self.torques(world)
         foot_vel = self.feet(world, "linvel_w")
@@ -297,26 +297,26 @@ class Joystick(LeggedTask[Memory]):
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
             "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
             "energy": jnp.sum(jnp.abs(torque * world.qvel[layout.qvel])),
-            "action_rate": squared_norm(memory.action_change),
+            "action_rate": squared_norm(state.action_change),
             "foot_clearance": jnp.sum(jnp.abs(clearance) * foot_speed2**0.25) * moving,
             "foot_slip": jnp.sum(foot_speed2 * touching) * moving,
-            "air_time": jnp.sum((memory.landing - 0.1) * (memory.landing > 0)) * moving / self.timing.control_dt,
+            "air_time": jnp.sum((state.landing - 0.1) * (state.landing > 0)) * moving / self.timing.control_dt,
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success: on its feet and so far close to the commanded speed on average; failure: fallen."""
         fallen = self._fallen(world)
-        return Outcome(success=~fallen & (memory.mean_error < TRACKED), failure=fallen)
+        return Outcome(success=~fallen & (state.mean_error < TRACKED), failure=fallen)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean planar velocity error in m/s and mean turning error in rad/s."""
         return {
-            "velocity_error": self._velocity_error(world, memory),
-            "yaw_error": jnp.abs(memory.command[2] - world["gyro"][2]),
+            "velocity_error": self._velocity_error(world, state),
+            "yaw_error": jnp.abs(state.command[2] - world["gyro"][2]),
         }
 
-    def _velocity_error(self, world: World, memory: Memory) -> Array:
-        return jnp.linalg.norm(memory.command[:2] - world["linvel"][:2])
+    def _velocity_error(self, world: World, state: TaskState) -> Array:
+        return jnp.linalg.norm(state.command[:2] - world["linvel"][:2])
 
     def _fallen(self, world: World) -> Array:
         return (world["upvector"][2] < FALLEN) | (self.height(world) < self.robot.height * self.lowest)
@@ -336,6 +336,6 @@ class RoughJoystick(Joystick):
 
     ground = Rough()
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Also the level of the ground the episode began on."""
-        return {**super().metrics(world, memory), "level": memory.level.astype(jnp.float32)}
+        return {**super().metrics(world, state), "level": state.level.astype(jnp.float32)}

@@ -14,7 +14,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import limit_violation, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
 from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
@@ -95,7 +95,7 @@ class TwoFeetConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What one balancing robot's episode carries along; joints in the robot's own order."""
 
     encoder_bias: Array
@@ -112,7 +112,7 @@ class Memory:
     """() bool, whether it has balanced already."""
 
 
-class Handstand(LeggedTask[Memory]):
+class Handstand(LeggedTask[TaskState]):
     """A quadruped rises from standing onto its front feet and stays there.
 
     Task: trunk vertical, nose down, hind feet in the air. Randomised at every reset: joints, heading, and see
@@ -173,7 +173,7 @@ class Handstand(LeggedTask[Memory]):
         mujoco.mj_forward(self.model, data)
         return float(self.robot.foot_radius - min(data.sensor(f"{foot}_pos").data[2] for foot in self.standing))
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """Standing near the home pose, balanced already, or between, at a random heading."""
         joints, config = len(self.robot.joint_names), self.config
         draw, fields = jax.random.split(key)
@@ -190,7 +190,7 @@ class Handstand(LeggedTask[Memory]):
         base = jnp.concatenate([jnp.stack([jnp.zeros(()), jnp.zeros(()), height]), quat])
         qpos, qvel = self.state_at(base, jnp.asarray(rest) + noise, jnp.zeros(6))
         bias, late = self.episode_constants(bias, latency[0])
-        memory = Memory(
+        state = TaskState(
             encoder_bias=bias,
             latency=late,
             action=jnp.zeros(joints),
@@ -198,7 +198,7 @@ class Handstand(LeggedTask[Memory]):
             steady_steps=jnp.zeros((), jnp.int32),
             up=jnp.zeros((), bool),
         )
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
     def pose(self, world: World) -> Array:
         """(n,) rad, around which actions move the joints: the standing legs turn under the trunk as it rises.
@@ -210,34 +210,34 @@ class Handstand(LeggedTask[Memory]):
         phase = jnp.arcsin(jnp.clip(self._alignment(world), 0.0, RAISED)) / np.arcsin(RAISED)
         return self.layout.stance + phase * (self.upright_pose - self.layout.stance)
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
         del key
-        target = self.pose(world) + self.action_scale * self.delayed(action, memory.action, memory.latency)
-        memory = dataclasses.replace(memory, action=action, action_change=action - memory.action)
-        return jnp.clip(target, *self.layout.limits.T), memory
+        target = self.pose(world) + self.action_scale * self.delayed(action, state.action, state.latency)
+        state = dataclasses.replace(state, action=action, action_change=action - state.action)
+        return jnp.clip(target, *self.layout.limits.T), state
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Servo targets."""
         del world
-        return Control(ctrl=self.targets(command)), memory
+        return Control(ctrl=self.targets(command)), state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the robot has balanced."""
         del action, key
         balances = self._balances(world)
-        steady_steps = jnp.where(balances, memory.steady_steps + 1, 0)
-        return dataclasses.replace(memory, steady_steps=steady_steps, up=memory.up | balances)
+        steady_steps = jnp.where(balances, state.steady_steps + 1, 0)
+        return dataclasses.replace(state, steady_steps=steady_steps, up=state.up | balances)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """What the robot senses of itself.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
         joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel (3) m/s, height (1) m,
         contact (k), torque (n) N m.
         """
-        clean, noisy = self.sense(world, memory.encoder_bias, key, linvel=False)
-        policy = {**noisy, "last_action": memory.action}
+        clean, noisy = self.sense(world, state.encoder_bias, key, linvel=False)
+        policy = {**noisy, "last_action": state.action}
         hidden = {
             **{f"clean_{name}": value for name, value in clean.items()},
             "linvel": world["linvel"],
@@ -247,7 +247,7 @@ class Handstand(LeggedTask[Memory]):
         }
         return {"policy": policy, "critic": {**policy, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         torque, alignment = self.torques(world), self._alignment(world)
@@ -263,21 +263,21 @@ class Handstand(LeggedTask[Memory]):
             "support": risen * jnp.exp(-squared_norm(self._capture_offset(world) / OFF)),
             "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
-            "fall": self._fallen(world, memory).astype(jnp.float32),
+            "fall": self._fallen(world, state).astype(jnp.float32),
             "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
             "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
             "energy": jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel])),
-            "action_rate": squared_norm(memory.action_change),
+            "action_rate": squared_norm(state.action_change),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success: has balanced for a second; failure: trunk or head on the ground, or down again."""
-        success = memory.steady_steps * self.timing.control_dt >= STEADY
-        return Outcome(success=success, failure=self._fallen(world, memory))
+        success = state.steady_steps * self.timing.control_dt >= STEADY
+        return Outcome(success=success, failure=self._fallen(world, state))
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Fraction of the time balanced, and mean height in m."""
-        del memory
+        del state
         return {"balanced": self._balances(world).astype(jnp.float32), "height": self.height(world)}
 
     def _alignment(self, world: World) -> Array:
@@ -301,8 +301,8 @@ class Handstand(LeggedTask[Memory]):
         high = self.height(world) > KNEELING * self.robot.height
         return (self._alignment(world) > VERTICAL) & high & ~jnp.any(self._others_touch(world))
 
-    def _fallen(self, world: World, memory: Memory) -> Array:
-        return self._lies(world) | (memory.up & (self._alignment(world) < DOWN))
+    def _fallen(self, world: World, state: TaskState) -> Array:
+        return self._lies(world) | (state.up & (self._alignment(world) < DOWN))
 
     def _lies(self, world: World) -> Array:
         """() bool, whether the lowest corner of the box around trunk and head is at the ground."""

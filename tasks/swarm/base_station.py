@@ -13,7 +13,7 @@ from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
 
 SIDE = 6.0  # m of ground, a town in miniature: one metre here stands for a hundred
 HEIGHT = 1.5  # m, of the drones at the start
@@ -103,10 +103,10 @@ class BaseStation(Fleet[Goal]):
         users = jnp.clip(centres[of] + SPREAD * jax.random.normal(away, (count, 2)), -SIDE / 2, SIDE / 2)
         return drones, self._received(drones, users)
 
-    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+    def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
         """People stay; what they receive changes."""
         del key
-        return self._received(drones, memory.goal.users)
+        return self._received(drones, state.goal.users)
 
     def _received(self, drones: Drones, users: Array) -> Goal:
         """Who serves whom, and how well."""
@@ -116,62 +116,62 @@ class BaseStation(Fleet[Goal]):
         rate = jnp.log2(1 + best / (1 + INTERFERENCE * (jnp.sum(power, 0) - best)))
         return Goal(users, rate, jnp.argmax(power, 0).astype(jnp.int32))
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`place` (3) and `velocity` (3) m and m/s, `load` (1), `heard` (2) m, `last_action` (4).
 
         `load`: share of the people it serves; `heard`: from the drone to their middle, along the ground.
         """
-        serves = memory.goal.station == jnp.arange(self.config.agents)[:, None]
+        serves = state.goal.station == jnp.arange(self.config.agents)[:, None]
         count = jnp.sum(serves, 1, keepdims=True)
-        middle = (serves @ memory.goal.users) / jnp.maximum(count, 1)
+        middle = (serves @ state.goal.users) / jnp.maximum(count, 1)
         return {
             "place": drones.pos / jnp.array([SIDE / 2, SIDE / 2, 2.0]),
             "velocity": drones.vel,
             "load": count / self.config.users,
             "heard": jnp.where(count > 0, middle - drones.pos[:, :2], 0.0),
-            "last_action": memory.action,
+            "last_action": state.action,
         }
 
-    def entities(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`teammates`, and the `people` with the strongest signals, of size 1 where another drone serves them."""
-        users, goal = memory.goal.users, memory.goal
+        users, goal = state.goal.users, state.goal
         offset = jnp.pad(users, ((0, 0), (0, 1))) - drones.pos[:, None]
         _, near = jax.lax.top_k(-jnp.sum(offset**2, -1), self.config.seen)
         theirs = (goal.station[near] != jnp.arange(self.config.agents)[:, None]).astype(jnp.float32)
         offset = jnp.take_along_axis(offset, near[..., None], 1)
         present = jnp.ones(near.shape, bool)
         people = entity_rows(Kind.TARGET, offset, jnp.zeros_like(offset), theirs, present)
-        return {**super().entities(drones, memory), "people": people}
+        return {**super().entities(drones, state), "people": people}
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         drones = Drones.of(world)
         return {
-            "rate": jnp.mean(memory.goal.rate),
-            "served": self._served(memory.goal),
-            "crowding": self.crowding(memory),
+            "rate": jnp.mean(state.goal.rate),
+            "served": self._served(state.goal),
+            "crowding": self.crowding(state),
             "speed": jnp.sqrt(jnp.sum(drones.vel**2, -1)),
-            "ended": self.ended(drones, memory).astype(jnp.float32),
+            "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
-    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """Nine of ten are served."""
         del drones
-        return self._served(memory.goal) >= 0.9
+        return self._served(state.goal) >= 0.9
 
     def _served(self, goal: Goal) -> Array:
         """() share of the people who are served."""
         return jnp.mean((goal.rate >= SERVED).astype(jnp.float32))
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Share of people served, mean rate in bit/s/Hz, share of drones in a collision."""
         del world
-        goal = memory.goal
-        collided = self.collided(memory).astype(jnp.float32)
+        goal = state.goal
+        collided = self.collided(state).astype(jnp.float32)
         return {"served": self._served(goal), "rate": jnp.mean(goal.rate), "collision": collided}
 
-    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """The people."""
         del world
-        return {"target": jnp.pad(memory.goal.users, ((0, 0), (0, 1)), constant_values=0.05)}
+        return {"target": jnp.pad(state.goal.users, ((0, 0), (0, 1)), constant_values=0.05)}

@@ -13,7 +13,7 @@ from jax import Array
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
 
 CELL = 0.5  # m, side of a cell of the map
 HEIGHT = 1.0  # m, of the drones at the start
@@ -115,10 +115,10 @@ class Coverage(Fleet[Goal]):
         nothing = jnp.zeros_like(hill)
         return drones, self._looked(drones, hill, nothing)
 
-    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+    def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
         """Add what drones see now to the map."""
         del key
-        return self._looked(drones, memory.goal.hill, memory.goal.known)
+        return self._looked(drones, state.goal.hill, state.goal.known)
 
     def _looked(self, drones: Drones, hill: Array, known: Array) -> Goal:
         offset = jnp.asarray(self.centres) - drones.pos[:, None, None, :2]  # (A, C, C, 2)
@@ -134,13 +134,13 @@ class Coverage(Fleet[Goal]):
         unseen = jnp.take_along_axis(offset.reshape(len(drones.pos), -1, 2), nearest[:, None, None], 1)[:, 0]
         return Goal(hill, known, news, jnp.where(jnp.all(known | hill), 0.0, unseen))
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (1), `last_action` (4), the map.
 
         `unseen`: m to the nearest unseen ground; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1
         where seen (or outside) and where a hill is known (or the square ends).
         """
-        goal = memory.goal
+        goal = state.goal
         pad = WINDOW // 2
         known = jnp.pad(goal.known, pad, constant_values=True)
         hill = jnp.pad(goal.hill & goal.known, pad, constant_values=True)
@@ -155,40 +155,40 @@ class Coverage(Fleet[Goal]):
             "height": drones.pos[:, 2:] - HEIGHT,
             "place": drones.pos[:, :2] / self.half,
             "unseen": jnp.sqrt(jnp.sum(goal.unseen**2, -1, keepdims=True)),
-            "last_action": memory.action,
+            "last_action": state.action,
             "known": around(known),
             "hill": around(hill),
         }
 
-    def ended(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """(A,) bool, drones that collided, flew into a hill, crashed or left."""
         cell = jnp.clip(jnp.floor((drones.pos[:, :2] + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
-        return super().ended(drones, memory) | memory.goal.hill[cell[:, 0], cell[:, 1]]
+        return super().ended(drones, state) | state.goal.hill[cell[:, 0], cell[:, 1]]
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        drones, goal = Drones.of(world), memory.goal
+        drones, goal = Drones.of(world), state.goal
         far = jnp.sqrt(jnp.sum(goal.unseen**2, -1))
         return {
             "explored": goal.news,
             "approach": jnp.sum(goal.unseen * drones.vel[:, :2], -1) / jnp.maximum(far, 0.1),
-            "crowding": self.crowding(memory),
-            "action_rate": jnp.sum(memory.action_change**2, -1),
-            "ended": self.ended(drones, memory).astype(jnp.float32),
+            "crowding": self.crowding(state),
+            "action_rate": jnp.sum(state.action_change**2, -1),
+            "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
     def explored(self, goal: Goal) -> Array:
         """() share of the free ground that has been seen."""
         return jnp.sum(goal.known & ~goal.hill) / jnp.maximum(jnp.sum(~goal.hill), 1)
 
-    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """95 % of the free ground has been seen."""
         del drones
-        return self.explored(memory.goal) >= 0.95
+        return self.explored(state.goal) >= 0.95
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Share of the free ground seen so far (on average over the episode), share of drones in a collision."""
         del world
-        collided = self.collided(memory).astype(jnp.float32)
-        return {"explored": self.explored(memory.goal), "collision": collided}
+        collided = self.collided(state).astype(jnp.float32)
+        return {"explored": self.explored(state.goal), "collision": collided}

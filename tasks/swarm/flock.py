@@ -11,7 +11,7 @@ from jax import Array
 
 from embodied.core.world import World
 from tasks.swarm.dynamics.drones import Box, Drones, length, still
-from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
 
 SPEED = 0.5  # m/s, of the flock
 HEIGHT = 1.5  # m
@@ -90,27 +90,27 @@ class Flock(Fleet[Goal]):
         velocity = SPEED * jnp.stack([jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle)], -1)
         return dataclasses.replace(still(drones.pos), vel=velocity), Goal(jnp.zeros((), jnp.int32))
 
-    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+    def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
         """Count for how long the flock has been of one mind."""
         del key
         ordered = polarisation(drones.vel) > 0.95
-        return Goal(jnp.where(ordered, memory.goal.ordered_steps + 1, 0))
+        return Goal(jnp.where(ordered, state.goal.ordered_steps + 1, 0))
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `up` (3), `height` (1) m off the flock's, `last_action` (4)."""
         return {
             "velocity": drones.vel,
             "up": drones.up,
             "height": drones.pos[:, 2:] - HEIGHT,
-            "last_action": memory.action,
+            "last_action": state.action,
         }
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         drones = Drones.of(world)
-        seen = memory.near < self.config.agents
-        others = jnp.minimum(memory.near, self.config.agents - 1)
+        seen = state.near < self.config.agents
+        others = jnp.minimum(state.near, self.config.agents - 1)
         share = seen[..., None] / jnp.maximum(jnp.sum(seen, 1), 1)[:, None, None]
         middle = jnp.sum(share * (drones.pos[others] - drones.pos[:, None]), 1)
         common = jnp.sum(share * unit(drones.vel)[others], 1)
@@ -118,25 +118,25 @@ class Flock(Fleet[Goal]):
             "alignment": jnp.sum(unit(drones.vel) * common, -1),
             "speed": jnp.abs(length(drones.vel) - SPEED),
             "cohesion": jnp.maximum(length(middle) - 1.0, 0.0),
-            "crowding": self.crowding(memory),
+            "crowding": self.crowding(state),
             "height": jnp.abs(drones.pos[:, 2] - HEIGHT),
-            "action_rate": jnp.sum(memory.action_change**2, -1),
-            "ended": self.ended(drones, memory).astype(jnp.float32),
+            "action_rate": jnp.sum(state.action_change**2, -1),
+            "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
-    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """Of one mind for two seconds."""
         del drones
-        return memory.goal.ordered_steps * self.timing.control_dt >= 2.0
+        return state.goal.ordered_steps * self.timing.control_dt >= 2.0
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Vicsek's polarisation, Kuramoto's order parameter of the headings, speed in m/s, share in a collision."""
         drones = Drones.of(world)
         return {
             "polarisation": polarisation(drones.vel),
             "kuramoto": kuramoto(jnp.arctan2(drones.vel[:, 1], drones.vel[:, 0])),
             "speed": length(drones.vel),
-            "collision": self.collided(memory).astype(jnp.float32),
+            "collision": self.collided(state).astype(jnp.float32),
         }
 
 

@@ -15,7 +15,7 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, length, still
-from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
 from tasks.swarm.team.gates import CLEAR, FRAME, OPENING, Gate, Wall, blocked, in_gate, outline, random_course
 
 AHEAD = 2  # gates that a drone sees
@@ -152,10 +152,10 @@ class GateRace(Fleet[Goal]):
             return rows[:, :3], rows[:, 3]
         return random_course(key, self.gates)
 
-    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+    def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
         """Who came nearer, passed a gate, hit its frame."""
         del key
-        goal = memory.goal
+        goal = state.goal
         now = goal.next % self.gates
         middle, heading = goal.middle[now], goal.heading[now]
         before, after = in_gate(middle, heading, goal.pos), in_gate(middle, heading, drones.pos)
@@ -168,13 +168,13 @@ class GateRace(Fleet[Goal]):
         progress = length(middle - goal.pos) - length(middle - drones.pos)
         return Goal(goal.middle, goal.heading, goal.next + passed, drones.pos, progress, passed, hit)
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """What the drone feels, and the next two gates, in its level's frame.
 
         `velocity` (3) m/s; `up` (3); `gyro` (3) 5 rad/s; `last_action` (4); `gates` (12): for each of the next two the
         way to its middle, 3 m, and the direction through it.
         """
-        goal, seen = memory.goal, []
+        goal, seen = state.goal, []
         for ahead in range(AHEAD):
             gate = (goal.next + ahead) % self.gates
             heading = goal.heading[gate]
@@ -184,7 +184,7 @@ class GateRace(Fleet[Goal]):
             "velocity": self.turned(drones, drones.vel),
             "up": self.turned(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
             "gyro": 0.2 * drones.angvel,
-            "last_action": memory.action,
+            "last_action": state.action,
             "gates": jnp.concatenate(seen, -1),
         }
 
@@ -196,33 +196,33 @@ class GateRace(Fleet[Goal]):
             touched |= length(drones.pos - nearest) < RADIUS
         return touched
 
-    def ended(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """(A,) bool, drones that hit a frame or a wall, collided, crashed or left."""
-        return super().ended(drones, memory) | memory.goal.hit | self.touched(drones)
+        return super().ended(drones, state) | state.goal.hit | self.touched(drones)
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        drones, goal = Drones.of(world), memory.goal
+        drones, goal = Drones.of(world), state.goal
         racing = goal.next < self.gates * self.config.laps
         return {
             "progress": goal.progress * racing,
             "passed": (goal.passed & racing).astype(jnp.float32),
             "spin": length(drones.angvel),
-            "action_rate": jnp.sum(memory.action_change**2, -1),
-            "ended": self.ended(drones, memory).astype(jnp.float32),
+            "action_rate": jnp.sum(state.action_change**2, -1),
+            "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
-    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """All gates of all laps passed by all."""
         del drones
-        return jnp.all(memory.goal.next >= self.gates * self.config.laps)
+        return jnp.all(state.goal.next >= self.gates * self.config.laps)
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Gates passed so far (on average over the episode) and speed in m/s."""
-        return {"gates_passed": memory.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}
+        return {"gates_passed": state.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}
 
-    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """The gates' outlines."""
         del world
-        return {"gate": outline(memory.goal.middle, memory.goal.heading)}
+        return {"gate": outline(state.goal.middle, state.goal.heading)}

@@ -13,7 +13,7 @@ from jax import Array
 
 from embodied.core.scenes import compose
 from embodied.core.task import Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
 from embodied.math.sampling import ball, between, coarse_noise, tilted
 from tasks.swarm.dynamics import quadrotor
@@ -90,7 +90,7 @@ class HoverConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What one hovering drone's episode carries along."""
 
     rotor_speed: Array
@@ -117,7 +117,7 @@ class Memory:
 NOISE = {"position": 0.001, "up": 0.001, "velocity": 0.002, "gyro": 0.002}
 
 
-class Hover(Task[Memory]):
+class Hover(Task[TaskState]):
     """One quadrotor, four rotor commands, a point to hold.
 
     Task: fly to the target 2 m above the floor and stay. Randomised: position in a ball of 1 m, tilt up to 90
@@ -130,7 +130,7 @@ class Hover(Task[Memory]):
 
     config_type = HoverConfig
     config: HoverConfig
-    actuates_every_step = True
+    applies_every_substep = True
     instruction = (
         "Hover at the target point.",
         "Fly to the marked point and hold still there.",
@@ -155,7 +155,7 @@ class Hover(Task[Memory]):
         body.mass, body.inertia = self.drone.mass, self.drone.inertia
         return spec
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """A drone thrown into the air somewhere near the target."""
         config, drone = self.config, self.drone
         # One draw cut into pieces: a dozen separate ones would take XLA ten seconds longer to compile.
@@ -169,7 +169,7 @@ class Hover(Task[Memory]):
         strength = 1 + config.thrust_spread * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
         speed = quadrotor.speed_for_thrust(drone, thrust)
-        memory = Memory(
+        state = TaskState(
             rotor_speed=speed,
             action=jnp.zeros(4),
             action_change=jnp.zeros(4),
@@ -185,58 +185,58 @@ class Hover(Task[Memory]):
             "body_inertia": jnp.asarray(self.model.body_inertia, jnp.float32) * density,
         }
         qpos, qvel = jnp.concatenate([self.target + away, quat]), jnp.concatenate([linvel, angvel])
-        return Start(qpos, qvel, memory, model if config.mass_spread else {})
+        return ResetState(qpos, qvel, state, model if config.mass_spread else {})
 
-    def narrowed(self, start: Start[Memory], width: Array) -> Start[Memory]:
+    def narrowed(self, start: ResetState[TaskState], width: Array) -> ResetState[TaskState]:
         """Also a thrust factor nearer to 1, and less latency."""
-        start, memory = super().narrowed(start, width), start.memory
-        strength, latency = 1.0 + width * (memory.strength - 1.0), width * memory.latency
-        return dataclasses.replace(start, memory=dataclasses.replace(memory, strength=strength, latency=latency))
+        start, state = super().narrowed(start, width), start.task_state
+        strength, latency = 1.0 + width * (state.strength - 1.0), width * state.latency
+        return dataclasses.replace(start, task_state=dataclasses.replace(state, strength=strength, latency=latency))
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Rotor speeds (4,) in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
         del world, key
         hover = self.drone.hover_fraction
         fraction = hover + jnp.where(action > 0, action * (1 - hover), action * hover)
         command = quadrotor.speed_for_thrust(self.drone, fraction * self.drone.max_thrust)
-        memory = dataclasses.replace(
-            memory,
+        state = dataclasses.replace(
+            state,
             action=action,
-            action_change=action - memory.action,
+            action_change=action - state.action,
             command=command,
-            last_command=memory.command,
+            last_command=state.command,
             waited=jnp.zeros(()),
         )
-        return command, memory
+        return command, state
 
-    def flown(self, memory: Memory) -> Quadrotor:
+    def flown(self, state: TaskState) -> Quadrotor:
         """The drone of this episode; `self.drone` is the one that actions mean."""
-        del memory
+        del state
         return self.drone
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Latency, rotor lag, thrust and torque curves and drag, at 500 Hz."""
         dt = self.timing.physics_dt
-        arrived = memory.waited + dt / 2 > memory.latency
-        wanted = jnp.where(arrived, command, memory.last_command)
-        drone = self.flown(memory)
-        speed = apart(quadrotor.rotor_lag(drone, memory.rotor_speed, wanted, dt))
-        thrust, torque_b = apart(quadrotor.rotor_wrench(drone, speed, memory.strength))
+        arrived = state.waited + dt / 2 > state.latency
+        wanted = jnp.where(arrived, command, state.last_command)
+        drone = self.flown(state)
+        speed = apart(quadrotor.rotor_lag(drone, state.rotor_speed, wanted, dt))
+        thrust, torque_b = apart(quadrotor.rotor_wrench(drone, speed, state.strength))
         quat = world["orientation"]
         drag_b = apart(quadrotor.body_drag(drone, quat, world["linvel_w"]))
         force_b = drag_b + thrust * np.array([0.0, 0.0, 1.0], np.float32)
         wrench = quadrotor.world_wrench(quat, force_b, torque_b)
         rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
-        return Control(wrench=rows), dataclasses.replace(memory, rotor_speed=speed, waited=memory.waited + dt)
+        return Control(wrench=rows), dataclasses.replace(state, rotor_speed=speed, waited=state.waited + dt)
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the drone has been steady."""
         del action, key
         near = self._distance(world) < CLOSE
         slow = jnp.linalg.norm(world["linvel_w"]) < SLOW
-        return dataclasses.replace(memory, steady_steps=jnp.where(near & slow, memory.steady_steps + 1, 0))
+        return dataclasses.replace(state, steady_steps=jnp.where(near & slow, state.steady_steps + 1, 0))
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """What the drone can estimate of itself; the critic also sees the rotors and the thrust factor.
 
         `policy`: position (3) m and velocity (3) m/s to the target and up (3) in the body frame, gyro (3) rad/s,
@@ -257,14 +257,14 @@ class Hover(Task[Memory]):
             noisy = {name: value + NOISE[name] * z for (name, value), z in zip(clean.items(), drawn, strict=True)}
         full = quadrotor.speed_for_thrust(self.drone, jnp.asarray(self.drone.max_thrust))
         hidden = {
-            "rotors": memory.rotor_speed / full,
-            "strength": memory.strength - 1.0,
-            "latency": memory.latency / CONTROL_DT,
-            "steady": jnp.minimum(memory.steady_steps * self.timing.control_dt / STEADY, 1.0),
+            "rotors": state.rotor_speed / full,
+            "strength": state.strength - 1.0,
+            "latency": state.latency / CONTROL_DT,
+            "steady": jnp.minimum(state.steady_steps * self.timing.control_dt / STEADY, 1.0),
         }
-        return {"policy": {**noisy, "action": memory.action}, "critic": {**clean, "action": memory.action, **hidden}}
+        return {"policy": {**noisy, "action": state.action}, "critic": {**clean, "action": state.action, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         distance, speed = self._distance(world), jnp.linalg.norm(world["linvel_w"])
@@ -274,23 +274,23 @@ class Hover(Task[Memory]):
             "steady": near * jnp.exp(-2.0 * speed),
             "upright": up_vector(world["orientation"])[2],
             "spin": jnp.linalg.norm(world["gyro"]),
-            "action_rate": jnp.sum(memory.action_change**2),
+            "action_rate": jnp.sum(state.action_change**2),
             "lost": self._lost(world).astype(jnp.float32),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success once steady for 2 s (so, at the end, for the last 2 s); failure on the floor or far away."""
-        steady = memory.steady_steps * self.timing.control_dt >= STEADY
+        steady = state.steady_steps * self.timing.control_dt >= STEADY
         return Outcome(success=steady, failure=self._lost(world))
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean distance to the target in m and mean speed in m/s."""
-        del memory
+        del state
         return {"position_error": self._distance(world), "speed": jnp.linalg.norm(world["linvel_w"])}
 
-    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The point to hold."""
-        del world, memory
+        del world, state
         return {"target": jnp.asarray(self.target)}
 
     def _distance(self, world: World) -> Array:

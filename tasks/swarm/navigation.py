@@ -15,7 +15,7 @@ from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.team.fleet import Memory, closest_approach
+from tasks.swarm.team.fleet import TaskState, closest_approach
 from tasks.swarm.team.points import Goal, Points, PointsConfig
 
 COLUMN_RADIUS = 0.1  # m
@@ -123,18 +123,18 @@ class Navigation(Points):
         del time
         return course.ends, jnp.zeros_like(drones.pos)
 
-    def actuate(self, world: World, memory: Memory[Goal], command: Any) -> tuple[Control, Memory[Goal]]:
+    def apply_action(self, world: World, state: TaskState[Goal], command: Any) -> tuple[Control, TaskState[Goal]]:
         """As every fleet; and the columns stand where they were drawn."""
-        control, memory = super().actuate(world, memory, command)
-        return dataclasses.replace(control, mocap_pos=self.props(memory)), memory
+        control, state = super().apply_action(world, state, command)
+        return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
 
-    def props(self, memory: Memory[Goal]) -> Array:
+    def mocap_positions(self, state: TaskState[Goal]) -> Array:
         """The columns' middles."""
-        return jnp.pad(memory.goal.course.columns, ((0, 0), (0, 1)), constant_values=COLUMN_HEIGHT / 2)
+        return jnp.pad(state.goal.course.columns, ((0, 0), (0, 1)), constant_values=COLUMN_HEIGHT / 2)
 
-    def entities(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`teammates`, and the nearest `columns` within the sensing radius."""
-        columns = memory.goal.course.columns
+        columns = state.goal.course.columns
         seen = min(self.config.seen, self.config.obstacles)
         offset = columns - drones.pos[:, None, :2]
         distance = jnp.sqrt(jnp.sum(offset**2, -1)) - COLUMN_RADIUS
@@ -148,24 +148,24 @@ class Navigation(Points):
             -closeness < self.config.sensing,
         )  # fmt: skip
         rows = jnp.pad(rows, ((0, 0), (0, self.config.seen - seen), (0, 0)))
-        return {**super().entities(drones, memory), "columns": rows}
+        return {**super().entities(drones, state), "columns": rows}
 
-    def clearance(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def clearance(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """(A,) m of free air between a drone and the nearest column; infinite without columns."""
-        columns = memory.goal.course.columns
+        columns = state.goal.course.columns
         if not len(columns):
             return jnp.full(self.config.agents, jnp.inf)
         distance = jnp.sqrt(jnp.sum((columns - drones.pos[:, None, :2]) ** 2, -1))
         return jnp.min(distance, 1) - COLUMN_RADIUS - RADIUS
 
-    def ended(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """(A,) bool, drones that collided with each other or a column, crashed or left."""
-        return super().ended(drones, memory) | (self.clearance(drones, memory) < 0)
+        return super().ended(drones, state) | (self.clearance(drones, state) < 0)
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """As for all points; nearness to columns, now or soon, counts as crowding."""
-        terms = dict(super().rewards(world, memory, action))
-        drones, columns = Drones.of(world), memory.goal.course.columns
+        terms = dict(super().rewards(world, state, action))
+        drones, columns = Drones.of(world), state.goal.course.columns
         if len(columns):
             offset = jnp.pad(columns - drones.pos[:, None, :2], ((0, 0), (0, 0), (0, 1)))
             passing = closest_approach(offset, -drones.vel[:, None] * jnp.array([1.0, 1.0, 0.0]))
@@ -173,8 +173,8 @@ class Navigation(Points):
             terms["crowding"] = terms["crowding"] + jnp.clip(1 - clearance / BERTH, 0.0, 1.0)
         return terms
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """As for all points, and the share of drones that touch a column."""
         drones = Drones.of(world)
-        touched = (self.clearance(drones, memory) < 0).astype(jnp.float32)
-        return {**super().metrics(world, memory), "obstacle_collision": touched}
+        touched = (self.clearance(drones, state) < 0).astype(jnp.float32)
+        return {**super().metrics(world, state), "obstacle_collision": touched}

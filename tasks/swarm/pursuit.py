@@ -15,7 +15,7 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter
 from tasks.swarm.dynamics.neighbours import nearest
-from tasks.swarm.team.fleet import Fleet, FleetConfig, Memory
+from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
 
 AREA = 4.0  # m^2 of floor for each target: the crowd is as dense with a thousand as with four
 HEIGHT = 1.5  # m, of the drones at the start
@@ -119,9 +119,9 @@ class Pursuit(Fleet[Goal]):
         pos = scatter(ends, self.target_grid, self.targets)[:, :2]
         return drones, self._seen(drones, pos, jax.random.uniform(heading, (self.targets,), maxval=2 * jnp.pi))
 
-    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+    def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
         """Targets turn a little at random, walk on, and turn back at the border."""
-        goal, dt = memory.goal, self.timing.control_dt
+        goal, dt = state.goal, self.timing.control_dt
         heading = goal.heading + 1.5 * jnp.sqrt(dt) * jax.random.normal(key, goal.heading.shape)
         step = self.config.target_speed * dt * jnp.stack([jnp.cos(heading), jnp.sin(heading)], -1)
         beyond = jnp.abs(goal.pos + step) > self.half
@@ -142,7 +142,7 @@ class Pursuit(Fleet[Goal]):
         distance = jnp.min(jnp.where(drone, found.distance, jnp.inf)[agents:], 1)
         return Goal(pos, heading, jnp.take_along_axis(seen, order, 1), distance)
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `height` (1) m, `border` (2), `last_action` (4).
 
         `border` is 0 farther than 1 m from a side and rises to 1 at it, with the side's sign.
@@ -153,18 +153,18 @@ class Pursuit(Fleet[Goal]):
             "velocity": drones.vel,
             "height": drones.pos[:, 2:] - HEIGHT,
             "border": border,
-            "last_action": memory.action,
+            "last_action": state.action,
         }
 
-    def entities(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`teammates`, and the nearest `targets`, without noise."""
-        return {**super().entities(drones, memory), "targets": self._targets(drones, memory.goal, jnp.zeros(2))}
+        return {**super().entities(drones, state), "targets": self._targets(drones, state.goal, jnp.zeros(2))}
 
-    def observe(self, world: World, memory: Memory[Goal], key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState[Goal], key: Array) -> Observation:
         """`policy`: `own`, team-mates, and targets as measured; `critic`: the same without noise, and `tracked` (1)."""
-        drones, goal = Drones.of(world), memory.goal
+        drones, goal = Drones.of(world), state.goal
         noise = jax.random.normal(key, (2, *goal.seen.shape))
-        own, clean = self.own(drones, memory), self.entities(drones, memory)
+        own, clean = self.own(drones, state), self.entities(drones, state)
         return {
             "policy": {**own, **clean, "targets": self._targets(drones, goal, noise)},
             "critic": {**own, "tracked": jnp.broadcast_to(self._share(goal), (self.config.agents, 1)), **clean},
@@ -186,10 +186,10 @@ class Pursuit(Fleet[Goal]):
         """() share of the targets that are tracked."""
         return jnp.mean((goal.distance < CAUGHT).astype(jnp.float32))
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        drones, goal = Drones.of(world), memory.goal
+        drones, goal = Drones.of(world), state.goal
         which = jnp.minimum(goal.seen, self.targets - 1)
         distance = jnp.sqrt(jnp.sum((goal.pos[which] - drones.pos[:, None, :2]) ** 2, -1) + 1e-12)
         # A target counts for the drone that is nearest to it, so that two do not share one.
@@ -198,27 +198,27 @@ class Pursuit(Fleet[Goal]):
         return {
             "nearness": nearness,
             "tracked": self._share(goal),
-            "crowding": self.crowding(memory),
+            "crowding": self.crowding(state),
             "height": jnp.abs(drones.pos[:, 2] - HEIGHT),
-            "action_rate": jnp.sum(memory.action_change**2, -1),
-            "ended": self.ended(drones, memory).astype(jnp.float32),
+            "action_rate": jnp.sum(state.action_change**2, -1),
+            "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
-    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """Nine of ten targets are tracked."""
         del drones
-        return self._share(memory.goal) >= 0.9
+        return self._share(state.goal) >= 0.9
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Share of targets tracked, of drones in a collision, and of drones lost."""
         drones = Drones.of(world)
         return {
-            "tracked": self._share(memory.goal),
-            "collision": self.collided(memory).astype(jnp.float32),
+            "tracked": self._share(state.goal),
+            "collision": self.collided(state).astype(jnp.float32),
             "lost": self.lost(drones).astype(jnp.float32),
         }
 
-    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """The targets."""
         del world
-        return {"target": jnp.pad(memory.goal.pos, ((0, 0), (0, 1)), constant_values=0.05)}
+        return {"target": jnp.pad(state.goal.pos, ((0, 0), (0, 1)), constant_values=0.05)}

@@ -13,7 +13,7 @@ from jax import Array
 
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import Box, Drones, still
-from tasks.swarm.team.fleet import Memory
+from tasks.swarm.team.fleet import TaskState
 from tasks.swarm.team.points import Goal, Points, PointsConfig
 
 HEIGHT = 1.5  # m, of the paths' middle
@@ -104,12 +104,12 @@ class Trajectory(Points):
         point = course.middle + jnp.sum(course.amplitude * jnp.sin(angle), -1)
         return point, jnp.sum(course.amplitude * course.frequency * jnp.cos(angle), -1)
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """As `Points.own`, and `preview` (12): way to the path .1, .2, .4 and .6 s ahead, m, in the level's frame."""
-        goal = memory.goal
+        goal = state.goal
         ahead = [self.points(goal.course, goal.time + after, drones)[0] for after in PREVIEW]
         preview = jnp.concatenate([self.turned(drones, point - drones.pos) for point in ahead], -1)
-        return {**super().own(drones, memory), "preview": jnp.clip(preview, -2.0, 2.0)}
+        return {**super().own(drones, state), "preview": jnp.clip(preview, -2.0, 2.0)}
 
 
 def eights(middle: Array, period: tuple[float, float], key: Array) -> Course:

@@ -56,7 +56,7 @@ def improved(rule: AdvantageRule, values: Any) -> Tensor:
     """The gradient that a step took."""
     obs, taken, noise = some()
     rule.improve(obs, taken, noise, values)
-    return rule._stepper._flat.grad.clone()
+    return rule._simulator._flat.grad.clone()
 
 
 def upwards(action: Tensor) -> Tensor:

@@ -107,7 +107,7 @@ class Sway:
 
 
 class Sink:
-    """A log in memory: channel -> rows of (time, values, names, unit)."""
+    """A log in state: channel -> rows of (time, values, names, unit)."""
 
     def __init__(self) -> None:
         """Empty."""

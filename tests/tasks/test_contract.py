@@ -97,7 +97,7 @@ def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, e
 
 @each_task
 def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str], Env]) -> None:
-    """Under random actions or, where they never reach, with memory (a count of steps held still) or world (a plate)."""
+    """Under random actions or, where they never reach, with state (a count of steps held still) or world (a plate)."""
     env = env_of(name)
     rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
     constant = []
@@ -110,18 +110,18 @@ def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str
     if constant:
         key = jax.random.PRNGKey(0)
         world = jax.tree.map(lambda leaf: leaf[0], env.world())
-        memory = env.task.reset(key).memory
-        before = env.task.observe(world, memory, key)
-        moved = [env.task.observe(world, shifted(memory, by), key) for by in (10, -10)]
-        moved.append(env.task.observe(shifted(world, 1), memory, key))
+        state = env.task.reset(key).task_state
+        before = env.task.observe(world, state, key)
+        moved = [env.task.observe(world, shifted(state, by), key) for by in (10, -10)]
+        moved.append(env.task.observe(shifted(world, 1), state, key))
         for group, term in constant:
             same = [np.array_equal(before[group][term], after[group][term]) for after in moved]
             assert not all(same), f"{group}/{term} is constant"
 
 
-def shifted(memory: Any, by: int) -> Any:
-    """Every number of a memory moved, every flag turned: counters run up, waiting times run out."""
-    return jax.tree.map(lambda leaf: ~leaf if leaf.dtype == bool else leaf + leaf.dtype.type(by), memory)
+def shifted(state: Any, by: int) -> Any:
+    """Every number of a state moved, every flag turned: counters run up, waiting times run out."""
+    return jax.tree.map(lambda leaf: ~leaf if leaf.dtype == bool else leaf + leaf.dtype.type(by), state)
 
 
 @each_task
@@ -143,8 +143,8 @@ def test_starts_are_random_across_environments(name: str, env_of: Callable[[str]
     world = env.world()
     state = np.concatenate([np.asarray(world.qpos), np.asarray(world.qvel)], axis=1)
     assert len(np.unique(obs.numpy(), axis=0)) == N
-    memory = jax.vmap(env.task.reset)(jax.random.split(jax.random.PRNGKey(0), N)).memory
-    drawn = [np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(memory)]
+    state = jax.vmap(env.task.reset)(jax.random.split(jax.random.PRNGKey(0), N)).task_state
+    drawn = [np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(state)]
     assert len(np.unique(np.concatenate([state, *drawn], axis=1), axis=0)) == N
 
 
@@ -156,7 +156,7 @@ def test_reward_terms_are_the_weighted_ones(name: str, env_of: Callable[[str], E
     env.reset()
     world = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), env.world())
     action = jax.ShapeDtypeStruct(env.task.action_shape, np.float32)
-    terms = jax.eval_shape(task.rewards, world, start.memory, action)
+    terms = jax.eval_shape(task.rewards, world, start.task_state, action)
     assert set(terms) == set(task.reward_weights)
     assert all(term.shape in {(), env.task.action_shape[:-1]} for term in terms.values())
     assert all(np.isfinite(weight) for weight in task.reward_weights.values())
@@ -166,7 +166,7 @@ def test_reward_terms_are_the_weighted_ones(name: str, env_of: Callable[[str], E
 def test_success_is_not_failure(name: str, env_of: Callable[[str], Env]) -> None:
     env = env_of(name)
     outcome = jax.eval_shape(
-        lambda world, key: env.task.outcome(world, env.task.reset(key).memory),
+        lambda world, key: env.task.outcome(world, env.task.reset(key).task_state),
         jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), _started(env).world()),
         jax.ShapeDtypeStruct((2,), np.uint32),
     )
@@ -184,8 +184,8 @@ def test_an_episode_is_truncated_exactly_at_its_time_limit(name: str, env_of: Ca
     for taken, ends in ((limit - 2, False), (limit - 1, True)):
         env.reset(seed=0)
         state = env.state()
-        (steps,) = [key for key in state["stepper"] if key.endswith("episode.steps") and "culprit" not in key]
-        state["stepper"][steps] = np.full(N, taken, np.int32)
+        (steps,) = [key for key in state["simulator"] if key.endswith("episode.steps") and "culprit" not in key]
+        state["simulator"][steps] = np.full(N, taken, np.int32)
         env.load_state(state)
         step = env.step(torch.zeros(env.action_shape))
         assert torch.equal(step.truncated, ~step.terminated) if ends else not step.truncated.any()
@@ -343,8 +343,8 @@ def test_staggered_episodes_end_at_different_times(engine: str) -> None:
     env.reset()
     env.stagger()
     limit = env.max_episode_steps
-    np.testing.assert_array_equal(env.stepper.episode().steps, [0, limit // 4, limit // 2, 3 * limit // 4])
-    env.stepper.set_steps(jnp.asarray([0, 0, 0, limit - 1], jnp.int32))
+    np.testing.assert_array_equal(env.simulator.episode().steps, [0, limit // 4, limit // 2, 3 * limit // 4])
+    env.simulator.set_steps(jnp.asarray([0, 0, 0, limit - 1], jnp.int32))
     step = env.step(torch.zeros(env.action_shape))
     assert step.truncated.tolist() == [False, False, False, True]
-    np.testing.assert_array_equal(env.stepper.episode().steps, [1, 1, 1, 0])
+    np.testing.assert_array_equal(env.simulator.episode().steps, [1, 1, 1, 0])

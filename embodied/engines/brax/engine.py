@@ -32,7 +32,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.task import Task
-from embodied.core.world import Control, SensorLayout, Start, World
+from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines import servos
 from embodied.engines.base import substeps_model
 from embodied.engines.brax import model
@@ -75,7 +75,7 @@ class BraxState:
 
 
 class BraxEngine:
-    """One environment of a task's model as pure functions of `BraxState`; vmapped by the stepper."""
+    """One environment of a task's model as pure functions of `BraxState`; vmapped by the simulator."""
 
     name: ClassVar[str] = "brax"
     fused: ClassVar[Literal[True]] = True
@@ -130,7 +130,7 @@ class BraxEngine:
         """Brax's coordinates (nq,) of MuJoCo's."""
         return jnp.asarray(qpos, jnp.float32) - self._table.reference
 
-    def start(self, start: Start[Any]) -> BraxState:
+    def start(self, start: ResetState[Any]) -> BraxState:
         """The state at an episode's start; see `FusedEngine.start`."""
         if unknown := sorted(set(start.model) - VARIABLE - {"dof_armature"}):
             raise EngineError(f"engine brax cannot vary the model fields {unknown}; it can vary {sorted(VARIABLE)}")

@@ -29,7 +29,7 @@ import mujoco
 import numpy as np
 
 from embodied.core.task import Task
-from embodied.core.world import Control, SensorLayout, Start, World
+from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines import servos
 from embodied.engines.base import numpy_world, substeps_model
 from embodied.engines.pybullet import model
@@ -80,7 +80,7 @@ class PybulletEngine:
         self._ctrl = np.zeros((num_envs, self.model.nu))
         self._sensordata = np.zeros((num_envs, self.model.nsensordata), np.float32)
 
-    def reset(self, ids: np.ndarray, start: Start[Any]) -> None:
+    def reset(self, ids: np.ndarray, start: ResetState[Any]) -> None:
         """Start new episodes in the environments `ids`; see `HostEngine.reset`."""
         for row, index in enumerate(ids):
             for name, values in start.model.items():

@@ -354,7 +354,7 @@ def make_renderer(env: Env) -> Renderer:
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
-    """A copy of `tensor` in host memory, where its owner may write."""
+    """A copy of `tensor` in host state, where its owner may write."""
     return tensor.cpu().numpy().copy()
 
 

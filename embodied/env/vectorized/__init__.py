@@ -1,14 +1,14 @@
 """Steppers: N environments of a task on an engine, one control step at a time, in JAX arrays.
 
-`FusedStepper` compiles task and physics into one program; `HostStepper` calls the task's compiled functions
+`FusedSimulator` compiles task and physics into one program; `HostSimulator` calls the task's compiled functions
 around an engine that moves its own state. Both restart finished environments from freshly drawn starts, a
 chunk at a time: most steps end few episodes, and drawing a start for every environment would cost more than
 the physics of some.
 """
 
-from embodied.env.vectorized.base import Culprit, Result, Stepper
-from embodied.env.vectorized.fused import FusedStepper
-from embodied.env.vectorized.host import HostStepper
+from embodied.env.vectorized.base import Culprit, Result, VectorizedSimulator
+from embodied.env.vectorized.fused import FusedSimulator
+from embodied.env.vectorized.host import HostSimulator
 from embodied.env.vectorized.totals import Totals
 
-__all__ = ["Culprit", "FusedStepper", "HostStepper", "Result", "Stepper", "Totals"]
+__all__ = ["Culprit", "FusedSimulator", "HostSimulator", "Result", "Totals", "VectorizedSimulator"]

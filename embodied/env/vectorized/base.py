@@ -1,4 +1,4 @@
-"""What every stepper offers, and the small pieces they share."""
+"""What every simulator offers, and the small pieces they share."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Result:
     success: Array
     diverged: Array
     ended: Episode[Any]
-    """The episodes as the step left them, before any restart; `memory` is dropped."""
+    """The episodes as the step left them, before any restart; `state` is dropped."""
     watched: Any = None
-    """What the stepper's `watch` tells of the environments now; as `observation`, after any restart."""
+    """What the simulator's `watch` tells of the environments now; as `observation`, after any restart."""
     final_watched: Any = None
     """The same of the state the step led to; as `final_observation`, before any restart."""
 
@@ -54,7 +54,7 @@ class Culprit:
     action: Any
 
 
-class Stepper(Protocol):
+class VectorizedSimulator(Protocol):
     """What `Env` drives."""
 
     def reset(self, keys: Array) -> dict[str, Array]:
@@ -66,7 +66,7 @@ class Stepper(Protocol):
         ...
 
     def watched(self) -> Any:
-        """What the stepper's `watch` tells of every environment now."""
+        """What the simulator's `watch` tells of every environment now."""
         ...
 
     def take_totals(self) -> Totals:

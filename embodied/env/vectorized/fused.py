@@ -1,4 +1,4 @@
-"""`FusedStepper`: task and physics in one compiled program."""
+"""`FusedSimulator`: task and physics in one compiled program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import Array
 from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
-from embodied.core.world import Start, World
+from embodied.core.world import ResetState, World
 from embodied.engines.base import FusedEngine
 from embodied.env.vectorized.base import CHUNKS, Culprit, Result, Watch, lift, placed, put, result_of, take
 from embodied.env.vectorized.totals import Totals, add_totals, cleared, no_totals
@@ -22,7 +22,7 @@ from embodied.env.vectorized.totals import Totals, add_totals, cleared, no_total
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FusedState:
-    """All state of a `FusedStepper`: physics, episodes, totals."""
+    """All state of a `FusedSimulator`: physics, episodes, totals."""
 
     physics: Any
     episode: Episode[Any]
@@ -30,7 +30,7 @@ class FusedState:
     culprit: Culprit
 
 
-class FusedStepper:
+class FusedSimulator:
     """Task and physics in one compiled program."""
 
     def __init__(self, task: Task[Any], engine: FusedEngine[Any], num_envs: int, watch: Watch | None = None) -> None:
@@ -51,14 +51,14 @@ class FusedStepper:
         )
 
     def reset(self, keys: Array) -> dict[str, Array]:
-        """Start every environment afresh; see `Stepper.reset`."""
+        """Start every environment afresh; see `VectorizedSimulator.reset`."""
         self._state, observation = self._reset(placed(keys))
         return observation
 
     def step(self, action: Array) -> Result:
-        """Advance every environment; see `Stepper.step`."""
+        """Advance every environment; see `VectorizedSimulator.step`."""
         state, transition, ended = self._step(self._state, placed(action))
-        # Taken before the restart, which is given the state's memory to write to.
+        # Taken before the restart, which is given the state's state to write to.
         final_watched = self._watch(state.physics, state.episode) if self._watch else None
         # On a GPU the question would wait for the device, which costs more than a restart of nobody.
         if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
@@ -69,31 +69,31 @@ class FusedStepper:
         return result_of(transition, observation, ended, self.watched(), final_watched)
 
     def watched(self) -> Any:
-        """What `watch` tells now; see `Stepper.watched`."""
+        """What `watch` tells now; see `VectorizedSimulator.watched`."""
         return self._watch(self.tree().physics, self.tree().episode) if self._watch else None
 
     def take_totals(self) -> Totals:
-        """The totals since the last call; see `Stepper.take_totals`."""
+        """The totals since the last call; see `VectorizedSimulator.take_totals`."""
         totals = self.tree().totals
         self._state = dataclasses.replace(self.tree(), totals=self._clear(totals))
         return totals
 
     def world(self) -> World:
-        """What tasks may know now; see `Stepper.world`."""
+        """What tasks may know now; see `VectorizedSimulator.world`."""
         assert self._state is not None
         return self._worlds(self._state.physics)
 
     def episode(self) -> Episode[Any]:
-        """The running episodes; see `Stepper.episode`."""
+        """The running episodes; see `VectorizedSimulator.episode`."""
         return self.tree().episode
 
     def set_steps(self, steps: Array) -> None:
-        """Change how old the episodes are; see `Stepper.set_steps`."""
+        """Change how old the episodes are; see `VectorizedSimulator.set_steps`."""
         state = self.tree()
         self._state = dataclasses.replace(state, episode=dataclasses.replace(state.episode, steps=placed(steps)))
 
     def tree(self) -> FusedState:
-        """All state; see `Stepper.tree`."""
+        """All state; see `VectorizedSimulator.tree`."""
         assert self._state is not None
         return self._state
 
@@ -102,22 +102,22 @@ class FusedStepper:
         self._state = tree
 
     def culprit(self) -> Culprit:
-        """The first environment that diverged; see `Stepper.culprit`."""
+        """The first environment that diverged; see `VectorizedSimulator.culprit`."""
         return self.tree().culprit
 
     def template(self) -> Culprit:
-        """The structure of a dump; see `Stepper.template`."""
+        """The structure of a dump; see `VectorizedSimulator.template`."""
         return self.tree().culprit
 
     def load_culprit(self, culprit: Culprit) -> None:
-        """Become that environment; see `Stepper.load_culprit`."""
+        """Become that environment; see `VectorizedSimulator.load_culprit`."""
         physics, episode = placed((lift(culprit.physics), lift(culprit.episode)))
         self._state = dataclasses.replace(self.tree(), physics=physics, episode=episode)
 
-    def _first(self, start: Start[Any], key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
+    def _first(self, start: ResetState[Any], key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
         """Physics, episode and first observation of one new episode."""
         physics = self.engine.start(start)
-        return physics, *episodes.first(self.task, self.engine.world(physics), start.memory, key)
+        return physics, *episodes.first(self.task, self.engine.world(physics), start.task_state, key)
 
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
         physics, episode, observation = jax.vmap(lambda key: self._first(*episodes.begin(self.task, key)))(keys)
@@ -130,13 +130,13 @@ class FusedStepper:
         return FusedState(physics, episode, no_totals(episode), nobody), observation
 
     def _advance(self, state: FusedState, action: Array) -> tuple[FusedState, Transition, Episode[Any]]:
-        """One control step of every environment, and its episodes without their memory."""
+        """One control step of every environment, and its episodes without their state."""
         action = jnp.clip(action, -1.0, 1.0)
         physics, episode = self._move(state.physics, state.episode, action)
         transition, episode, overflow = jax.vmap(self._after_one)(physics, episode, action)
         culprit = self._find_culprit(state, action, transition.diverged)
         totals = add_totals(state.totals, transition, episode, overflow)
-        return FusedState(physics, episode, totals, culprit), transition, dataclasses.replace(episode, memory=None)
+        return FusedState(physics, episode, totals, culprit), transition, dataclasses.replace(episode, task_state=None)
 
     def _find_culprit(self, state: FusedState, action: Array, diverged: Array) -> Culprit:
         """The culprit known so far, or the first of this step."""
@@ -157,7 +157,7 @@ class FusedStepper:
             return episodes.before(task, engine.world(physics), episode, action)
 
         def move(physics: Any, episode: Episode[Any], command: Array, count: int) -> tuple[Any, Episode[Any]]:
-            control, episode = episodes.actuate(task, engine.world(physics), episode, command)
+            control, episode = episodes.apply_action(task, engine.world(physics), episode, command)
             # Without the barrier XLA's CPU compiler computes a stacked vector's parts once per element that uses them.
             return engine.step(physics, jax.lax.optimization_barrier(control), count), episode
 
@@ -165,7 +165,7 @@ class FusedStepper:
             return jax.vmap(functools.partial(move, count=count))
 
         command, episode = jax.vmap(act)(physics, episode, action)
-        if not task.actuates_every_step:
+        if not task.applies_every_substep:
             return moved(substeps)(physics, episode, command)
         step = moved(1)
         return jax.lax.fori_loop(0, substeps, lambda _, carry: step(*carry, command), (physics, episode))
@@ -178,13 +178,15 @@ class FusedStepper:
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
         """Restart the finished environments, `chunk` at a time until none is left."""
 
-        def again(key: Array, memory: Any) -> tuple[Any, Episode[Any], dict[str, Array]]:
-            return self._first(*episodes.begin_again(self.task, key, memory))
+        def again(key: Array, state: Any) -> tuple[Any, Episode[Any], dict[str, Array]]:
+            return self._first(*episodes.begin_again(self.task, key, state))
 
         def restart_chunk(carry: Any) -> Any:
             physics, episode, observation, remaining = carry
             ids = jnp.nonzero(remaining, size=self.chunk, fill_value=self.num_envs)[0]
-            ended = jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (episode.key, episode.memory))
+            ended = jax.tree.map(
+                lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (episode.key, episode.task_state)
+            )
             fresh_physics, fresh_episode, fresh_observation = jax.vmap(again)(*ended)
             return (
                 put(physics, ids, fresh_physics),

@@ -1,4 +1,4 @@
-"""`HostStepper`: a task's compiled functions around an engine that moves its own state."""
+"""`HostSimulator`: a task's compiled functions around an engine that moves its own state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jax import Array
 from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.engines.base import HostEngine
 from embodied.env.vectorized.base import CHUNKS, Culprit, Result, Watch, lift, placed, put, result_of, take
 from embodied.env.vectorized.totals import Totals, add_totals, cleared, no_totals
@@ -24,13 +24,13 @@ from embodied.env.vectorized.totals import Totals, add_totals, cleared, no_total
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HostState:
-    """What a `HostStepper` keeps in JAX; the physics lives in the engine."""
+    """What a `HostSimulator` keeps in JAX; the physics lives in the engine."""
 
     episode: Episode[Any]
     totals: Totals
 
 
-class HostStepper:
+class HostSimulator:
     """The task's compiled functions around an engine that moves its own state."""
 
     def __init__(self, task: Task[Any], engine: HostEngine, num_envs: int, watch: Watch | None = None) -> None:
@@ -42,7 +42,7 @@ class HostStepper:
         self._culprit: Culprit | None = None
         self._before = jax.jit(jax.vmap(self._before_one))
         self._act = jax.jit(jax.vmap(functools.partial(episodes.before, task)))
-        self._actuate = jax.jit(jax.vmap(functools.partial(episodes.actuate, task)))
+        self._actuate = jax.jit(jax.vmap(functools.partial(episodes.apply_action, task)))
         self._after = jax.jit(self._after_all)
         self._begin = jax.jit(jax.vmap(functools.partial(episodes.begin, task)))
         self._begin_again = jax.jit(self._begin_rows_again)
@@ -52,7 +52,7 @@ class HostStepper:
         self._put = jax.jit(lambda episode, observation, ids, rows: put((episode, observation), ids, rows))
 
     def reset(self, keys: Array) -> dict[str, Array]:
-        """Start every environment afresh; see `Stepper.reset`."""
+        """Start every environment afresh; see `VectorizedSimulator.reset`."""
         everyone = np.arange(self.num_envs)
         episode, observation = self._first_episodes(everyone, *self._begin(placed(keys)))
         self._state = HostState(episode, placed(no_totals(episode)))
@@ -61,7 +61,7 @@ class HostStepper:
         return observation
 
     def step(self, action: Array) -> Result:
-        """Advance every environment; see `Stepper.step`."""
+        """Advance every environment; see `VectorizedSimulator.step`."""
         assert self._state is not None
         assert self._world is not None
         action = jnp.clip(placed(action), -1.0, 1.0)
@@ -83,38 +83,38 @@ class HostStepper:
             watched = self._watch(world, episode) if self._watch else None
         self._world = world
         self._state = HostState(episode, totals)
-        return result_of(transition, observation, dataclasses.replace(ended, memory=None), watched, final_watched)
+        return result_of(transition, observation, dataclasses.replace(ended, task_state=None), watched, final_watched)
 
     def watched(self) -> Any:
-        """What `watch` tells now; see `Stepper.watched`."""
+        """What `watch` tells now; see `VectorizedSimulator.watched`."""
         return self._watch(self.world(), self.episode()) if self._watch else None
 
     def take_totals(self) -> Totals:
-        """The totals since the last call; see `Stepper.take_totals`."""
+        """The totals since the last call; see `VectorizedSimulator.take_totals`."""
         assert self._state is not None
         totals = self._state.totals
         self._state = HostState(self._state.episode, self._clear(totals))
         return totals
 
     def world(self) -> World:
-        """What tasks may know now; see `Stepper.world`."""
+        """What tasks may know now; see `VectorizedSimulator.world`."""
         assert self._world is not None
         return self._world
 
     def episode(self) -> Episode[Any]:
-        """The running episodes; see `Stepper.episode`."""
+        """The running episodes; see `VectorizedSimulator.episode`."""
         assert self._state is not None
         return self._state.episode
 
     def set_steps(self, steps: Array) -> None:
-        """Change how old the episodes are; see `Stepper.set_steps`."""
+        """Change how old the episodes are; see `VectorizedSimulator.set_steps`."""
         assert self._state is not None
         self._state = dataclasses.replace(
             self._state, episode=dataclasses.replace(self._state.episode, steps=placed(steps))
         )
 
     def tree(self) -> dict[str, Any]:
-        """All state; see `Stepper.tree`."""
+        """All state; see `VectorizedSimulator.tree`."""
         return {"engine": self.engine.state(), "episodes": self._state}
 
     def load_tree(self, tree: Mapping[str, Any]) -> None:
@@ -124,16 +124,16 @@ class HostStepper:
         self._world = self.engine.world()
 
     def culprit(self) -> Culprit:
-        """The first environment that diverged; see `Stepper.culprit`."""
+        """The first environment that diverged; see `VectorizedSimulator.culprit`."""
         assert self._culprit is not None
         return self._culprit
 
     def template(self) -> Culprit:
-        """The structure of a dump; see `Stepper.template`."""
+        """The structure of a dump; see `VectorizedSimulator.template`."""
         return self._culprit_at(0, self.engine.snapshot(), jnp.zeros((1, *self.task.action_shape)))
 
     def load_culprit(self, culprit: Culprit) -> None:
-        """Become that environment; see `Stepper.load_culprit`."""
+        """Become that environment; see `VectorizedSimulator.load_culprit`."""
         self.engine.load_state(lift(culprit.physics))
         assert self._state is not None
         self._state = dataclasses.replace(self._state, episode=placed(lift(culprit.episode)))
@@ -147,12 +147,12 @@ class HostStepper:
 
     def _before_one(self, world: World, episode: Episode[Any], action: Array) -> tuple[Control, Episode[Any]]:
         command, episode = episodes.before(self.task, world, episode, action)
-        return episodes.actuate(self.task, world, episode, command)
+        return episodes.apply_action(self.task, world, episode, command)
 
     def _move(self, episode: Episode[Any], action: Array) -> Episode[Any]:
-        """Run the physics of one control step; returns the episodes with the memory that acting left."""
+        """Run the physics of one control step; returns the episodes with the state that acting left."""
         substeps = self.task.timing.substeps
-        if not self.task.actuates_every_step:
+        if not self.task.applies_every_substep:
             control, episode = self._before(self._world, episode, action)
             self.engine.step(as_numpy(control), substeps)
             return episode
@@ -175,19 +175,21 @@ class HostStepper:
             ids = done[first : first + self.chunk]
             padded = np.full(self.chunk, self.num_envs)
             padded[: len(ids)] = ids
-            rows = self._first_episodes(ids, *self._begin_again(episode.key, episode.memory, padded))
+            rows = self._first_episodes(ids, *self._begin_again(episode.key, episode.task_state, padded))
             episode, observation = self._put(episode, observation, padded, rows)
         return episode, observation
 
-    def _begin_rows_again(self, keys: Array, memory: Any, ids: Array) -> tuple[Start[Any], Array]:
+    def _begin_rows_again(self, keys: Array, state: Any, ids: Array) -> tuple[ResetState[Any], Array]:
         """Starts and keys of the episodes that follow in the environments `ids`; rows past the end mean nothing."""
-        ended = jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (keys, memory))
+        ended = jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (keys, state))
         return jax.vmap(functools.partial(episodes.begin_again, self.task))(*ended)
 
-    def _first_episodes(self, ids: np.ndarray, start: Start[Any], keys: Array) -> tuple[Episode[Any], dict[str, Array]]:
+    def _first_episodes(
+        self, ids: np.ndarray, start: ResetState[Any], keys: Array
+    ) -> tuple[Episode[Any], dict[str, Array]]:
         """Begin episodes in the environments `ids`; start and keys may have more rows, which mean nothing."""
         self.engine.reset(ids, jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], start))
-        return self._first(self.engine.world(np.resize(ids, len(keys))), start.memory, keys)
+        return self._first(self.engine.world(np.resize(ids, len(keys))), start.task_state, keys)
 
 
 def as_numpy(control: Control) -> Control:

@@ -58,7 +58,7 @@ class CoarseToFineValues(TargetedCritic[CoarseToFineNetwork]):
             loss = loss + config.imitation_weight * imitated
             measures["imitation_loss"] = imitated.detach()
         return measures | {
-            "critic_gradient_norm": self.stepper.descend(loss),
+            "critic_gradient_norm": self.simulator.descend(loss),
             "value": self.head.value(outputs.detach()).mean(),
             "support_edge": target[..., (0, -1)].sum(-1).mean(),
         }

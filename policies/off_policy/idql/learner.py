@@ -18,7 +18,7 @@ from policies.off_policy.idql.config import IDQLConfig
 from policies.off_policy.replay_buffer import Batch
 from policies.off_policy.sizes import Extent
 from policies.off_policy.update_rules import Penalty, Values
-from policies.optim.flat_parameters import Stepper
+from policies.optim.flat_parameters import VectorizedSimulator
 
 
 def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
@@ -33,7 +33,7 @@ class ImplicitValues(TargetedCritic[CriticEnsemble]):
         """Teach the critics of an actor, with the help of a value of states."""
         super().__init__(actor.critic, config)
         self.config, self.head, self.state_value = config, ScalarHead(), state_value
-        self.state_stepper = Stepper(state_value.parameters(), config.critic_learning_rate)
+        self.state_stepper = VectorizedSimulator(state_value.parameters(), config.critic_learning_rate)
 
     def learn(
         self,
@@ -57,7 +57,7 @@ class ImplicitValues(TargetedCritic[CriticEnsemble]):
         loss = self.head.loss(outputs, target)
         return {
             "critic_loss": loss.detach(),
-            "critic_gradient_norm": self.stepper.descend(loss),
+            "critic_gradient_norm": self.simulator.descend(loss),
             "value": self.head.value(outputs.detach()).mean(),
             "state_value_loss": state_loss.detach(),
             "state_value_gradient_norm": norm,
@@ -84,7 +84,7 @@ class BehaviourRule(GreedyRule):
 
     def __init__(self, actor: BehaviourActor, config: IDQLConfig) -> None:
         super().__init__(actor)
-        self._stepper = Stepper(
+        self._simulator = VectorizedSimulator(
             actor.denoiser.parameters(),
             config.actor_learning_rate,
             weight_decay=config.weight_decay,
@@ -97,15 +97,15 @@ class BehaviourRule(GreedyRule):
         """One step of the model of behaviour."""
         del values, penalty
         loss = self.actor.denoiser.loss(taken, obs, noise)
-        return {"policy_loss": loss.detach(), "policy_gradient_norm": self._stepper.descend(loss)}
+        return {"policy_loss": loss.detach(), "policy_gradient_norm": self._simulator.descend(loss)}
 
     def state(self) -> dict[str, Any]:
         """The model with its moments."""
-        return {"denoiser": self._stepper.state()}
+        return {"denoiser": self._simulator.state()}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self._stepper.load_state(tree["denoiser"])
+        self._simulator.load_state(tree["denoiser"])
 
 
 def make_idql(config: IDQLConfig, extent: Extent, weights: Generator) -> tuple[BehaviourRule, ImplicitValues]:

@@ -67,7 +67,7 @@ class AutoregressiveValues(TargetedCritic[AutoregressiveNetwork]):
         return {
             "critic_loss": bellman.detach(),
             "conservative_loss": conservative.detach(),
-            "critic_gradient_norm": self.stepper.descend(loss),
+            "critic_gradient_norm": self.simulator.descend(loss),
             "value": seen.detach().mean(),
         }
 

@@ -52,7 +52,7 @@ class Demonstrations:
     def of(cls, episodes: Iterable[Episode], control_dt: float, *, failures: bool = False) -> Demonstrations:
         """Check that episodes fit together, and leave out those that never succeeded unless `failures`.
 
-        Any iterable will do: a list, or a reader of a dataset. Pictures stay in memory as they are.
+        Any iterable will do: a list, or a reader of a dataset. Pictures stay in state as they are.
 
         Args:
             episodes: Of one robot.

@@ -62,7 +62,7 @@ class Selection:
 
 
 def read(dataset: Path, cameras: tuple[str, ...] = (), chosen: Selection = Selection()) -> Demonstrations:
-    """The demonstrations of a folder, in memory; films of episodes that are not chosen are not decoded.
+    """The demonstrations of a folder, in state; films of episodes that are not chosen are not decoded.
 
     Raises:
         EmbodiedError: there is none, it is damaged, or a task was not demonstrated often enough.

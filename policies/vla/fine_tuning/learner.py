@@ -13,7 +13,7 @@ from torch import Tensor
 from embodied.rendering.augmentation import colour_jitter, random_convolution, random_shift
 from policies.learner import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import Stepper, join
+from policies.optim.flat_parameters import VectorizedSimulator, join
 from policies.vla.data.batches import Batch, Demonstrations, Moments
 from policies.vla.model.config import FineTuningConfig
 from policies.vla.model.precision import fast_bfloat16, features, read
@@ -57,7 +57,7 @@ class FineTuning:
         self.held_out = Moments(apart, cameras, chunk) if apart else None
         self.augmentations = (*augmentations_of(config), *augmentations)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
-        self.stepper = Stepper(
+        self.simulator = VectorizedSimulator(
             trained, config.learning_rate, weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm
         )
         self._best = policy.copy()
@@ -93,8 +93,8 @@ class FineTuning:
         pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
         noise = self._noise(int(torch.randint(2**31, (), generator=self._generator)))
         loss = self._loss(self.learning, self.training, batch, pixels, noise)
-        self.stepper.learning_rate = rate = self._rate()
-        norm = self.stepper.descend(loss)
+        self.simulator.learning_rate = rate = self._rate()
+        norm = self.simulator.descend(loss)
         if not math.isfinite(value := loss.item()):
             raise DivergedError(f"training diverged: loss={value} at gradient step {self.steps}")
         self.steps += 1
@@ -146,13 +146,13 @@ class FineTuning:
         self._looks_since += 1
         if error < self._best_error:
             self._best_error, self._looks_since = error, 0
-            self._best_vector.copy_(self.stepper.vector)
+            self._best_vector.copy_(self.simulator.vector)
         return {"held_out_error": error, "held_out_loss": loss, "best_held_out_error": self._best_error}
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, except the demonstrations."""
         return {
-            "stepper": self.stepper.state(),
+            "simulator": self.simulator.state(),
             "best": self._best_vector.clone(),
             "best_error": self._best_error,
             "looks_since": self._looks_since,
@@ -162,7 +162,7 @@ class FineTuning:
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.stepper.load_state(tree["stepper"])
+        self.simulator.load_state(tree["simulator"])
         with torch.no_grad():
             self._best_vector.copy_(tree["best"])
         self._best_error, self._looks_since = float(tree["best_error"]), int(tree["looks_since"])

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.normalizer import Normalizer
-from policies.optim.flat_parameters import Stepper
+from policies.optim.flat_parameters import VectorizedSimulator
 from policies.vla.reinforcement.config import ImprovementConfig
 from policies.vla.reinforcement.experience import Experience
 
@@ -40,7 +40,7 @@ class OutcomeCritic:
         shape, weights = NetworkConfig(hidden=HIDDEN), torch.Generator().manual_seed(seed)
         self.network = MLP(knowledge + tasks + 1, 1, shape, weights).to(device)
         self.normalizer = Normalizer(knowledge, device)
-        self._stepper = Stepper(self.network.parameters(), config.critic_learning_rate, max_grad_norm=1.0)
+        self._simulator = VectorizedSimulator(self.network.parameters(), config.critic_learning_rate, max_grad_norm=1.0)
         self._order = torch.Generator(device).manual_seed(seed)
 
     @torch.no_grad()
@@ -62,7 +62,7 @@ class OutcomeCritic:
             order = torch.randperm(count, generator=self._order, device=returns.device)
             for rows in order.chunk(max(1, count // MINIBATCH)):
                 loss = F.binary_cross_entropy_with_logits(self.network(inputs[rows])[:, 0], targets[rows])
-                self._stepper.descend(loss)
+                self._simulator.descend(loss)
                 losses.append(loss.detach())
         self._observe(experience)
         return torch.stack(losses).mean().item()
@@ -70,14 +70,14 @@ class OutcomeCritic:
     def state(self) -> dict[str, Any]:
         """Everything that decides what it says and learns."""
         return {
-            "stepper": self._stepper.state(),
+            "simulator": self._simulator.state(),
             "normalizer": self.normalizer.state(),
             "order": self._order.get_state(),
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self._stepper.load_state(tree["stepper"])
+        self._simulator.load_state(tree["simulator"])
         self.normalizer.load_state(tree["normalizer"])
         self._order.set_state(tree["order"].cpu())
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from embodied.errors import EmbodiedError
 from policies.learner import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import Stepper
+from policies.optim.flat_parameters import VectorizedSimulator
 from policies.vla.fine_tuning.stopwatch import Part, Stopwatch
 from policies.vla.model.config import Head
 from policies.vla.model.precision import fast_bfloat16, features, read
@@ -74,7 +74,7 @@ class Improvement:
         device, knowledge = policy.device, max(arena.knowledge for arena in arenas)
         self.judge = JUDGES[algorithm](config, len(self.arenas), knowledge, device, seed)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
-        self.stepper = Stepper(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
+        self.simulator = VectorizedSimulator(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
         self._order = torch.Generator().manual_seed(seed)
         bfloat16 = fast_bfloat16(device) if config.bfloat16 is None else config.bfloat16
         self.sampler = Sampler(policy, config.temperature, torch.Generator(device).manual_seed(seed), bfloat16)
@@ -129,10 +129,10 @@ class Improvement:
                 found, entropy = self.objective(experience, credit, rows)
                 loss = found.loss * (count / len(rows))
                 self.gradient_steps += 1
-                self.stepper.learning_rate = self.config.learning_rate * min(
+                self.simulator.learning_rate = self.config.learning_rate * min(
                     self.gradient_steps / max(self.config.rise, 1), 1.0
                 )
-                norm = self.stepper.descend(loss)
+                norm = self.simulator.descend(loss)
                 steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, norm]))
         measures: dict[str, float] = dict(zip(MEASURED, torch.stack(steps).mean(0).tolist(), strict=True))
         if broken := [f"{name}={value}" for name, value in measures.items() if not math.isfinite(value)]:
@@ -159,7 +159,7 @@ class Improvement:
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on."""
         return {
-            "stepper": self.stepper.state(),
+            "simulator": self.simulator.state(),
             "judge": self.judge.state(),
             "order": self._order.get_state(),
             "draws": self.sampler.generator.get_state(),
@@ -171,7 +171,7 @@ class Improvement:
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.stepper.load_state(tree["stepper"])
+        self.simulator.load_state(tree["simulator"])
         self.judge.load_state(tree.get("judge", {}))
         self._order.set_state(tree["order"].cpu())
         self.sampler.generator.set_state(tree["draws"].cpu())

@@ -149,7 +149,7 @@ class ImproveSession:
     def _announce(self, run: Run, resume: Checkpoint | None) -> None:
         improvement, settings = self.improvement, self.settings
         goes_on = "" if resume is None else f", from iteration {improvement.iterations:,}"
-        count = improvement.stepper.vector.numel()
+        count = improvement.simulator.vector.numel()
         cli.console().print(
             f"{settings.algorithm}: {len(improvement.arenas)} tasks x {settings.rl.episodes} environments, "
             f"{count / 1e6:.1f} M parameters learn, {improvement.policy.device}{goes_on} -> {run.path}"

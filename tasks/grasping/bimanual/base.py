@@ -25,7 +25,7 @@ from tasks.grasping.hands.hand import Hand, add_wrist_camera, poses, set_physics
 from tasks.grasping.objects.object_spec import Thing
 
 M = TypeVar("M", bound=Any)
-"""A task's memory: a dataclass with a field `drive`."""
+"""A task's state: a dataclass with a field `drive`."""
 Readings = dict[str, Array]
 
 BELOW = 0.12  # m that an object is under the lowest palm once it is dropped
@@ -36,7 +36,7 @@ OTHER_VARIATIONS = ("start", "observation_noise")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Drive:
-    """What the memory of such a task keeps of its k hands."""
+    """What the state of such a task keeps of its k hands."""
 
     reference: Array
     """(k, 6) m and rad, where the carriages should be."""
@@ -167,16 +167,16 @@ class Handling(Task[M], Generic[M]):
         ctrl = ctrl.at[np.stack([layout.actuators for layout in self.layouts])].set(targets)
         return ctrl, Drive(references, targets, action, action - state.action)
 
-    def act(self, world: World, memory: M, action: Array, key: Array) -> tuple[Array, M]:
-        """Controls (nu,) of the hands, which the memory's `drive` remembers."""
+    def process_action(self, world: World, state: M, action: Array, key: Array) -> tuple[Array, M]:
+        """Controls (nu,) of the hands, which the state's `drive` remembers."""
         del key
-        ctrl, drive = self.move(world, memory.drive, action)
-        return ctrl, dataclasses.replace(memory, drive=drive)
+        ctrl, drive = self.move(world, state.drive, action)
+        return ctrl, dataclasses.replace(state, drive=drive)
 
-    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+    def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
         """The controls (nu,)."""
         del world
-        return Control(ctrl=command), memory
+        return Control(ctrl=command), state
 
     def palms(self, world: World) -> Array:
         """(k, 3) m, world frame."""
@@ -257,8 +257,8 @@ class Handling(Task[M], Generic[M]):
         """() bool, whether the object is below every hand."""
         return world["object_pos"][2] < jnp.min(self.palms(world)[:, 2]) - BELOW
 
-    def towards(self, memory: Drive, velocity: Array, targets: Array) -> Array:
+    def towards(self, state: Drive, velocity: Array, targets: Array) -> Array:
         """The action of a script: carriage velocities (k, 6) m/s and rad/s, finger targets (k, m) rad."""
         step = self.timing.control_dt * self.config.finger_speed
-        rows = jnp.concatenate([velocity / LIMITS, (targets - memory.targets) / step], axis=1)
+        rows = jnp.concatenate([velocity / LIMITS, (targets - state.targets) / step], axis=1)
         return jnp.clip(rows, -1.0, 1.0).ravel()

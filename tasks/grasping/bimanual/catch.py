@@ -11,7 +11,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from tasks.grasping.bimanual.base import Drive, Handling
 from tasks.grasping.bimanual.config import HandlingConfig
@@ -76,7 +76,7 @@ class CatchConfig(HandlingConfig):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     drive: Drive
@@ -91,7 +91,7 @@ class Memory:
     """() s for which it has rested in the catcher since."""
 
 
-class Catch(Handling[Memory]):
+class Catch(Handling[TaskState]):
     """Two hands on carriages, a tennis ball in the first one.
 
     Task: toss the ball to the other hand, catch it, and hold it for 1 s; 4 s in all. Randomised: see `variations`.
@@ -110,7 +110,7 @@ class Catch(Handling[Memory]):
     item = household("tennis_ball")
     view = ((1.2, -0.35, 1.0), (0.0, 0.23, 0.65))
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The ball held by the first hand, the other one opened, somewhere near its place."""
         place, fields = jax.random.split(key)
         grip = held(self.hand, self.item, THROWER, IN_PALM, (1.0, 0.0, 0.0, 0.0))
@@ -120,21 +120,21 @@ class Catch(Handling[Memory]):
         joints, targets = self.first_holds(grip)
         qpos, qvel = self.state_at_start(carriages, joints, *self.in_world(0, carriages[0], grip))
         nothing = jnp.zeros(())
-        memory = Memory(self.drive_at_start(carriages, targets), nothing, nothing, jnp.zeros((), bool), nothing)
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        state = TaskState(self.drive_at_start(carriages, targets), nothing, nothing, jnp.zeros((), bool), nothing)
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """See how long the ball has been flying, or held."""
         del action, key
         dt = self.timing.control_dt
-        flight = jnp.where(world["object_touch"][0] > 0, 0.0, memory.flight + dt)
-        flew = memory.flew | (flight >= FLIGHT)
+        flight = jnp.where(world["object_touch"][0] > 0, 0.0, state.flight + dt)
+        flew = state.flew | (flight >= FLIGHT)
         return dataclasses.replace(
-            memory,
-            time=memory.time + dt,
+            state,
+            time=state.time + dt,
             flight=flight,
             flew=flew,
-            held=jnp.where(flew & self.resting(world), memory.held + dt, 0.0),
+            held=jnp.where(flew & self.resting(world), state.held + dt, 0.0),
         )
 
     def resting(self, world: World) -> Array:
@@ -144,7 +144,7 @@ class Catch(Handling[Memory]):
         still = jnp.linalg.norm(world["object_linvel"]) < STILL
         return (first == 0) & (second > 0) & (away < NEAR) & still
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """See `sense` and `hidden`.
 
         `policy`, with noise: joint_pos (2 n) rad, carriages (12) m and rad, touch (1 of each fingertip) log of 1 + N,
@@ -152,48 +152,48 @@ class Catch(Handling[Memory]):
         flight (1) s and flew (1), whether and how long the ball has been flying.
         """
         clean, noisy = self.sense(world, key)
-        policy = {**{name: noisy[name] for name in SEEN}, "action": memory.drive.action}
-        done = {"flight": memory.flight[None], "flew": memory.flew[None].astype(jnp.float32)}
+        policy = {**{name: noisy[name] for name in SEEN}, "action": state.drive.action}
+        done = {"flight": state.flight[None], "flew": state.flew[None].astype(jnp.float32)}
         return {"policy": policy, "critic": {**policy, **self.hidden(world, clean), **done}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         ball = world["object_pos"] - self.palms(world)[1]
         aim = jnp.exp(-SHARPNESS * jnp.linalg.norm(landing(ball, world["object_linvel"])[0]))
         return {
-            "aim": aim * ~memory.flew,
-            "flying": aim * ((memory.flight > 0) & (memory.held == 0)),
+            "aim": aim * ~state.flew,
+            "flying": aim * ((state.flight > 0) & (state.held == 0)),
             "near": jnp.exp(-SHARPNESS * jnp.linalg.norm(ball)),
-            "caught": (memory.held > 0).astype(jnp.float32),
+            "caught": (state.held > 0).astype(jnp.float32),
             "lost": self.dropped(world).astype(jnp.float32),
-            "action_rate": squared_norm(memory.drive.change),
+            "action_rate": squared_norm(state.drive.change),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success once the ball was held for 1 s; failure when it is dropped."""
         lost = self.dropped(world)
-        return Outcome(success=~lost & (memory.held >= HOLD), failure=lost)
+        return Outcome(success=~lost & (state.held >= HOLD), failure=lost)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Share of the time after a throw, and in the catcher."""
         del world
-        return {"thrown": memory.flew.astype(jnp.float32), "caught": (memory.held > 0).astype(jnp.float32)}
+        return {"thrown": state.flew.astype(jnp.float32), "caught": (state.held > 0).astype(jnp.float32)}
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Throw sideways and up while the fingers open; run below the ball, yield to it, and close."""
-        seen, since = self.seen(observation["policy"], SEEN), memory.time - WAIT
+        seen, since = self.seen(observation["policy"], SEEN), state.time - WAIT
         ball, speed = seen["object_pos"][3:], seen["object_linvel"]
         swinging = (since >= 0) & (since < SWING)
         first = jnp.where(swinging, jnp.array([0.0, *THROW, 0.0, 0.0, 0.0]), 0.0)
         miss, left = landing(ball, speed)
-        flying = (memory.flight > 0) & (ball[2] > 0)
+        flying = (state.flight > 0) & (ball[2] > 0)
         sideways = jnp.where(flying, FOLLOW * miss + MATCH * speed[:2] * (left < MATCH_FOR), 0.0)
         down = jnp.where(flying & (left < YIELD_FOR), -YIELD, 0.0)
         second = jnp.concatenate([sideways, down[None], jnp.zeros(3)])
         shut = (since > SWING) & (left < SHUT)
         shapes = (closing(self.hand, since < OPENING), closing(self.hand, shut))
-        return self.towards(memory.drive, jnp.stack([first, second]), jnp.stack(shapes))
+        return self.towards(state.drive, jnp.stack([first, second]), jnp.stack(shapes))
 
 
 def landing(ball: Array, speed: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_rotate
 from tasks.grasping.bimanual.base import Drive, Handling
@@ -80,7 +80,7 @@ class HandOverConfig(HandlingConfig):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     drive: Drive
@@ -93,7 +93,7 @@ class Memory:
     """() s for which it has rested at the goal in the taker's hand."""
 
 
-class HandOver(Handling[Memory]):
+class HandOver(Handling[TaskState]):
     """Two hands on carriages, a relay baton in the first one.
 
     Task: take the baton with the other hand, carry it to a target, level, and hold it there for 1 s; 10 s in all.
@@ -112,7 +112,7 @@ class HandOver(Handling[Memory]):
     item = BATON
     view = ((1.1, -0.3, 1.1), (0.0, 0.15, 0.66))
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The baton in the giver's grip, the taker opened above its other end."""
         place, along, goal, fields = jax.random.split(key, 4)
         varied = 1.0 * ("start" in self.varied)
@@ -125,19 +125,19 @@ class HandOver(Handling[Memory]):
         pos = pos + varied * ALONG * jax.random.uniform(along, minval=-1.0) * _axis(quat)
         qpos, qvel = self.state_at_start(carriages, joints, pos, quat)
         aim = jnp.array(GOAL) + varied * jnp.array(GOAL_SPREAD) * jax.random.uniform(goal, (3,), minval=-1.0)
-        memory = Memory(self.drive_at_start(carriages, targets), aim, jnp.zeros(()), jnp.zeros(()))
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        state = TaskState(self.drive_at_start(carriages, targets), aim, jnp.zeros(()), jnp.zeros(()))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the baton has been resting."""
         del action, key
         dt = self.timing.control_dt
-        rested = jnp.where(self.at_rest(world, memory), memory.rested + dt, 0.0)
-        return dataclasses.replace(memory, time=memory.time + dt, rested=rested)
+        rested = jnp.where(self.at_rest(world, state), state.rested + dt, 0.0)
+        return dataclasses.replace(state, time=state.time + dt, rested=rested)
 
-    def error(self, world: World, memory: Memory) -> tuple[Array, Array]:
+    def error(self, world: World, state: TaskState) -> tuple[Array, Array]:
         """() m from the baton's middle to the goal, and () rad between its axis and the level line y."""
-        away = jnp.linalg.norm(world["object_pos"] - memory.goal)
+        away = jnp.linalg.norm(world["object_pos"] - state.goal)
         return away, jnp.arccos(jnp.clip(jnp.abs(_axis(world["object_quat"])[1]), 0.0, 1.0))
 
     def passed(self, world: World) -> Array:
@@ -145,13 +145,13 @@ class HandOver(Handling[Memory]):
         giver, taker = self.touch(world).sum(1)
         return (giver == 0) & (taker > 0) & (world["object_touch"][0] > 0)
 
-    def at_rest(self, world: World, memory: Memory) -> Array:
+    def at_rest(self, world: World, state: TaskState) -> Array:
         """() bool, whether the baton is held by the taker alone, at the goal, level and still."""
-        away, angle = self.error(world, memory)
+        away, angle = self.error(world, state)
         still = jnp.linalg.norm(world["object_linvel"]) < STILL
         return self.passed(world) & (away < REACHED) & (angle < LEVEL) & still
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """See `sense` and `hidden`.
 
         `policy`, with noise: joint_pos (2 n) rad, carriages (12) m and rad, touch (1 of each fingertip) log of 1 + N,
@@ -159,15 +159,15 @@ class HandOver(Handling[Memory]):
         action. `critic`: those, and what is hidden.
         """
         clean, noisy = self.sense(world, key)
-        goal = memory.goal - self.palms(world)[0] - noisy["object_pos"][:3]
+        goal = state.goal - self.palms(world)[0] - noisy["object_pos"][:3]
         values = {**noisy, "axis": _axis(noisy["object_quat"]), "goal": goal}
-        policy = {**{name: values[name] for name in SEEN}, "action": memory.drive.action}
+        policy = {**{name: values[name] for name in SEEN}, "action": state.drive.action}
         return {"policy": policy, "critic": {**policy, **self.hidden(world, clean)}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        away, angle = self.error(world, memory)
+        away, angle = self.error(world, state)
         place = world["object_pos"] + TAKE_AT * _axis(world["object_quat"])
         near = jnp.exp(-SHARPNESS * jnp.linalg.norm(place - self.palms(world)[1]))
         touching = jnp.mean(self.touch(world)[1, : len(self.hand.fingers)] > 0)
@@ -176,28 +176,28 @@ class HandOver(Handling[Memory]):
             "reach": near,
             "grasp": touching * near,
             "passed": self.passed(world).astype(jnp.float32),
-            "rest": (memory.rested > 0).astype(jnp.float32),
+            "rest": (state.rested > 0).astype(jnp.float32),
             "lost": self.dropped(world).astype(jnp.float32),
-            "action_rate": squared_norm(memory.drive.change),
+            "action_rate": squared_norm(state.drive.change),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success once the baton rested for 1 s; failure when it is dropped."""
         lost = self.dropped(world)
-        return Outcome(success=~lost & (memory.rested >= HOLD), failure=lost)
+        return Outcome(success=~lost & (state.rested >= HOLD), failure=lost)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Share of the time in the taker's hand alone, mean distance to the goal in m."""
-        return {"passed": self.passed(world).astype(jnp.float32), "position_error": self.error(world, memory)[0]}
+        return {"passed": self.passed(world).astype(jnp.float32), "position_error": self.error(world, state)[0]}
 
-    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Where the baton's middle and ends shall be."""
         del world
-        return {"goal": memory.goal + jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])}
+        return {"goal": state.goal + jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])}
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Over the free end, down, close, let go, carry: by the clock, led by what is seen of the baton."""
-        seen, time = self.seen(observation["policy"], SEEN), memory.time
+        seen, time = self.seen(observation["policy"], SEEN), state.time
         above = CONTACT + jnp.where(time < DESCEND, ABOVE, 0.0)
         place = seen["object_pos"][3:] + TAKE_AT * seen["axis"] + above * jnp.array([0.0, 0.0, 1.0])
         carry = FOLLOW * seen["goal"]
@@ -205,7 +205,7 @@ class HandOver(Handling[Memory]):
         moving = jnp.where(time < CLOSE, FOLLOW * place, jnp.where(time < LEAVE, 0.0, carry))
         second = jnp.concatenate([moving, jnp.zeros(3)])
         shapes = (closing(self.hand, time < RELEASE), closing(self.hand, time >= CLOSE))
-        return self.towards(memory.drive, jnp.stack([jnp.zeros(6), second]), jnp.stack(shapes))
+        return self.towards(state.drive, jnp.stack([jnp.zeros(6), second]), jnp.stack(shapes))
 
 
 def _axis(quat: Array) -> Array:

@@ -16,7 +16,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
 from tasks.grasping.bimanual.base import Drive, Handling
@@ -80,7 +80,7 @@ class PourConfig(HandlingConfig):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     drive: Drive
@@ -99,7 +99,7 @@ class Memory:
     """(3,) m, its middle in the palm's frame at the start."""
 
 
-class Pour(Handling[Memory]):
+class Pour(Handling[TaskState]):
     """A hand on a carriage with a bottle in it.
 
     Task: tilt the bottle to the commanded angle from upright and keep it within .1 rad for 1 s; then the next angle is
@@ -118,7 +118,7 @@ class Pour(Handling[Memory]):
     item = BOTTLE
     view = ((0.85, -0.3, 0.85), (0.0, 0.0, 0.6))
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The bottle in the hand's grip, more or less upright, and any command."""
         lean, command, fields = jax.random.split(key, 3)
         grip = held(self.hand, self.item, POURER, IN_PALM, UPRIGHT)
@@ -128,7 +128,7 @@ class Pour(Handling[Memory]):
         joints, targets = self.first_holds(grip)
         qpos, qvel = self.state_at_start(carriages, joints, pos, quat)
         nothing = jnp.zeros(())
-        memory = Memory(
+        state = TaskState(
             drive=self.drive_at_start(carriages, targets),
             command=_command(command),
             stayed=nothing,
@@ -137,36 +137,36 @@ class Pour(Handling[Memory]):
             axis=_axis(jnp.asarray(grip.palm_quat)),
             place=jnp.asarray(grip.palm_pos),
         )
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """See whether the command is fulfilled; then there is a new one."""
         del action
         dt = self.timing.control_dt
-        inside = jnp.abs(_tilt(_axis(world["object_quat"])) - memory.command) < WITHIN
-        stayed = jnp.where(inside, memory.stayed + dt, 0.0)
+        inside = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command) < WITHIN
+        stayed = jnp.where(inside, state.stayed + dt, 0.0)
         reached = stayed >= HOLD - dt / 2
         return dataclasses.replace(
-            memory,
-            command=jnp.where(reached, _command(key), memory.command),
+            state,
+            command=jnp.where(reached, _command(key), state.command),
             stayed=jnp.where(reached, 0.0, stayed),
             reached=reached,
-            count=memory.count + reached,
+            count=state.count + reached,
         )
 
-    def slip(self, world: World, memory: Memory) -> tuple[Array, Array]:
+    def slip(self, world: World, state: TaskState) -> tuple[Array, Array]:
         """() rad and () m, how far the bottle has turned, but about its own axis, and slid in the hand."""
         palm = world[f"{POURER.prefix}palm_quat"]
         axis = quat_rotate_inverse(palm, _axis(world["object_quat"]))
         place = quat_rotate_inverse(palm, world["object_pos"] - self.palms(world)[0])
-        return _between(axis, memory.axis), jnp.linalg.norm(place - memory.place)
+        return _between(axis, state.axis), jnp.linalg.norm(place - state.place)
 
-    def lost(self, world: World, memory: Memory) -> Array:
+    def lost(self, world: World, state: TaskState) -> Array:
         """() bool, whether the bottle was dropped or slipped in the hand."""
-        turned, slid = self.slip(world, memory)
+        turned, slid = self.slip(world, state)
         return self.dropped(world) | (turned > SLIPPED) | (slid > SLID)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """See `sense` and `hidden`.
 
         `policy`, with noise: joint_pos (n) rad, carriages (6) m and rad, touch (1 of each fingertip) log of 1 + N,
@@ -177,45 +177,45 @@ class Pour(Handling[Memory]):
         clean, noisy = self.sense(world, key)
         axis = _axis(noisy["object_quat"])
         values = {**noisy, "axis": axis}
-        command = {"command": memory.command[None], "error": (memory.command - _tilt(axis))[None]}
-        policy = {**{name: values[name] for name in SEEN}, **command, "action": memory.drive.action}
-        more = {"slip": jnp.stack(self.slip(world, memory)), "stayed": memory.stayed[None]}
+        command = {"command": state.command[None], "error": (state.command - _tilt(axis))[None]}
+        policy = {**{name: values[name] for name in SEEN}, **command, "action": state.drive.action}
+        more = {"slip": jnp.stack(self.slip(world, state)), "stayed": state.stayed[None]}
         return {"policy": policy, "critic": {**policy, **self.hidden(world, clean), **more}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        error = jnp.abs(_tilt(_axis(world["object_quat"])) - memory.command)
+        error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
         return {
             "tilt": tolerance(error, 0.0, 0.0, margin=1.5, sigmoid=Sigmoid.LINEAR),
             "within": (error < WITHIN).astype(jnp.float32),
-            "reached": memory.reached.astype(jnp.float32),
-            "slip": self.slip(world, memory)[0],
-            "lost": self.lost(world, memory).astype(jnp.float32),
-            "action_rate": squared_norm(memory.drive.change),
+            "reached": state.reached.astype(jnp.float32),
+            "slip": self.slip(world, state)[0],
+            "lost": self.lost(world, state).astype(jnp.float32),
+            "action_rate": squared_norm(state.drive.change),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success after three commands; failure when the bottle is dropped or slips."""
-        lost = self.lost(world, memory)
-        return Outcome(success=~lost & (memory.count >= GOALS), failure=lost)
+        lost = self.lost(world, state)
+        return Outcome(success=~lost & (state.count >= GOALS), failure=lost)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Commands fulfilled per step (times the length: per episode), mean error and slip in rad."""
-        error = jnp.abs(_tilt(_axis(world["object_quat"])) - memory.command)
-        return {"reached": memory.reached * 1.0, "angle": error, "slip": self.slip(world, memory)[0]}
+        error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
+        return {"reached": state.reached * 1.0, "angle": error, "slip": self.slip(world, state)[0]}
 
-    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Where the bottle's mouth would be at the commanded angle, tilted to the left of the hand."""
-        direction = jnp.stack([jnp.zeros(()), jnp.sin(memory.command), jnp.cos(memory.command)])
+        direction = jnp.stack([jnp.zeros(()), jnp.sin(state.command), jnp.cos(state.command)])
         return {"goal": world["object_pos"] + jnp.array([[0.1], [0.12], [0.14]]) * direction}
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Turn the wrist inwards or back, and keep the grip."""
         axis = self.seen(observation["policy"], SEEN)["axis"]
-        rate = jnp.clip(-GAIN * (memory.command - _tilt(axis)), -SPEED, SPEED)
+        rate = jnp.clip(-GAIN * (state.command - _tilt(axis)), -SPEED, SPEED)
         velocity = jnp.zeros((1, 6)).at[0, 3].set(rate)
-        return self.towards(memory.drive, velocity, closing(self.hand, 1.0)[None])
+        return self.towards(state.drive, velocity, closing(self.hand, 1.0)[None])
 
 
 def _axis(quat: Array) -> Array:

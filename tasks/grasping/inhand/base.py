@@ -182,12 +182,12 @@ class InHand(Task[M], Generic[M]):
         qpos = qpos.at[self.cube_qpos : self.cube_qpos + 7].set(jnp.concatenate([pos, quat]))
         return qpos, jnp.zeros(self.model.nv)
 
-    def actuate(self, world: World, memory: M, command: Array) -> tuple[Control, M]:
+    def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
         """Servo targets (m,) rad, kept in their ranges."""
         del world
         low, high = self.layout.targets.T
         ctrl = jnp.zeros(self.model.nu).at[self.layout.actuators].set(jnp.clip(command, low, high))
-        return Control(ctrl=ctrl), memory
+        return Control(ctrl=ctrl), state
 
     def sense(self, world: World, key: Array) -> tuple[Readings, Readings]:
         """Joints (n) rad, the cube's place (3) m from the palm and its quaternion (4) wxyz, without and with noise."""

@@ -13,7 +13,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import (
     matrix_from_quat,
@@ -38,7 +38,7 @@ FOURS = np.array(list(itertools.combinations_with_replacement(range(3), 4)))  # 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     goal: Array
@@ -67,7 +67,7 @@ class Memory:
     """() from 0 to 1, how hard the targets are: see `Difficulty`."""
 
 
-class Reorient(InHand[Memory]):
+class Reorient(InHand[TaskState]):
     """A cube in a hand, to be turned to one target orientation after the other.
 
     Task: reach as many targets as possible in 50 s, each within 0.1 rad or `config.within`. Randomised: see
@@ -92,21 +92,21 @@ class Reorient(InHand[Memory]):
         weights = dataclasses.asdict(self.config.weights)
         return {name: w if name in ONCE else self.timing.control_dt * w for name, w in weights.items()}
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The cube over the hand, turned any way, and any target."""
         return self._start(key, jnp.zeros(()) if self.config.curriculum else jnp.ones(()))
 
-    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+    def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
         """As `reset`, on the level that was reached."""
-        return self._start(key, memory.level)
+        return self._start(key, state.level)
 
-    def _start(self, key: Array, level: Array) -> Start[Memory]:
+    def _start(self, key: Array, level: Array) -> ResetState[TaskState]:
         place, turn, goal, fields = jax.random.split(key, 4)
         start = random_quat(turn)
         qpos, qvel = self.state_at_start(place, start)
         nothing = jnp.zeros(self.action_size)
         first = target_near(goal, start, difficulty(self.config, level))
-        memory = Memory(
+        state = TaskState(
             goal=first,
             goal_spin=jnp.zeros(3),
             targets=jnp.asarray(self.home.targets),
@@ -120,44 +120,44 @@ class Reorient(InHand[Memory]):
             progress=jnp.zeros(()),
             level=level,
         )
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Servo targets (m,) rad, in their ranges."""
         del world, key
         low, high = self.layout.targets.T
-        targets = jnp.clip(memory.targets + self.config.action_scale * action, low, high)
-        change = action - memory.action
-        memory = dataclasses.replace(
-            memory, targets=targets, action=action, action_change=change, action_bend=change - memory.action_change
+        targets = jnp.clip(state.targets + self.config.action_scale * action, low, high)
+        change = action - state.action
+        state = dataclasses.replace(
+            state, targets=targets, action=action, action_change=change, action_bend=change - state.action_change
         )
-        return targets, memory
+        return targets, state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """See whether the target was reached; then it moves on. Patience for one that is not has an end."""
         del action
         cube, dt = world["cube_quat"], self.timing.control_dt
-        angle, hard = quat_angle(cube, memory.goal), difficulty(self.config, memory.level)
+        angle, hard = quat_angle(cube, state.goal), difficulty(self.config, state.level)
         reached = angle < hard.within
-        waited = jnp.where(reached, 0.0, memory.waited + 1)
+        waited = jnp.where(reached, 0.0, state.waited + 1)
         over = (self.config.patience > 0) & (waited * dt >= self.config.patience)
         another, further = jax.random.split(key)
         kick = jax.random.uniform(further, (3,), minval=hard.kick[0], maxval=hard.kick[1])
-        spin = jnp.where(reached, kick, SLOWING * memory.goal_spin)
-        goal = jnp.where(over, target_near(another, cube, hard), quat_integrate(memory.goal, spin, PACE * dt))
+        spin = jnp.where(reached, kick, SLOWING * state.goal_spin)
+        goal = jnp.where(over, target_near(another, cube, hard), quat_integrate(state.goal, spin, PACE * dt))
         return dataclasses.replace(
-            memory,
+            state,
             goal=goal,
             goal_spin=jnp.where(over, 0.0, spin),
             reached=reached,
-            count=memory.count + reached,
+            count=state.count + reached,
             waited=jnp.where(over, 0.0, waited),
             angle=quat_angle(cube, goal),
-            progress=memory.angle - angle,
-            level=next_level(self.config, memory.level, reached=reached, missed=over | self.lost(world)),
+            progress=state.angle - angle,
+            level=next_level(self.config, state.level, reached=reached, missed=over | self.lost(world)),
         )
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """Playground's 57 numbers for the policy (of a hand with 16 joints), and how the cube lies.
 
         `policy`, with noise: joint_pos (n) rad, targets (m) rad from home, cube_pos (3) m from the palm, turn (6) two
@@ -169,49 +169,49 @@ class Reorient(InHand[Memory]):
         clean, noisy = self.sense(world, key)
         policy = {
             "joint_pos": noisy["joint_pos"],
-            "targets": memory.targets - self.home.targets,
+            "targets": state.targets - self.home.targets,
             "cube_pos": noisy["cube_pos"],
-            "turn": _turn(noisy["cube_quat"], memory.goal),
+            "turn": _turn(noisy["cube_quat"], state.goal),
             "lie": _lie(noisy["cube_quat"]),
-            "action": memory.action,
+            "action": state.action,
         }
         cube = clean["cube_quat"]
-        hidden = {**self.hidden(world, clean), "clean_turn": _turn(cube, memory.goal), "clean_lie": _lie(cube)}
+        hidden = {**self.hidden(world, clean), "clean_turn": _turn(cube, state.goal), "clean_lie": _lie(cube)}
         return {"policy": policy, "critic": {**policy, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         away = jnp.linalg.norm(world["cube_pos"] - self.palm)
         bent = world.qpos[self.layout.qpos] - self.home.joints
         return {
-            "orientation": tolerance(memory.angle, 0.0, 0.2, margin=np.pi, sigmoid=Sigmoid.LINEAR),
+            "orientation": tolerance(state.angle, 0.0, 0.2, margin=np.pi, sigmoid=Sigmoid.LINEAR),
             "position": tolerance(away, 0.0, 0.05, margin=0.05, sigmoid=Sigmoid.LINEAR),
             "lost": self.lost(world).astype(jnp.float32),
             "hand_pose": squared_norm(bent),
-            "action_rate": squared_norm(memory.action_change) + squared_norm(memory.action_bend),
+            "action_rate": squared_norm(state.action_change) + squared_norm(state.action_bend),
             "energy": self.power(world),
-            "reached": memory.reached.astype(jnp.float32),
-            "progress": memory.progress,
+            "reached": state.reached.astype(jnp.float32),
+            "progress": state.progress,
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success after five targets; failure when the cube is dropped."""
         lost = self.lost(world)
-        return Outcome(success=~lost & (memory.count >= GOALS), failure=lost)
+        return Outcome(success=~lost & (state.count >= GOALS), failure=lost)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Targets reached per step (times the length: per episode), the mean angle to the target in rad, the level."""
         return {
-            "reached": memory.reached.astype(jnp.float32),
-            "angle": memory.angle,
-            "level": memory.level,
+            "reached": state.reached.astype(jnp.float32),
+            "angle": state.angle,
+            "level": state.level,
         }
 
-    def ghosts(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def goal_visualization(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Beside the hand, the cube as it is to lie."""
         del world
-        return {"cube": jnp.concatenate([self.palm + jnp.array(GHOST), memory.goal])}
+        return {"cube": jnp.concatenate([self.palm + jnp.array(GHOST), state.goal])}
 
 
 def _turn(quat: Array, goal: Array) -> Array:

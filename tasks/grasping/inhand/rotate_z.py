@@ -11,7 +11,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import random_quat
 from tasks.grasping.inhand.base import CONTROL_HZ, PHYSICS_DT, InHand, InHandConfig
@@ -52,7 +52,7 @@ class RotateZConfig(InHandConfig):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     step: Array
@@ -67,7 +67,7 @@ class Memory:
     """() rad, the turning of the last control step as far as it is paid."""
 
 
-class RotateZ(InHand[Memory]):
+class RotateZ(InHand[TaskState]):
     """A cube in a hand, to be turned about the vertical.
 
     Task: turn the cube to the left for 25 s. Randomised: see `variations`. Success: it turned once round and was not
@@ -90,35 +90,35 @@ class RotateZ(InHand[Memory]):
         """Term -> weight per control step; the config gives them per second."""
         return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The cube over the hand, turned any way."""
         place, turn, fields = jax.random.split(key, 3)
         qpos, qvel = self.state_at_start(place, random_quat(turn))
         still, nothing = jnp.zeros((ACTIONS, self.action_size)), jnp.zeros(())
-        memory = Memory(step=nothing, actions=still, turned=nothing, allowance=jnp.asarray(STROKE), paid=nothing)
-        return Start(qpos, qvel, memory, randomization.draw(self.model, self.field_terms, fields))
+        state = TaskState(step=nothing, actions=still, turned=nothing, allowance=jnp.asarray(STROKE), paid=nothing)
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Servo targets (m,) rad."""
         del world, key
-        memory = dataclasses.replace(memory, actions=jnp.concatenate([action[None], memory.actions[:-1]]))
-        return jnp.asarray(self.home.targets) + self.config.action_scale * action, memory
+        state = dataclasses.replace(state, actions=jnp.concatenate([action[None], state.actions[:-1]]))
+        return jnp.asarray(self.home.targets) + self.config.action_scale * action, state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count steps and turns, and what of them is paid."""
         del action, key
         dt = self.timing.control_dt
         turned = dt * world["cube_angvel"][2]
-        paid = jnp.minimum(turned, memory.allowance)
+        paid = jnp.minimum(turned, state.allowance)
         return dataclasses.replace(
-            memory,
-            step=memory.step + 1,
-            turned=memory.turned + turned,
-            allowance=jnp.minimum(memory.allowance - paid + dt * FASTEST, STROKE),
+            state,
+            step=state.step + 1,
+            turned=state.turned + turned,
+            allowance=jnp.minimum(state.allowance - paid + dt * FASTEST, STROKE),
             paid=paid,
         )
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """What the joints say; the critic also sees the cube.
 
         `policy`: joint_pos (n) rad with noise, the last three actions (3 m), the newest first. `critic`: those;
@@ -127,35 +127,35 @@ class RotateZ(InHand[Memory]):
         wxyz, in the world; allowance (1) rad.
         """
         clean, noisy = self.sense(world, key)
-        policy = {"joint_pos": noisy["joint_pos"], "actions": memory.actions.ravel()}
-        hidden = self.hidden(world, clean) | {"cube_quat": clean["cube_quat"], "allowance": memory.allowance[None]}
+        policy = {"joint_pos": noisy["joint_pos"], "actions": state.actions.ravel()}
+        hidden = self.hidden(world, clean) | {"cube_quat": clean["cube_quat"], "allowance": state.allowance[None]}
         return {"policy": policy, "critic": {**policy, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         return {
-            "spin": memory.paid / self.timing.control_dt,
+            "spin": state.paid / self.timing.control_dt,
             "lost": self.lost(world).astype(jnp.float32),
-            "action_rate": squared_norm(memory.actions[0] - memory.actions[1]),
+            "action_rate": squared_norm(state.actions[0] - state.actions[1]),
             "energy": self.power(world),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success once the cube has turned round; failure when it is dropped."""
         lost = self.lost(world)
-        return Outcome(success=~lost & (memory.turned > TURN), failure=lost)
+        return Outcome(success=~lost & (state.turned > TURN), failure=lost)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean turning rate about the vertical, rad/s."""
-        del memory
+        del state
         return {"spin": world["cube_angvel"][2]}
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """The hand's gait, which sees nothing of the cube.
 
         Raises:
             EmbodiedError: none was searched for this hand.
         """
         del observation
-        return gait_of(self.hand)(memory.step * self.timing.control_dt)
+        return gait_of(self.hand)(state.step * self.timing.control_dt)

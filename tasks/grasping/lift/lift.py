@@ -14,7 +14,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import (
@@ -39,7 +39,7 @@ from tasks.manipulation.common import panda
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     item: Array
@@ -91,7 +91,7 @@ AWAY = 0.3  # m on the table, or below it, beyond which an object is lost
 FELT = 0.05  # N, from which a pad counts as touching
 
 
-class Lift(Task[Memory]):
+class Lift(Task[TaskState]):
     """An object on a table, to be raised by 10 cm and held there for 1 s by an arm with a hand.
 
     Episodes begin with the hand opened, 8 cm from a grasp that a planner chose from what a depth camera saw; where that
@@ -163,7 +163,7 @@ class Lift(Task[Memory]):
         add_palm_sensors(spec)
         return spec
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The hand at the pre-grasp of a plan, the object a little off where it was seen."""
         which, shift, yaw, fields = jax.random.split(key, 4)
         plan = jax.random.randint(which, (), 0, len(self.plans.item))
@@ -181,18 +181,18 @@ class Lift(Task[Memory]):
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(pose)
         item = randomization.Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
         drawn = randomization.draw(self.model, (item, *self.field_terms), fields)
-        memory = self._begun(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
-        return Start(qpos, jnp.zeros(self.model.nv), memory, drawn)
+        state = self._begun(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
+        return ResetState(qpos, jnp.zeros(self.model.nv), state, drawn)
 
     def _fields_of(self, row: Array) -> dict[str, Array]:
         """The model's fields with one object in the slots."""
         return {name: values[row] for name, values in self.fields.items()}
 
-    def _begun(self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array) -> Memory:
-        """The memory at an episode's start."""
+    def _begun(self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array) -> TaskState:
+        """The state at an episode's start."""
         nothing = jnp.zeros(())
         pos = palm[:3] - script.BACK * script.approach_of(palm)
-        return Memory(
+        return TaskState(
             item=item.astype(jnp.int32), palm=palm, pinch=pinch, shape=shape, start=start, rest=joints,
             pos=pos, quat=palm[3:], joints=joints,
             targets=jnp.where(pinch, self.preshape.targets, self.opened.targets),
@@ -201,43 +201,43 @@ class Lift(Task[Memory]):
             distance=jnp.linalg.norm(shape[:3] - pos), change=jnp.zeros(3), held=nothing,
         )  # fmt: skip
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Servo targets of arm (7) and fingers (m), rad."""
         del key
-        ahead = memory.pos + quat_rotate(memory.quat, STEP * action[:3]) - world["palm_pos"]
+        ahead = state.pos + quat_rotate(state.quat, STEP * action[:3]) - world["palm_pos"]
         ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(jnp.linalg.norm(ahead), 1e-6))
         pos = world["palm_pos"] + ahead
-        quat = quat_normalize(quat_multiply(memory.quat, quat_from_rotation_vector(TURN * action[3:6])))
-        joints = follow(self.hand, memory.joints, pos, quat, memory.rest, self.timing.control_dt)
+        quat = quat_normalize(quat_multiply(state.quat, quat_from_rotation_vector(TURN * action[3:6])))
+        joints = follow(self.hand, state.joints, pos, quat, state.rest, self.timing.control_dt)
         low, high = self.layout.targets.T
-        targets = jnp.clip(memory.targets + BEND * action[6:], low, high)
-        memory = dataclasses.replace(memory, pos=pos, quat=quat, joints=joints, targets=targets, action=action)
-        return jnp.concatenate([joints, targets]), memory
+        targets = jnp.clip(state.targets + BEND * action[6:], low, high)
+        state = dataclasses.replace(state, pos=pos, quat=quat, joints=joints, targets=targets, action=action)
+        return jnp.concatenate([joints, targets]), state
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Every servo its target."""
         del world
         motors = np.concatenate([self.arm_motors, self.layout.actuators])
-        return Control(ctrl=jnp.zeros(self.model.nu).at[motors].set(command)), memory
+        return Control(ctrl=jnp.zeros(self.model.nu).at[motors].set(command)), state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """See how far it has come."""
         del action, key
         tips = self._touch(world)[: len(self.hand.fingers)]
         touching = jnp.sum(tips > FELT).astype(jnp.float32)
-        height = world["object_pos"][2] - memory.start[2]
-        distance = jnp.linalg.norm(memory.shape[:3] - world["palm_pos"])
-        change = jnp.stack([touching - memory.touching, height - memory.height, distance - memory.distance])
+        height = world["object_pos"][2] - state.start[2]
+        distance = jnp.linalg.norm(state.shape[:3] - world["palm_pos"])
+        change = jnp.stack([touching - state.touching, height - state.height, distance - state.distance])
         return dataclasses.replace(
-            memory,
-            step=memory.step + 1,
-            touched=memory.touched | (touching > 0),
+            state,
+            step=state.step + 1,
+            touched=state.touched | (touching > 0),
             touching=touching,
-            firm=memory.firm | script.firm(tips),
+            firm=state.firm | script.firm(tips),
             height=height,
             distance=distance,
             change=change,
-            held=jnp.where(height > RAISED, memory.held + self.timing.control_dt, 0.0),
+            held=jnp.where(height > RAISED, state.held + self.timing.control_dt, 0.0),
         )
 
     def _touch(self, world: World) -> Array:
@@ -245,7 +245,7 @@ class Lift(Task[Memory]):
         names = (*self.hand.fingers, *self.hand.pads)
         return jnp.concatenate([world[f"{MOUNTED}{name}_touch"] for name in names])
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """What hand, arm and camera say; positions and directions in the palm's frame.
 
         `policy`, with noise: joint_pos (n) rad and targets (m) rad of the fingers, from the opened hand; touch (fingers
@@ -264,18 +264,18 @@ class Lift(Task[Memory]):
         seen = body + on * noise.object_pos * jax.random.uniform(place, (3,), minval=-1.0)
         policy = {
             "joint_pos": bent + on * noise.joint_pos * jax.random.uniform(joints, bent.shape, minval=-1.0),
-            "targets": memory.targets - self.opened.targets,
+            "targets": state.targets - self.opened.targets,
             "touch": jnp.log1p(self._touch(world)),
             "up": inwards(jnp.array([0.0, 0.0, 1.0])),
-            "to_grasp": inwards(memory.palm[:3] - pos),
-            "grasp_turn": quat_error(quat, memory.palm[3:]),
+            "to_grasp": inwards(state.palm[:3] - pos),
+            "grasp_turn": quat_error(quat, state.palm[3:]),
             "object_pos": inwards(seen),
-            "raised": seen[2:] + pos[2:] - memory.start[2:],
-            "centre": inwards(memory.shape[:3] - pos),
-            "axes_turn": _turn(quat, memory.shape[3:7]),
-            "size": memory.shape[7:],
-            "pinch": memory.pinch[None].astype(jnp.float32),
-            "action": memory.action,
+            "raised": seen[2:] + pos[2:] - state.start[2:],
+            "centre": inwards(state.shape[:3] - pos),
+            "axes_turn": _turn(quat, state.shape[3:7]),
+            "size": state.shape[7:],
+            "pinch": state.pinch[None].astype(jnp.float32),
+            "action": state.action,
         }
         hidden = {
             "clean_joint_pos": bent,
@@ -285,58 +285,58 @@ class Lift(Task[Memory]):
             "object_turn": _turn(quat, world["object_quat"]),
             "object_linvel": inwards(world["object_linvel"]),
             "object_angvel": inwards(world["object_angvel"]),
-            "held": memory.held[None],
+            "held": state.held[None],
         }
         return {"policy": policy, "critic": {**policy, **hidden}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
-        touching, height, distance = memory.change
+        touching, height, distance = state.change
         fingers = len(self.hand.fingers)
         # What is knocked into the air is not lifted: rising counts by the share of fingers that touch, falling in full.
-        grasped = jnp.where(memory.touching >= 2, memory.touching / fingers, 0.0)
-        rising = jnp.minimum(memory.height, RAISED + SPARE) - jnp.minimum(memory.height - height, RAISED + SPARE)
+        grasped = jnp.where(state.touching >= 2, state.touching / fingers, 0.0)
+        rising = jnp.minimum(state.height, RAISED + SPARE) - jnp.minimum(state.height - height, RAISED + SPARE)
         return {
             "touching": touching,
             "lifting": jnp.where(rising > 0, grasped, 1.0) * rising,
-            "approach": jnp.where(memory.touched, 0.0, -distance),
-            "raised": (memory.held > 0) * jnp.minimum(grasped * 2, 1.0),
+            "approach": jnp.where(state.touched, 0.0, -distance),
+            "raised": (state.held > 0) * jnp.minimum(grasped * 2, 1.0),
             "action": squared_norm(action),
-            "lost": self._lost(world, memory).astype(jnp.float32),
+            "lost": self._lost(world, state).astype(jnp.float32),
         }
 
-    def _lost(self, world: World, memory: Memory) -> Array:
+    def _lost(self, world: World, state: TaskState) -> Array:
         """() bool, whether the object was pushed away."""
-        return jnp.linalg.norm(world["object_pos"][:2] - memory.start[:2]) > AWAY
+        return jnp.linalg.norm(world["object_pos"][:2] - state.start[:2]) > AWAY
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success once the object was held up for a second; failure when it is pushed away."""
-        lost = self._lost(world, memory)
-        return Outcome(success=~lost & (memory.held >= HELD), failure=lost)
+        lost = self._lost(world, state)
+        return Outcome(success=~lost & (state.held >= HELD), failure=lost)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """How high the object is, m, and how many fingers touch something."""
         del world
-        return {"height": memory.height, "touching": memory.touching}
+        return {"height": state.height, "touching": state.touching}
 
-    def looks(self, memory: Memory) -> Mapping[str, Array]:
+    def geom_appearance(self, state: TaskState) -> Mapping[str, Array]:
         """The shapes of the object."""
         body = self.model.body("object")
         first = int(body.geomadr[0])
-        fields = [self.fields[name][memory.item] for name in ("geom_size", "geom_pos", "geom_quat")]
-        colour = jnp.asarray([item.rgba for item in self.things])[memory.item]
+        fields = [self.fields[name][state.item] for name in ("geom_size", "geom_pos", "geom_quat")]
+        colour = jnp.asarray([item.rgba for item in self.things])[state.item]
         return {
             self.model.geom(geom).name: jnp.concatenate([*(field[geom] for field in fields), colour])
             for geom in range(first, first + int(body.geomnum[0]))
         }
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """The planner's script: straight to the grasp, close, lift."""
         del observation
-        aim = script.aim(self.hand, memory.palm, memory.pinch, memory.step)
-        move = quat_rotate_inverse(memory.quat, aim.pos - memory.pos) / STEP
-        turn = quat_error(memory.quat, memory.palm[3:]) / TURN
-        bend = jnp.where(memory.pinch & memory.firm, 0.0, (aim.targets - memory.targets) / BEND)
+        aim = script.aim(self.hand, state.palm, state.pinch, state.step)
+        move = quat_rotate_inverse(state.quat, aim.pos - state.pos) / STEP
+        turn = quat_error(state.quat, state.palm[3:]) / TURN
+        bend = jnp.where(state.pinch & state.firm, 0.0, (aim.targets - state.targets) / BEND)
         return jnp.clip(jnp.concatenate([move, turn, bend]), -1.0, 1.0)
 
 

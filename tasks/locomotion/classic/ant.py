@@ -11,7 +11,7 @@ from jax import Array
 from embodied.core.task import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
-from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory
+from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,22 +82,22 @@ class Ant(Classic):
         low, high = self.config.healthy_z_range
         return (low <= world.qpos[2]) & (world.qpos[2] <= high)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """`policy` (105,): position (13) z m, quaternion, angles rad; velocity (14) m/s, rad/s; contact forces (78).
 
         Contact forces, by body: torque N m, force N, clipped at 1, of the last physics step.
         """
-        del memory, key
+        del state, key
         terms = {"position": self.positions(world), "velocity": world.qvel}
         if self.config.include_cfrc_ext_in_observation:
             terms["contact_forces"] = self.contact_forces(world)[1:].ravel()
         return {"policy": terms}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         forces = self.contact_forces(world).ravel() if "cfrc_ext" in world.layout.slices else jnp.zeros(1)
         return {
-            **self.common_rewards(world, memory, action),
+            **self.common_rewards(world, state, action),
             "survive": self.healthy(world).astype(jnp.float32),
             "contact": squared_norm(forces),
         }

@@ -24,7 +24,7 @@ from jax import Array
 
 from embodied.core.scenes import compose
 from embodied.core.task import Task, Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 
 EPISODE_STEPS = 1000  # control steps until Gymnasium's time limit truncates
@@ -66,7 +66,7 @@ class ClassicConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What one classic episode carries along."""
 
     origin: Array
@@ -75,7 +75,7 @@ class Memory:
     """(k,) m, x of the points whose speed counts, before the physics of this control step."""
 
 
-class Classic(Task[Memory], abc.ABC):
+class Classic(Task[TaskState], abc.ABC):
     """A body that is to move along +x as fast as it can."""
 
     config: Any
@@ -105,7 +105,7 @@ class Classic(Task[Memory], abc.ABC):
         """The body on its floor, with user sensors for the fields of MjData it is observed by."""
         spec = compose("scenes/floor.xml", self.asset)
         spec.option.integrator = self.integrator
-        spec.memory = ARENA
+        spec.task_state = ARENA
         spec.stat.center, spec.stat.extent = VIEW_CENTRE, VIEW_RADIUS
         ground = spec.geom("floor")
         ground.priority = 0
@@ -128,50 +128,50 @@ class Classic(Task[Memory], abc.ABC):
         """(k,) m, x of those points; here of the root."""
         return world.qpos[:1]
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """The reference pose with noise; quaternions are left as long as the noise makes them, as in Gymnasium."""
         model, scale = self.model, self.config.reset_noise_scale
         position, velocity = jax.random.split(key)
         draw = jax.random.normal if self.gaussian_velocity else uniform
         qpos = jnp.asarray(model.qpos0, jnp.float32) + scale * uniform(position, (model.nq,))
-        memory = Memory(origin=qpos[0], before=jnp.zeros(len(self.points)))
-        return Start(qpos, scale * draw(velocity, (model.nv,)), memory)
+        state = TaskState(origin=qpos[0], before=jnp.zeros(len(self.points)))
+        return ResetState(qpos, scale * draw(velocity, (model.nv,)), state)
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Controls (nu,): the action in the motors' range. Notes where the body is before it moves."""
         del key
-        return jnp.asarray(self.strength) * action, dataclasses.replace(memory, before=self.place(world))
+        return jnp.asarray(self.strength) * action, dataclasses.replace(state, before=self.place(world))
 
-    def forward_speed(self, world: World, memory: Memory) -> Array:
+    def forward_speed(self, world: World, state: TaskState) -> Array:
         """() m/s along +x over the last control step."""
         # Subtracted before it is averaged: far from the origin float32 keeps more digits so.
-        return jnp.sum(self.points * (self.place(world) - memory.before)) / self.timing.control_dt
+        return jnp.sum(self.points * (self.place(world) - state.before)) / self.timing.control_dt
 
-    def distance(self, world: World, memory: Memory) -> Array:
+    def distance(self, world: World, state: TaskState) -> Array:
         """() m along +x since the start."""
-        return world.qpos[0] - memory.origin
+        return world.qpos[0] - state.origin
 
     @abc.abstractmethod
     def healthy(self, world: World) -> Array:
         """() bool, whether the body is in a state worth going on from."""
 
-    def common_rewards(self, world: World, memory: Memory, action: Array) -> dict[str, Array]:
+    def common_rewards(self, world: World, state: TaskState, action: Array) -> dict[str, Array]:
         """`forward`: m/s; `ctrl`: squared controls."""
         return {
-            "forward": self.forward_speed(world, memory),
+            "forward": self.forward_speed(world, state),
             "ctrl": squared_norm(jnp.asarray(self.strength) * action),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success: healthy, and so far faster than `fast` on average. Failure: unhealthy, where that ends it."""
         healthy = self.healthy(world)
-        mean_speed = self.distance(world, memory) / jnp.maximum(world.time, self.timing.control_dt)
+        mean_speed = self.distance(world, state) / jnp.maximum(world.time, self.timing.control_dt)
         ends = getattr(self.config, "terminate_when_unhealthy", False)
         return Outcome(success=healthy & (mean_speed > self.fast), failure=~healthy & ends)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Speed along +x in m/s, and the distance from the start in m."""
-        return {"forward_speed": self.forward_speed(world, memory), "distance": self.distance(world, memory)}
+        return {"forward_speed": self.forward_speed(world, state), "distance": self.distance(world, state)}
 
     def positions(self, world: World) -> Array:
         """The part of qpos that the policy sees: m, rad, the root's quaternion wxyz."""

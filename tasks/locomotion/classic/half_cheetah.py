@@ -11,7 +11,7 @@ from jax import Array
 
 from embodied.core.task import Observation
 from embodied.core.world import World
-from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory
+from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +58,11 @@ class HalfCheetah(Classic):
         del world
         return jnp.ones((), bool)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """`policy` (17,): position (8) z m and angles rad, velocity (9) of x, z m/s and all angles rad/s."""
-        del memory, key
+        del state, key
         return {"policy": {"position": self.positions(world), "velocity": world.qvel}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
-        return self.common_rewards(world, memory, action)
+        return self.common_rewards(world, state, action)

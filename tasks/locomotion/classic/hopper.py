@@ -11,7 +11,7 @@ from jax import Array
 
 from embodied.core.task import Observation
 from embodied.core.world import World
-from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory, within
+from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within
 
 LARGEST_OBSERVED_SPEED = 10.0  # m/s and rad/s, where observed velocities are clipped
 
@@ -78,13 +78,13 @@ class Hopper(Classic):
             & within(world.qpos[2], config.healthy_angle_range)
         )
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """`policy` (11,): position (5) z m and angles rad, velocity (6) m/s and rad/s clipped at 10."""
-        del memory, key
+        del state, key
         velocity = jnp.clip(world.qvel, -LARGEST_OBSERVED_SPEED, LARGEST_OBSERVED_SPEED)
         return {"policy": {"position": self.positions(world), "velocity": velocity}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         survive = self.healthy(world).astype(jnp.float32)
-        return {**self.common_rewards(world, memory, action), "survive": survive}
+        return {**self.common_rewards(world, state, action), "survive": survive}

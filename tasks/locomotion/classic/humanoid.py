@@ -14,7 +14,7 @@ from jax import Array
 from embodied.core.task import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
-from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, Memory, within
+from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within
 
 ROOT_DOFS = 6  # of the free joint, on which no motor acts
 SOLVER_ITERATIONS = 50
@@ -108,7 +108,7 @@ class Humanoid(Classic):
         """Whether the torso's height is within the healthy range."""
         return within(world.qpos[2], self.config.healthy_z_range)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """`policy` (348,): position (22) z m, quaternion, angles rad; velocity (23) m/s, rad/s; of the last step
 
         - inertia (130): each body's about the humanoid's mass centre, six of kg m^2, three of kg m, mass kg;
@@ -116,7 +116,7 @@ class Humanoid(Classic):
         - actuator torques (17) N m, in the order of the joints;
         - contact forces (78): torque N m about the humanoid's mass centre and force N on each body.
         """
-        del memory, key
+        del state, key
         config = self.config
         terms = {"position": self.positions(world), "velocity": world.qvel}
         if config.include_cinert_in_observation:
@@ -129,10 +129,10 @@ class Humanoid(Classic):
             terms["contact_forces"] = world["cfrc_ext"][6:]
         return {"policy": terms}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         return {
-            **self.common_rewards(world, memory, action),
+            **self.common_rewards(world, state, action),
             "survive": self.healthy(world).astype(jnp.float32),
             "contact": self._contact(world),
         }

@@ -8,7 +8,7 @@ from jax import Array
 
 from embodied.core.task import Observation
 from embodied.core.world import World
-from tasks.locomotion.classic.base import ClassicConfig, Floor, Memory, within
+from tasks.locomotion.classic.base import ClassicConfig, Floor, TaskState, within
 from tasks.locomotion.classic.hopper import Hopper, Weights
 
 
@@ -52,6 +52,6 @@ class Walker2d(Hopper):
         z, pitch = world.qpos[1], world.qpos[2]
         return within(z, self.config.healthy_z_range) & within(pitch, self.config.healthy_angle_range)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """`policy` (17,): position (8) z m and angles rad, velocity (9) m/s and rad/s clipped at 10."""
-        return super().observe(world, memory, key)
+        return super().observe(world, state, key)

@@ -21,7 +21,7 @@ from jax import Array
 
 from embodied.core.parts import FEATURES, SLOTS, actions_of
 from embodied.core.task import Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_conjugate, quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
 from embodied.math.sampling import between
@@ -67,7 +67,7 @@ class ReachConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What one episode carries along."""
 
     target: Array
@@ -80,7 +80,7 @@ class Memory:
     """() targets reached so far."""
 
 
-class Reach(Task[Memory]):
+class Reach(Task[TaskState]):
     """A body of some form reaches targets on the ground.
 
     Task: get within 0.5 m of the target, then of the next, which lies 2 to 6 m away in any direction. Randomised:
@@ -128,7 +128,7 @@ class Reach(Task[Memory]):
             "velocity": f"every velocity U(-{self.config.noise:g}, {self.config.noise:g}) m/s or rad/s",
         }
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """Standing, at any heading, moving a little."""
         model, layout, noise = self.model, self.layout, self.config.noise
         sizes = np.cumsum([layout.has.sum(), model.nv, 1])
@@ -139,40 +139,40 @@ class Reach(Task[Memory]):
         qpos = jnp.zeros(model.nq).at[:7].set(root).at[layout.qpos[layout.has]].set(angles)
         target = self._draw_target(jnp.zeros(2), aim)
         zero = jnp.zeros(())
-        memory = Memory(target=target, distance=jnp.linalg.norm(target), approach=zero, reached=zero)
-        return Start(qpos, noise * (2 * speed - 1), memory)
+        state = TaskState(target=target, distance=jnp.linalg.norm(target), approach=zero, reached=zero)
+        return ResetState(qpos, noise * (2 * speed - 1), state)
 
     def _draw_target(self, origin: Array, uniform: Array) -> Array:
         """A point (2,) m around `origin` (2,) m, from `uniform` (2,)."""
         angle = 2 * jnp.pi * uniform[0]
         return origin + between(self.config.target_distance, uniform[1]) * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """The numbers that have a motor."""
         del world
-        return Control(ctrl=command[self.layout.motors]), memory
+        return Control(ctrl=command[self.layout.motors]), state
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """How far it came, and the next target where this one is reached."""
         del action
         place = world["torso_pos"][:2]
-        distance = jnp.linalg.norm(memory.target - place)
-        approach = (memory.distance - distance) / self.timing.control_dt
+        distance = jnp.linalg.norm(state.target - place)
+        approach = (state.distance - distance) / self.timing.control_dt
         there = distance < self.config.reach
-        target = jnp.where(there, self._draw_target(place, jax.random.uniform(key, (2,))), memory.target)
-        return Memory(target, jnp.linalg.norm(target - place), approach, memory.reached + there)
+        target = jnp.where(there, self._draw_target(place, jax.random.uniform(key, (2,))), state.target)
+        return TaskState(target, jnp.linalg.norm(target - place), approach, state.reached + there)
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """`policy`: for each part a row of `embodied.core.parts.FEATURES`, noiseless, vectors in the world frame.
 
         A term is a part, named as in the model: torso; thigh, shin, foot, lower shin; upper and lower arm; tail; left
         and right ones, front (f) and back (b) ones. Together the terms reshape to `(parts, embodied.core.parts.WIDTH)`.
         """
         del key
-        rows = self._rows(world, memory)
+        rows = self._rows(world, state)
         return {"policy": {name: rows[part] for part, name in enumerate(self.layout.names)}}
 
-    def _rows(self, world: World, memory: Memory) -> Array:
+    def _rows(self, world: World, state: TaskState) -> Array:
         """(parts, WIDTH) features."""
         layout = self.layout
         parts = len(layout.names)
@@ -181,7 +181,7 @@ class Reach(Task[Memory]):
         low, high = layout.limits[..., 0], layout.limits[..., 1]
         span = np.where(layout.has, high - low, 1.0)
         turned = jax.vmap(quat_rotate, (0, None))
-        direction = (memory.target - pos[0, :2]) / jnp.maximum(jnp.linalg.norm(memory.target - pos[0, :2]), 1e-6)
+        direction = (state.target - pos[0, :2]) / jnp.maximum(jnp.linalg.norm(state.target - pos[0, :2]), 1e-6)
         everywhere = functools.partial(jnp.broadcast_to, shape=(parts, 1))
         values = {
             "position": pos - pos[0],
@@ -193,7 +193,7 @@ class Reach(Task[Memory]):
             "present": jnp.ones((parts, 1)),
             "parent": jnp.asarray(layout.parents + 1.0)[:, None],
             "height": pos[:, 2:],
-            "distance": everywhere(memory.distance),
+            "distance": everywhere(state.distance),
             "length": jnp.asarray(layout.size[:, :1]),
             "radius": jnp.asarray(layout.size[:, 1:]),
             "angle": angle,
@@ -210,18 +210,18 @@ class Reach(Task[Memory]):
         """(parts, k) a sensor of every part."""
         return jnp.stack([world[f"{name}_{what}"] for name in self.layout.names])
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         return {
-            "approach": memory.approach,
+            "approach": state.approach,
             "alive": 1.0 - self._fallen(world).astype(jnp.float32),
             "control": squared_norm(action[self.layout.motors]),
         }
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success: a target reached and still up. Failure: fallen."""
         fallen = self._fallen(world)
-        return Outcome(success=(memory.reached > 0) & ~fallen, failure=fallen)
+        return Outcome(success=(state.reached > 0) & ~fallen, failure=fallen)
 
     def _fallen(self, world: World) -> Array:
         """() bool, whether the torso leans too far or is too low."""
@@ -229,13 +229,13 @@ class Reach(Task[Memory]):
         low = world["torso_pos"][2] < self.family.fall_height * self.height
         return low | (upright < math.cos(self.family.fall_lean))
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Speed towards the target in m/s, distance to it in m, and the targets reached so far, all on average."""
-        return {"approach_speed": memory.approach, "target_distance": memory.distance, "reached": memory.reached}
+        return {"approach_speed": state.approach, "target_distance": state.distance, "reached": state.reached}
 
-    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The target, on the ground."""
-        return {"target": jnp.append(memory.target, 0.05)}
+        return {"target": jnp.append(state.target, 0.05)}
 
 
 def world_axes(quat: Array, axes: np.ndarray, angle: Array) -> list[Array]:

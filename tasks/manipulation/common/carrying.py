@@ -11,7 +11,7 @@ from jax import Array
 from embodied.core.world import World
 from tasks.manipulation.common.rewards import both, grasp, near, reach, share
 from tasks.manipulation.common.skills import CLOSE, OPEN, Aim, Seen, aside, at_height, fetch, first, raised
-from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 
 
 class CarryTask(Tabletop):
@@ -29,22 +29,22 @@ class CarryTask(Tabletop):
         """The thing where it was drawn."""
         return Placement(goal, {"object": start})
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """What is left is within `reached`."""
-        return self.error(world, memory) <= self.reached
+        return self.error(world, state) <= self.reached
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the thing; the thing held, high enough for the edge or beyond it, near the goal while so."""
         thing = world["object1_pos"]
         point = raised(thing, self.grip)
         held = grasp(world, point)
-        beyond = share(aside(thing, memory.goal), 1.5 * self.reached, self.reached)
+        beyond = share(aside(thing, state.goal), 1.5 * self.reached, self.reached)
         lifted = held * jnp.maximum(share(thing[2], self.ranges.start.low[2], self.clear), beyond)
         return {
             "reach": reach(world, point, 0.01),
             "grasp": held,
             "lift": lifted,
-            "move": both(lifted, near(self.error(world, memory), self.reached)),
+            "move": both(lifted, near(self.error(world, state), self.reached)),
         }
 
 

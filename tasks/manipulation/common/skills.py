@@ -1,6 +1,6 @@
 """Scripted skills: fetch, carry, go around and over, push. A script is a table of cases; the first that holds is done.
 
-Skills see one observation and keep no memory: where the hand, the fingers and the object are says how far they have
+Skills see one observation and keep no state: where the hand, the fingers and the object are says how far they have
 come. So a script that lost the object begins again by itself, and what it does can be learned from observations alone.
 """
 

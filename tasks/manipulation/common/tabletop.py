@@ -19,7 +19,7 @@ from jax import Array
 from embodied.core.episode import first_keys
 from embodied.core.scenes import compose
 from embodied.core.task import PROPRIO, Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
@@ -74,7 +74,7 @@ class Placement:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class TaskState:
     """What an episode carries along."""
 
     goal: Array
@@ -93,16 +93,16 @@ class Memory:
     """() int32, of the start among `TabletopConfig.goals`; 0 without."""
 
 
-class Tabletop(Task[Memory], abc.ABC):
+class Tabletop(Task[TaskState], abc.ABC):
     """A Panda at a table.
 
-    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `act` and `observe`. What differs: the hand is an
+    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `process_action` and `observe`. What differs: the hand is an
     arm's, which follows by inverse kinematics and servos; quaternions are wxyz everywhere; the first observation shows
     the world as it is; `reset` honours its seed; rewards reach 10 exactly where the task is solved.
 
     Fixtures stand elsewhere in every episode as mocap bodies, with joints below them: nothing derives from where a
     mocap body stands, so no constant of the model goes stale, the engines need no model of each episode's own, and
-    pictures show them. `Start.mocap_pos` places them for the first observation, `Control.mocap_pos` ever after. They
+    pictures show them. `ResetState.mocap_pos` places them for the first observation, `Control.mocap_pos` ever after. They
     are only shifted: a fixture that faces another way is built turned.
     """
 
@@ -132,20 +132,20 @@ class Tabletop(Task[Memory], abc.ABC):
         """Where everything stands, from a draw of `ranges`: two positions (3) m."""
 
     @abc.abstractmethod
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """() bool, Meta-World's success."""
 
     @abc.abstractmethod
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """How far each of the `stages` has come, each () in [0, 1]; see `tasks.manipulation.common.rewards`."""
 
     @abc.abstractmethod
     def script(self, seen: Seen) -> Aim:
         """Where a script would lead the hand now; see `tasks.manipulation.common.skills`."""
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """() what is left to do, m; by default from the first object to the goal. The metric `position_error`."""
-        return distance(world["object1_pos"], memory.goal)
+        return distance(world["object1_pos"], state.goal)
 
     # What follows from it.
 
@@ -160,29 +160,31 @@ class Tabletop(Task[Memory], abc.ABC):
         self.furnish(spec)
         return spec
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         """An episode that begins as drawn by `ranges`, or at one of the starts that the config numbers."""
         if (goals := self.config.goals) is None:
             return self.draw(key)
         return self._numbered(jax.random.randint(key, (), 0, goals), goals)
 
-    def draw(self, key: Array) -> Start[Memory]:
+    def draw(self, key: Array) -> ResetState[TaskState]:
         """The start that a key stands for."""
         return self.begin(self.place(*self.ranges.draw(key)))
 
-    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+    def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
         """As `reset`; of numbered starts, the one that follows."""
         if (goals := self.config.goals) is None:
             return self.reset(key)
-        return self._numbered((memory.number + 1) % goals, goals)
+        return self._numbered((state.number + 1) % goals, goals)
 
-    def _numbered(self, number: Array, goals: int) -> Start[Memory]:
+    def _numbered(self, number: Array, goals: int) -> ResetState[TaskState]:
         """The start that bears a number, of so many."""
         keys = first_keys(self.config.goal_seed, goals)
         start = self.draw(keys[number])
-        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, number=number.astype(jnp.int32)))
+        return dataclasses.replace(
+            start, task_state=dataclasses.replace(start.task_state, number=number.astype(jnp.int32))
+        )
 
-    def begin(self, placement: Placement) -> Start[Memory]:
+    def begin(self, placement: Placement) -> ResetState[TaskState]:
         """An episode that begins with everything in its place, the hand open and at rest."""
         model = self.model
         qpos = jnp.asarray(model.qpos0, jnp.float32)
@@ -194,7 +196,7 @@ class Tabletop(Task[Memory], abc.ABC):
         fixtures = jnp.zeros((model.nmocap, 3))
         for name, pos in placement.fixtures.items():
             fixtures = fixtures.at[model.body(name).mocapid[0]].set(pos)
-        memory = Memory(
+        state = TaskState(
             goal=placement.goal,
             fixtures=fixtures,
             joints=arm,
@@ -203,9 +205,9 @@ class Tabletop(Task[Memory], abc.ABC):
             begun=jnp.zeros((), bool),
             number=jnp.zeros((), jnp.int32),
         )
-        return Start(qpos, jnp.zeros(model.nv), memory, mocap_pos=fixtures if model.nmocap else None)
+        return ResetState(qpos, jnp.zeros(model.nv), state, mocap_pos=fixtures if model.nmocap else None)
 
-    def act(self, world: World, memory: Memory, action: Array, key: Array) -> tuple[Array, Memory]:
+    def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Lead the hand: the first three numbers move its target, by 1 cm each at most, x, y and z of the world.
 
         The fourth is the gripper's effort: 1 closes with 70 N a finger, -1 opens. The target stays in the workspace and
@@ -213,23 +215,23 @@ class Tabletop(Task[Memory], abc.ABC):
         """
         del key
         tcp = world["tcp_pos"]
-        ahead = memory.target + STEP * action[:3] - tcp
+        ahead = state.target + STEP * action[:3] - tcp
         ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(distance(ahead, 0.0), 1e-6))
         target = jnp.clip(tcp + ahead, jnp.asarray(self.workspace.low), jnp.asarray(self.workspace.high))
-        joints = panda.follow(memory.joints, target)
-        memory = dataclasses.replace(
-            memory, joints=joints, target=target, previous=self.seen(world), begun=jnp.ones((), bool)
+        joints = panda.follow(state.joints, target)
+        state = dataclasses.replace(
+            state, joints=joints, target=target, previous=self.seen(world), begun=jnp.ones((), bool)
         )
-        return jnp.concatenate([joints, action[3:]]), memory
+        return jnp.concatenate([joints, action[3:]]), state
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Servo targets, and fixtures where they stand."""
         del world
-        return Control(ctrl=command, mocap_pos=self.props(memory)), memory
+        return Control(ctrl=command, mocap_pos=self.mocap_positions(state)), state
 
-    def props(self, memory: Memory) -> Array | None:
+    def mocap_positions(self, state: TaskState) -> Array | None:
         """Where the fixtures stand."""
-        return memory.fixtures if self.model.nmocap else None
+        return state.fixtures if self.model.nmocap else None
 
     def seen(self, world: World) -> Array:
         """(18) what one step shows, see `observe`."""
@@ -243,7 +245,7 @@ class Tabletop(Task[Memory], abc.ABC):
         """Where in qpos some joints are."""
         return [int(self.model.joint(name).qposadr[0]) for name in joints]
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """Meta-World's 39 numbers, m, world frame, quaternions wxyz.
 
         `policy`: hand (3), 45 mm above the tcp; opening (1) of the gripper, 1 open, 0 closed (Meta-World's hand shows
@@ -258,14 +260,14 @@ class Tabletop(Task[Memory], abc.ABC):
             "hand": seen[:3],
             "opening": seen[3:4],
             "objects": seen[4:],
-            "previous": jnp.where(memory.begun, memory.previous, seen),
+            "previous": jnp.where(state.begun, state.previous, seen),
         }
         hidden = {"joint_pos": world.qpos, "joint_vel": world.qvel}
-        goal = jnp.zeros(3) if self.config.hide_goal else memory.goal
+        goal = jnp.zeros(3) if self.config.hide_goal else state.goal
         arm = jnp.stack([world.qpos[place] for place in self._places(panda.ARM_JOINTS)])
         return {
             "policy": {**shown, "goal": goal},
-            "critic": {**shown, "goal": memory.goal, **hidden},
+            "critic": {**shown, "goal": state.goal, **hidden},
             PROPRIO: {"hand": seen[:3], "opening": seen[3:4], "joint_pos": arm},
         }
 
@@ -274,28 +276,28 @@ class Tabletop(Task[Memory], abc.ABC):
         """The stages and the success, `FULL` together: the scale is part of the benchmark, so no option."""
         return {**self.stages, "success": FULL - sum(self.stages.values())}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """The task's stages, and success; where it is solved, every stage counts as done, however that was."""
         del action
-        solved = self.solved(world, memory).astype(jnp.float32)
-        stages = {name: jnp.maximum(value, solved) for name, value in self.progress(world, memory).items()}
+        solved = self.solved(world, state).astype(jnp.float32)
+        stages = {name: jnp.maximum(value, solved) for name, value in self.progress(world, state).items()}
         return {**stages, "success": solved}
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
+    def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success at this instant; an episode lasts its 500 steps in any case."""
-        return Outcome(success=self.solved(world, memory), failure=jnp.zeros((), bool))
+        return Outcome(success=self.solved(world, state), failure=jnp.zeros((), bool))
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """What is left to do, in m."""
-        return {"position_error": self.error(world, memory)}
+        return {"position_error": self.error(world, state)}
 
-    def markers(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The goal."""
         del world
-        return {"goal": memory.goal}
+        return {"goal": state.goal}
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """The task's script. It sees the group `policy` alone, so the goal must not be hidden."""
-        del memory
+        del state
         seen = Seen.of(observation["policy"])
         return steer(seen, self.script(seen))

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.task import Timing
-from embodied.core.world import Outcome, Start, World
+from embodied.core.world import Outcome, ResetState, World
 from embodied.env.dialogue import Tell, Words
 from tasks.manipulation.common import objects, panda
 from tasks.manipulation.common import tabletop as table
@@ -68,7 +68,7 @@ class PickAmongConfig(TabletopConfig):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory(table.Memory):
+class TaskState(table.TaskState):
     """What an episode carries along."""
 
     stands: Array
@@ -106,40 +106,40 @@ class PickAmong(Tabletop):
             for part, shape in SHAPES.items():
                 objects.looks(body, name=f"{name}_{part}", rgba=objects.WHITE, **shape)
 
-    def draw(self, key: Array) -> Start[Any]:
+    def draw(self, key: Array) -> ResetState[Any]:
         """Everything that an episode draws."""
         stand, look, count, say, word = jax.random.split(key, 5)
         stands, three = scattered(stand, AREA, 3, APART), jax.random.bernoulli(count)
         stands = stands.at[2].set(jnp.where(three, stands[2], jnp.asarray(AWAY)))
         start = self.begin(self.place(stands, stands[0].at[2].add(HELD)))
-        memory = Memory(
-            **vars(start.memory),
+        state = TaskState(
+            **vars(start.task_state),
             stands=stands,
             looks=jax.random.choice(look, LOOKS, (3,), replace=self.config.twins).astype(jnp.int32),
             three=three,
             terse=jax.random.bernoulli(say, TERSE),
             wording=jax.random.randint(word, (), 0, 3),
         )
-        return dataclasses.replace(start, memory=memory)
+        return dataclasses.replace(start, task_state=state)
 
     def place(self, start: Array, goal: Array) -> Placement:
         """Things where they were drawn, (3, 3) m."""
         return Placement(goal, dict(zip(THINGS, start, strict=True)))
 
-    def solved(self, world: World, memory: table.Memory) -> Array:
+    def solved(self, world: World, state: table.TaskState) -> Array:
         """The thing that is meant is up."""
-        del memory
+        del state
         return world["object1_pos"][2] > REST + LIFTED
 
-    def outcome(self, world: World, memory: table.Memory) -> Outcome:
+    def outcome(self, world: World, state: table.TaskState) -> Outcome:
         """Success as `solved`; failure where another thing is up."""
-        solved = self.solved(world, memory)
+        solved = self.solved(world, state)
         wrong = jnp.maximum(world["object2_pos"][2], world["object3_pos"][2]) > REST + LIFTED
         return Outcome(success=solved, failure=wrong & ~solved)
 
-    def progress(self, world: World, memory: table.Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: table.TaskState) -> Mapping[str, Array]:
         """The hand at the thing; the thing held; how high it is while so."""
-        del memory
+        del state
         thing = world["object1_pos"]
         held = grasp(world, thing)
         lifted = both(held, share(thing[2], REST, REST + LIFTED))
@@ -149,12 +149,12 @@ class PickAmong(Tabletop):
         """Fetch it, and hold it up."""
         return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
 
-    def looks(self, memory: Memory) -> Mapping[str, Array]:
+    def geom_appearance(self, state: TaskState) -> Mapping[str, Array]:
         """Of each thing, the shapes of its kind in its colour; the others are invisible."""
-        colours, shown = jnp.asarray(list(COLOURS.values())), jnp.array([True, True, memory.three])
+        colours, shown = jnp.asarray(list(COLOURS.values())), jnp.array([True, True, state.three])
         found = {}
         for number, name in enumerate(THINGS):
-            kind, colour = memory.looks[number] // len(COLOURS), memory.looks[number] % len(COLOURS)
+            kind, colour = state.looks[number] // len(COLOURS), state.looks[number] % len(COLOURS)
             for part, shape in SHAPES.items():
                 rgba = jnp.asarray(objects.STEEL) if part in LIDS else colours[colour]
                 visible = shown[number] & (kind == KINDS.index("block" if part == "block" else "can"))
@@ -162,27 +162,27 @@ class PickAmong(Tabletop):
                 found[f"{name}_{part}"] = jnp.concatenate([*_placed(shape), rgba])
         return found
 
-    def words(self, memory: Memory) -> Words:
+    def words(self, state: TaskState) -> Words:
         """The instruction in every template; a clear one for another thing; the dialogue; what fits how many."""
-        seen, order = self.sights(memory)
+        seen, order = self.sights(state)
         wanted = order.index(0) + 1
         meant, others = seen[wanted - 1], [sight for sight in seen if sight.mark != wanted]
-        phrase, first = meant.noun if memory.terse else meant.full, int(memory.wording)
+        phrase, first = meant.noun if state.terse else meant.full, int(state.wording)
         said = [dialogue(seen, wanted, text) for text in instructions(phrase, first)]
         told = heard(said) if self.config.telling is Telling.CLARIFIED else tuple(one.instruction for one in said)
         wrong = [text for other in others if other.full != meant.full for text in instructions(other.full, first)[:1]]
         fits = {phrase: sum(phrase in (sight.noun, sight.full) for sight in seen) for phrase in PHRASES}
         return Words(told, tuple(wrong), said[0], fits)
 
-    def sights(self, memory: Memory) -> tuple[tuple[Sight, ...], tuple[int, ...]]:
+    def sights(self, state: TaskState) -> tuple[tuple[Sight, ...], tuple[int, ...]]:
         """What stands there at the start, marked 1, 2 ... from the left; and which of `THINGS` bears each mark."""
-        there = range(3 if memory.three else 2)
-        order = tuple(sorted(there, key=lambda number: float(memory.stands[number, 0])))
+        there = range(3 if state.three else 2)
+        order = tuple(sorted(there, key=lambda number: float(state.stands[number, 0])))
         seen = []
         for mark, number in enumerate(order, 1):
-            kind, colour = divmod(int(memory.looks[number]), len(COLOURS))
+            kind, colour = divmod(int(state.looks[number]), len(COLOURS))
             noun, word = KINDS[kind], list(COLOURS)[colour]
-            seen.append(Sight(mark, f"{word} {noun}", noun, word, float(memory.stands[number, 0])))
+            seen.append(Sight(mark, f"{word} {noun}", noun, word, float(state.stands[number, 0])))
         return tuple(seen), order
 
     def listener(self, env: Env, tell: Tell, seed: int = 0) -> ActionRule:
@@ -204,5 +204,5 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _placed(shape: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
-    """Size, position and quaternion as `Task.looks` wants them."""
+    """Size, position and quaternion as `Task.geom_appearance` wants them."""
     return np.array(shape["size"], np.float32), np.array(shape["pos"], np.float32), np.array([1.0, 0, 0, 0], np.float32)

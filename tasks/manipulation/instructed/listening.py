@@ -19,22 +19,22 @@ from torch import Tensor
 from embodied.env.dialogue import Tell
 from embodied.env.env import Env, array_from_tensor, tensor_from_array
 from tasks.manipulation.common.skills import Seen, raised, steer
-from tasks.manipulation.instructed.among import HELD, Memory, PickAmong
+from tasks.manipulation.instructed.among import HELD, PickAmong, TaskState
 from tasks.questions.ambiguity import referents, resolved
 
 
-def understood(task: PickAmong, memory: Memory, heard: str) -> tuple[int, ...]:
+def understood(task: PickAmong, state: TaskState, heard: str) -> tuple[int, ...]:
     """Numbers of the things that fit what a robot has heard: an instruction, and perhaps an answer.
 
     Args:
         task: Whose episode it is.
-        memory: Of one environment, numpy arrays.
+        state: Of one environment, numpy arrays.
         heard: One sentence, or two.
 
     Raises:
         EmbodiedError: it names no kind of thing.
     """
-    seen, order = task.sights(memory)
+    seen, order = task.sights(state)
     instruction, _, answer = heard.partition(". ")
     marks = referents(seen, instruction)
     settled = resolved(seen, instruction, answer) if answer.strip() else None
@@ -60,16 +60,16 @@ class Listener:
 
     def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
         """(N, 4) in [-1, 1]."""
-        episode = self.env.stepper.episode()
+        episode = self.env.simulator.episode()
         rows = np.flatnonzero(np.asarray(episode.steps) == 0)
         if len(rows):
-            memory = jax.tree.map(np.asarray, episode.memory)
+            state = jax.tree.map(np.asarray, episode.task_state)
             for row, heard in zip(rows, self.tell(torch.as_tensor(rows), obs), strict=True):
-                own: Any = jax.tree.map(lambda leaf, row=row: leaf[row], memory)
+                own: Any = jax.tree.map(lambda leaf, row=row: leaf[row], state)
                 self._chosen[row] = self._guess(understood(self.task, own, heard))
         world, places = self.env.world(), range(1, 4)
         things = jnp.stack([world[f"object{place}_pos"] for place in places], 1)
-        action = self._act(array_from_tensor(obs["policy"]), episode.memory.stands, things, self._chosen)
+        action = self._act(array_from_tensor(obs["policy"]), episode.task_state.stands, things, self._chosen)
         return tensor_from_array(action, self.env.device)
 
     def _guess(self, fitting: tuple[int, ...]) -> int:

@@ -13,7 +13,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.carrying import CarryTask, set_down
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.skills import Aim, Seen, aside, at_height, over, raised
-from tasks.manipulation.common.tabletop import WORKSPACE, Memory, Placement
+from tasks.manipulation.common.tabletop import WORKSPACE, Placement, TaskState
 
 TRAY = 0.1  # m, half a tray's side, outside; Meta-World
 TRAY_TOP = 0.06  # m; Meta-World
@@ -147,9 +147,9 @@ class BoxClose(CarryTask):
         """Lid and box where they were drawn."""
         return Placement(goal, {"object": start}, {"box": goal.at[2].set(0.0)})
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """What is left is less than `reached`."""
-        return self.error(world, memory) < self.reached
+        return self.error(world, state) < self.reached
 
     def script(self, seen: Seen) -> Aim:
         """Fetch it by its bar, and set it down from above."""

@@ -16,7 +16,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import both, grasp, near, reach, share
 from tasks.manipulation.common.skills import CLOSE, Aim, Seen, aside, at_height, carry, fetch
-from tasks.manipulation.common.tabletop import BACK, Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import BACK, Placement, Tabletop, TaskState
 
 TURN = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5))  # wxyz, the nut's at the start: its handle points to the right
 WALL = 0.048  # m from the ring's axis to the middle of its walls; Meta-World
@@ -77,27 +77,27 @@ class Assembly(NutTask):
         """The nut where it always is, the peg where it was drawn."""
         return Placement(goal, {"nut": start}, {"peg": at_height(goal, 0.0)})
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """From the ring's middle to the peg's axis, or to its top, whichever is farther."""
         ring = world["ring"]
-        return jnp.maximum(aside(ring, memory.goal), ring[2] - memory.goal[2])
+        return jnp.maximum(aside(ring, state.goal), ring[2] - state.goal[2])
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The ring is around the peg."""
         ring = world["ring"]
-        return (aside(ring, memory.goal) < ON_PEG) & (ring[2] < memory.goal[2])
+        return (aside(ring, state.goal) < ON_PEG) & (ring[2] < state.goal[2])
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the handle, the nut held, as high as the peg, over it, and down."""
         ring, handle = world["ring"], world["object1_pos"]
-        held, off = grasp(world, handle), aside(ring, memory.goal)
+        held, off = grasp(world, handle), aside(ring, state.goal)
         around = near(off, ON_PEG, ON_PEG)
         return {
             "reach": reach(world, handle, 0.01),
             "grasp": held,
             "lift": held * jnp.maximum(share(ring[2], THICK, ABOVE), around),
             "move": both(held, near(off, ON_PEG)),
-            "insert": both(around, share(ring[2], ABOVE, memory.goal[2])),
+            "insert": both(around, share(ring[2], ABOVE, state.goal[2])),
         }
 
     def script(self, seen: Seen) -> Aim:
@@ -129,22 +129,22 @@ class Disassemble(NutTask):
         del goal
         return Placement(at_height(start, 0.175), {"nut": start}, {"peg": at_height(start, 0.0)})
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """Height that is missing."""
-        return jnp.maximum(memory.goal[2] - world["object1_pos"][2], 0.0)
+        return jnp.maximum(state.goal[2] - world["object1_pos"][2], 0.0)
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The handle is higher than the goal."""
-        return world["object1_pos"][2] > memory.goal[2]
+        return world["object1_pos"][2] > state.goal[2]
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the handle, the nut held, and lifted while held."""
         handle = world["object1_pos"]
         held = grasp(world, handle)
         return {
             "reach": reach(world, handle, 0.01),
             "grasp": held,
-            "lift": held * share(handle[2], THICK, memory.goal[2]),
+            "lift": held * share(handle[2], THICK, state.goal[2]),
         }
 
     def script(self, seen: Seen) -> Aim:

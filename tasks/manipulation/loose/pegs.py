@@ -15,7 +15,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import both, distance, grasp, near, reach, share
 from tasks.manipulation.common.skills import CLOSE, Aim, Seen, carry, fetch, raised
-from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 
 Rectangle: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 """m, two corners, y and z."""
@@ -73,24 +73,24 @@ class PegInsertSide(Tabletop):
         """Peg and box where they were drawn."""
         return Placement(goal + jnp.array(IN_HOLE), {"peg": start}, {"box": goal})
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """From the peg's head to the goal, y and z counted twice."""
-        return distance(jnp.array([1.0, 2.0, 2.0]) * (world["peg_head"] - memory.goal), 0.0)
+        return distance(jnp.array([1.0, 2.0, 2.0]) * (world["peg_head"] - state.goal), 0.0)
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The head is in the hole."""
-        return self.error(world, memory) <= self.reached
+        return self.error(world, state) <= self.reached
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the peg, the peg held, as high as the hole, in line with it, and in it."""
         point, head = world["object1_pos"], world["peg_head"]
         held = grasp(world, raised(point, TAKE))
         return {
             "reach": reach(world, raised(point, TAKE), 0.01),
             "grasp": held,
-            "lift": held * share(head[2], PEG_HALF[2], memory.goal[2] - 0.01),
-            "move": both(held, near(distance((head - memory.goal)[1:], 0.0), IN_LINE)),
-            "insert": both(held, near(self.error(world, memory), self.reached)),
+            "lift": held * share(head[2], PEG_HALF[2], state.goal[2] - 0.01),
+            "move": both(held, near(distance((head - state.goal)[1:], 0.0), IN_LINE)),
+            "insert": both(held, near(self.error(world, state), self.reached)),
         }
 
     def script(self, seen: Seen) -> Aim:
@@ -136,15 +136,15 @@ class PegUnplugSide(Tabletop):
         del goal
         return Placement(start + jnp.array(OUT), {"plug": start + jnp.array(PLUG_START)}, {"wall": start})
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The plug is out."""
-        return self.error(world, memory) <= self.reached
+        return self.error(world, state) <= self.reached
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the plug, the plug held, and pulled out while held."""
         plug = world["object1_pos"]
         held = grasp(world, plug)
-        pulled = share(self.error(world, memory), OUT[0] - PLUG_START[0] - PLUG_POINT[0], self.reached)
+        pulled = share(self.error(world, state), OUT[0] - PLUG_START[0] - PLUG_POINT[0], self.reached)
         return {"reach": reach(world, plug, 0.01), "grasp": held, "pull": held * pulled}
 
     def script(self, seen: Seen) -> Aim:

@@ -15,7 +15,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Point, Ranges
 from tasks.manipulation.common.rewards import near, reach
 from tasks.manipulation.common.skills import ALIGNED, CLOSE, OPEN, Aim, Seen, aside, at_height, first, push, raised
-from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 
 PLATE_MIDDLE = (0.0, 0.6, 0.015)  # m, where its slides are at zero; Meta-World
 PLATE_HALF = 0.05  # m, half an edge of the box that stands for it in contacts, the radius it is drawn with; Meta-World
@@ -69,15 +69,15 @@ class PlateTask(Tabletop):
         fixtures = {"cabinet": goal} if self.cabinet_at is None else {}
         return Placement(goal, {"plate_x": slid[0], "plate_y": slid[1]}, fixtures)
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """What is left is within `reached`."""
-        return self.error(world, memory) <= self.reached
+        return self.error(world, state) <= self.reached
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the plate, the plate near the goal."""
         return {
             "reach": reach(world, world["object1_pos"], PLATE_HALF + 0.01),
-            "move": near(self.error(world, memory), self.reached),
+            "move": near(self.error(world, state), self.reached),
         }
 
 

@@ -14,7 +14,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import both, distance, grasp, near, reach, share
 from tasks.manipulation.common.skills import CLOSE, OPEN, SKIM, Aim, Seen, at_height, carry, fetch, first, over
-from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 
 REST = 0.02  # m, height of the puck's middle on the table
 WALL_POS = (0.1, 0.75, 0.06)  # m, its middle; Meta-World
@@ -54,9 +54,9 @@ class PuckTask(Tabletop):
         if not self.config.hide_goal:
             objects.goal(spec)
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """What is left is within `reached`."""
-        return self.error(world, memory) <= self.reached
+        return self.error(world, state) <= self.reached
 
 
 class Reach(PuckTask):
@@ -74,13 +74,13 @@ class Reach(PuckTask):
         "Bring your fingertips to the marked spot in the air.",
     )
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """From the tcp to the goal."""
-        return distance(world["tcp_pos"], memory.goal)
+        return distance(world["tcp_pos"], state.goal)
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Nearness of the tcp."""
-        return {"reach": reach(world, memory.goal, self.reached)}
+        return {"reach": reach(world, state.goal, self.reached)}
 
     def script(self, seen: Seen) -> Aim:
         """Straight to the goal."""
@@ -121,11 +121,11 @@ class Push(PuckTask):
         "Move the puck along the table until it lies on the goal.",
     )
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the puck, the puck near the goal."""
         return {
             "reach": reach(world, world["object1_pos"], 0.02),
-            "move": near(self.error(world, memory), self.reached),
+            "move": near(self.error(world, state), self.reached),
         }
 
     def script(self, seen: Seen) -> Aim:
@@ -196,7 +196,7 @@ class PickPlace(PuckTask):
         "Lift the puck from the table and carry it to the marked spot in the air.",
     )
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the puck, the puck held, off the table, near the goal while held."""
         puck = world["object1_pos"]
         held = grasp(world, puck)
@@ -204,7 +204,7 @@ class PickPlace(PuckTask):
             "reach": reach(world, puck, 0.01),
             "grasp": held,
             "lift": held * share(puck[2], REST, REST + 0.03),
-            "move": both(held, near(self.error(world, memory), self.reached)),
+            "move": both(held, near(self.error(world, state), self.reached)),
         }
 
     def script(self, seen: Seen) -> Aim:

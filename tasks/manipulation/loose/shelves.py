@@ -14,7 +14,7 @@ from tasks.manipulation.common.carrying import CarryTask, set_down
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import distance
 from tasks.manipulation.common.skills import CLOSE, Aim, Seen, aside, at_height, fetch, first
-from tasks.manipulation.common.tabletop import BACK, Memory, Placement
+from tasks.manipulation.common.tabletop import BACK, Placement, TaskState
 
 REST = 0.02  # m, height of the block's middle on the table
 GOAL_ABOVE = 0.3  # m, the goal above the shelf's foot; Meta-World
@@ -163,9 +163,9 @@ class Basketball(CarryTask):
         """Ball and basket where they were drawn."""
         return Placement(goal + jnp.array(HOOP), {"object": start}, {"basket": goal})
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """From the ball to above the ring, heights counting double."""
-        missing = world["object1_pos"] - memory.goal - jnp.array([0.0, 0.0, ABOVE_HOOP])
+        missing = world["object1_pos"] - state.goal - jnp.array([0.0, 0.0, ABOVE_HOOP])
         return distance(missing * jnp.array([1.0, 1.0, 2.0]), 0.0)
 
     def script(self, seen: Seen) -> Aim:

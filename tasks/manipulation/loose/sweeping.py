@@ -11,7 +11,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import distance
 from tasks.manipulation.common.skills import CLOSE, OPEN, SKIM, Aim, Seen, aside, at_height, carry, fetch, first
-from tasks.manipulation.common.tabletop import Memory, Placement
+from tasks.manipulation.common.tabletop import Placement, TaskState
 from tasks.manipulation.loose.holes import BOARD, HOLE
 from tasks.manipulation.loose.pucks import OPEN_GROUND, REST, Push
 
@@ -67,9 +67,9 @@ class SweepInto(Push):
         del goal
         return Placement(jnp.asarray(HOLE_GOAL), {"object": start})
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """From the block to the goal, seen from above."""
-        return distance(world["object1_pos"][:2], memory.goal[:2])
+        return distance(world["object1_pos"][:2], state.goal[:2])
 
     def script(self, seen: Seen) -> Aim:
         """Lead it along, barely off the board, and let go where it falls into the middle of the hole."""

@@ -16,7 +16,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import both, distance, grasp, near, reach, share
 from tasks.manipulation.common.skills import CLOSE, Aim, Seen, aside, at_height, carry, fetch, first
-from tasks.manipulation.common.tabletop import BACK, Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import BACK, Placement, Tabletop, TaskState
 
 SLIDE = mujoco.mjtJoint.mjJNT_SLIDE
 
@@ -106,19 +106,19 @@ class Hammer(Tabletop):
         """() m that the nail is in."""
         return world.qpos[self.model.joint("nail").qposadr[0]]
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """What of the nail is still out."""
-        del memory
+        del state
         return jnp.maximum(NAIL_TRAVEL - self.depth(world), 0.0)
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The nail is in."""
-        del memory
+        del state
         return self.depth(world) > DRIVEN
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the hammer, the hammer held, its face at the nail, and the nail driven."""
-        del memory
+        del state
         shaft, struck = world["object1_pos"], world["object2_pos"] - jnp.array([0.0, NAIL_HALF, 0.0])
         held = grasp(world, shaft)
         return {
@@ -191,9 +191,9 @@ class StickTask(Tabletop):
         thermos.add_site(name="thermos", pos=[0, self.point, MIDDLE_HEIGHT])
         objects.watch(spec, 2, mujoco.mjtObj.mjOBJ_SITE, "thermos")
 
-    def error(self, world: World, memory: Memory) -> Array:
+    def error(self, world: World, state: TaskState) -> Array:
         """From the thermos's point to the goal."""
-        return distance(world["object2_pos"], memory.goal)
+        return distance(world["object2_pos"], state.goal)
 
 
 class StickPush(StickTask):
@@ -218,16 +218,16 @@ class StickPush(StickTask):
         """The stick where it was drawn."""
         return Placement(goal, {"stick": start})
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The thermos is at the goal, and the stick between two pads that press, off the table."""
         touched = jnp.minimum(world["left_pad_touch"][0], world["right_pad_touch"][0]) > 0.0
         stick = world["object1_pos"]
         inside = jnp.abs(quat_rotate_inverse(world["object1_quat"], world["tcp_pos"] - stick))
         between = jnp.all(inside < jnp.array(STICK_HALF) + 0.01)
         lifted = stick[2] > STICK_HALF[2] + LIFTED
-        return (self.error(world, memory) <= REACHED) & touched & between & lifted
+        return (self.error(world, state) <= REACHED) & touched & between & lifted
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the stick, the stick held, off the table, and the thermos near the goal meanwhile."""
         stick = world["object1_pos"]
         held = grasp(world, stick)
@@ -235,7 +235,7 @@ class StickPush(StickTask):
             "reach": reach(world, stick, 0.01),
             "grasp": held,
             "lift": held * share(stick[2], STICK_HALF[2], STICK_HALF[2] + 0.05),
-            "move": both(held, near(self.error(world, memory), REACHED)),
+            "move": both(held, near(self.error(world, state), REACHED)),
         }
 
     def script(self, seen: Seen) -> Aim:
@@ -274,13 +274,13 @@ class StickPull(StickTask):
         """The stick where it was drawn, the thermos 9 cm farther away."""
         return Placement(goal, {"stick": start, "thermos_y": jnp.asarray(ASIDE)})
 
-    def solved(self, world: World, memory: Memory) -> Array:
+    def solved(self, world: World, state: TaskState) -> Array:
         """The handle is at the goal, and the stick's end beyond it, in its window."""
         ahead = world["stick_end"] - world["object2_pos"]
         through = (ahead[0] >= 0.0) & (jnp.abs(ahead[1]) <= 0.04) & (jnp.abs(ahead[2]) <= 0.06)
-        return (self.error(world, memory) <= REACHED) & through
+        return (self.error(world, state) <= REACHED) & through
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the stick, the stick held, its end through the handle, and that near the goal meanwhile."""
         taken, handle = world["stick_taken"], world["object2_pos"]
         held, missing = grasp(world, taken), jnp.abs(world["stick_end"] - handle)
@@ -290,7 +290,7 @@ class StickPull(StickTask):
             "reach": reach(world, taken, 0.01),
             "grasp": held,
             "insert": inserted,
-            "pull": both(inserted, near(aside(handle, memory.goal), AT_GOAL)),
+            "pull": both(inserted, near(aside(handle, state.goal), AT_GOAL)),
         }
 
     def script(self, seen: Seen) -> Aim:

@@ -99,7 +99,7 @@ def _list(positions: Array, k: int, rank: Rank, size: float, axes: int, capacity
         return _select(positions, positions[None], everyone, jnp.ones((), bool), k, rank)
     if not math.isfinite(size):
         raise ValueError(f"radius={size} m; lists for {count} drones (more than {DENSE}) need a finite radius")
-    # In the order of their cells, drones that look at the same cells follow each other: memory stays cached.
+    # In the order of their cells, drones that look at the same cells follow each other: state stays cached.
     cell, offsets = _cells(positions, size, axes)
     order = jnp.argsort(cell).astype(jnp.int32)
     cell, points = cell[order], positions[order]

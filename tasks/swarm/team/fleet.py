@@ -20,7 +20,7 @@ from jax import Array
 
 from embodied.core.entities import Kind, entity_rows, passing
 from embodied.core.task import Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
@@ -92,7 +92,7 @@ class FleetConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory(Generic[G]):
+class TaskState(Generic[G]):
     """What an episode of a fleet carries along."""
 
     flight: Flight
@@ -110,11 +110,11 @@ class Memory(Generic[G]):
     """What the drones are after."""
 
 
-class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
+class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
     """Several drones of one kind in one world."""
 
     config: Any
-    actuates_every_step = True
+    applies_every_substep = True
     arena: ClassVar[Box]
     """Where drones may fly."""
     seconds: ClassVar[float] = 10.0
@@ -170,7 +170,7 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
             return still(jnp.asarray(self.config.starts))
         return still(scatter(key, self.start_grid, self.config.agents))
 
-    def reset(self, key: Array) -> Start[Memory[G]]:
+    def reset(self, key: Array) -> ResetState[TaskState[G]]:
         """A fresh start, rotors at hover."""
         config = self.config
         drawn, air, spread = jax.random.split(key, 3)
@@ -180,8 +180,8 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
             [[config.thrust_spread], [config.mass_spread]]
         )
-        memory = Memory(self.physics.start(drones, air, strength), none, none, near, gap, miss, goal)
-        return Start(drones.qpos, drones.qvel, memory, self._masses(density) if config.mass_spread else {})
+        state = TaskState(self.physics.start(drones, air, strength), none, none, near, gap, miss, goal)
+        return ResetState(drones.qpos, drones.qvel, state, self._masses(density) if config.mass_spread else {})
 
     def _masses(self, density: Array) -> dict[str, Array]:
         """Model fields of drones whose mass and inertia are scaled by `density` (A,)."""
@@ -200,31 +200,31 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
             found["wind"] = f"gusts around {self.physics.wind.velocity} m/s"
         return found
 
-    def act(self, world: World, memory: Memory[G], action: Array, key: Array) -> tuple[Any, Memory[G]]:
+    def process_action(self, world: World, state: TaskState[G], action: Array, key: Array) -> tuple[Any, TaskState[G]]:
         """The controllers' setpoints for this control step, and the air's motion."""
         drones = Drones.of(world)
-        flight = self.physics.prepare(drones, memory.flight, key)
-        change = action - memory.action
-        memory = dataclasses.replace(memory, flight=flight, action=action, action_change=change)
-        return self.level.setpoint(action, drones), memory
+        flight = self.physics.prepare(drones, state.flight, key)
+        change = action - state.action
+        state = dataclasses.replace(state, flight=flight, action=action, action_change=change)
+        return self.level.setpoint(action, drones), state
 
-    def actuate(self, world: World, memory: Memory[G], command: Any) -> tuple[Control, Memory[G]]:
+    def apply_action(self, world: World, state: TaskState[G], command: Any) -> tuple[Control, TaskState[G]]:
         """Controllers, rotors and air, at every physics step."""
-        wrench, flight = self.physics.wrench(Drones.of(world), memory.flight, command)
-        return Control(wrench=wrench), dataclasses.replace(memory, flight=flight)
+        wrench, flight = self.physics.wrench(Drones.of(world), state.flight, command)
+        return Control(wrench=wrench), dataclasses.replace(state, flight=flight)
 
-    def update(self, world: World, memory: Memory[G], action: Array, key: Array) -> Memory[G]:
+    def post_step(self, world: World, state: TaskState[G], action: Array, key: Array) -> TaskState[G]:
         """Look around, and move on what the drones are after."""
         del action
         drones = Drones.of(world)
         near, gap, miss = self._look_around(drones)
-        memory = dataclasses.replace(memory, near=near, gap=gap, miss=miss)
-        return dataclasses.replace(memory, goal=self.advance(drones, memory, key))
+        state = dataclasses.replace(state, near=near, gap=gap, miss=miss)
+        return dataclasses.replace(state, goal=self.advance(drones, state, key))
 
-    def advance(self, drones: Drones, memory: Memory[G], key: Array) -> G:
+    def advance(self, drones: Drones, state: TaskState[G], key: Array) -> G:
         """What the drones are after next."""
         del drones, key
-        return memory.goal
+        return state.goal
 
     def _look_around(self, drones: Drones) -> tuple[Array, Array, Array]:
         """Nearest team-mates (A, neighbours), the distance (A,) to the nearest, and how near (A,) any is going to come.
@@ -242,12 +242,12 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         return vector_w if self.level.world else drones.in_body(vector_w)
 
     @abc.abstractmethod
-    def own(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
         """What each drone knows of itself and its goal: terms (A, k), scaled to about 1."""
 
-    def entities(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+    def entities(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
         """What is around each drone: terms (A, rows, embodied.core.entities.WIDTH). Here its nearest `teammates`."""
-        return {"teammates": self.teammates(drones, memory.near)} if self.config.neighbours else {}
+        return {"teammates": self.teammates(drones, state.near)} if self.config.neighbours else {}
 
     def teammates(self, drones: Drones, near: Array) -> Array:
         """Rows (A, k, WIDTH) for team-mates (A, k); ids past the end are nobody."""
@@ -256,51 +256,51 @@ class Fleet(Task[Memory[G]], abc.ABC, Generic[G]):
         turn = jax.vmap(self.turned, (None, 1), 1)
         return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
 
-    def observe(self, world: World, memory: Memory[G], key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState[G], key: Array) -> Observation:
         """`policy`: `own` and the rows of `entities`. `critic`, up to 64 drones: the same, and those of `secrets`.
 
         The critic does not see the nearest `teammates` twice: the `crew` is the same drones and more.
         """
         del key
         drones = Drones.of(world)
-        policy = {**self.own(drones, memory), **self.entities(drones, memory)}
+        policy = {**self.own(drones, state), **self.entities(drones, state)}
         if self.config.agents > CRITICS:
             return {"policy": policy}
-        critic = {**policy, **self.secrets(drones, memory)}
+        critic = {**policy, **self.secrets(drones, state)}
         if "crew" in critic:
             critic.pop("teammates", None)
         return {"policy": policy, "critic": critic}
 
-    def secrets(self, drones: Drones, memory: Memory[G]) -> Mapping[str, Array]:
+    def secrets(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
         """Rows that only a central critic sees. Here `crew`: up to 8 team-mates, however far away."""
-        del memory
+        del state
         return {"crew": self.teammates(drones, nearest(drones.pos, CREW).index)} if self.config.agents > 1 else {}
 
-    def crowding(self, memory: Memory[G]) -> Array:
+    def crowding(self, state: TaskState[G]) -> Array:
         """(A,) how far a team-mate has come within 30 cm, or is about to: 0 there, 1 where the two touch."""
-        return jnp.clip((SPACING - memory.miss) / (SPACING - 2 * RADIUS), 0.0, 1.0)
+        return jnp.clip((SPACING - state.miss) / (SPACING - 2 * RADIUS), 0.0, 1.0)
 
-    def collided(self, memory: Memory[G]) -> Array:
+    def collided(self, state: TaskState[G]) -> Array:
         """(A,) bool, whether two drones touch."""
-        return memory.gap < 2 * RADIUS
+        return state.gap < 2 * RADIUS
 
     def lost(self, drones: Drones) -> Array:
         """(A,) bool, whether a drone is on the floor or outside the arena."""
         return ~self.arena.contains(drones.pos) | (drones.pos[:, 2] < RADIUS)
 
-    def ended(self, drones: Drones, memory: Memory[G]) -> Array:
+    def ended(self, drones: Drones, state: TaskState[G]) -> Array:
         """(A,) bool, drones that collided, crashed or left."""
-        return self.collided(memory) | self.lost(drones)
+        return self.collided(state) | self.lost(drones)
 
     @abc.abstractmethod
-    def solved(self, drones: Drones, memory: Memory[G]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[G]) -> Array:
         """() bool."""
 
-    def outcome(self, world: World, memory: Memory[G]) -> Outcome:
+    def outcome(self, world: World, state: TaskState[G]) -> Outcome:
         """Success as the task says; failure when a drone collides, crashes or leaves."""
         drones = Drones.of(world)
-        failure = jnp.any(self.ended(drones, memory)) & self.config.collisions_end
-        return Outcome(success=self.solved(drones, memory) & ~failure, failure=failure)
+        failure = jnp.any(self.ended(drones, state)) & self.config.collisions_end
+        return Outcome(success=self.solved(drones, state) & ~failure, failure=failure)
 
 
 def closest_approach(offset: Array, velocity: Array) -> Array:

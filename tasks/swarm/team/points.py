@@ -22,7 +22,7 @@ from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level
 from tasks.swarm.dynamics.drones import Drones, length
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import GRAVITY
-from tasks.swarm.team.fleet import CREW, Fleet, FleetConfig, Memory
+from tasks.swarm.team.fleet import CREW, Fleet, FleetConfig, TaskState
 
 FAR = 1.5  # m, farther points look as far as this: along the floor in their direction, and in height
 OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
@@ -106,15 +106,15 @@ class Points(Fleet[Goal], abc.ABC):
         )
         return Goal(point, velocity, acceleration, course, time, steady_steps)
 
-    def advance(self, drones: Drones, memory: Memory[Goal], key: Array) -> Goal:
+    def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
         """Move the points, and count for how long all drones have been there."""
         del key
-        goal = memory.goal
+        goal = state.goal
         moved = self._at(goal.course, goal.time + self.timing.control_dt, drones, goal.steady_steps)
         there = jnp.all(length(moved.point - drones.pos) < self.close)
         return dataclasses.replace(moved, steady_steps=jnp.where(there, goal.steady_steps + 1, 0))
 
-    def own(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
 
         `offset` (3) in units of 1.5 m, and `distance` (1) m, to a point brought within 1.5 m along the floor and in
@@ -122,7 +122,7 @@ class Points(Fleet[Goal], abc.ABC):
         `point_velocity` (3) m/s, `up` (3), all in the level's frame; `gyro` (3) 5 rad/s; `height` (1) m;
         `last_action` (4).
         """
-        goal, turn = memory.goal, self.turned
+        goal, turn = state.goal, self.turned
         offset = within_reach(goal.point - drones.pos)
         return {
             "offset": turn(drones, offset) / FAR,
@@ -132,53 +132,53 @@ class Points(Fleet[Goal], abc.ABC):
             "up": drones.up if self.level.world else turn(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
             "gyro": 0.2 * drones.angvel,
             "height": jnp.minimum(drones.pos[:, 2:], 2.0),
-            "last_action": memory.action,
+            "last_action": state.action,
         }
 
-    def secrets(self, drones: Drones, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def secrets(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """As of every fleet, and `aims`: where these team-mates are to go, as seen from the drone."""
-        found = super().secrets(drones, memory)
+        found = super().secrets(drones, state)
         if not found:
             return found
         crew = nearest(drones.pos, CREW).index
         others = jnp.minimum(crew, self.config.agents - 1)
-        way, going = memory.goal.point[others] - drones.pos[:, None], memory.goal.velocity[others] - drones.vel[:, None]
+        way, going = state.goal.point[others] - drones.pos[:, None], state.goal.velocity[others] - drones.vel[:, None]
         turn = jax.vmap(self.turned, (None, 1), 1)
         present = crew < self.config.agents
         return {**found, "aims": entity_rows(Kind.TARGET, turn(drones, way), turn(drones, going), 0.0, present)}
 
-    def rewards(self, world: World, memory: Memory[Goal], action: Array) -> Mapping[str, Array]:
+    def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
         drones = Drones.of(world)
-        offset = memory.goal.point - drones.pos
+        offset = state.goal.point - drones.pos
         distance = length(offset)
-        towards = jnp.sum(offset * (drones.vel - memory.goal.velocity), -1) / jnp.maximum(distance, 1e-3)
+        towards = jnp.sum(offset * (drones.vel - state.goal.velocity), -1) / jnp.maximum(distance, 1e-3)
         return {
             "position": 0.5 * jnp.exp(-2 * distance) + 0.5 * jnp.exp(-10 * distance),
             "approach": towards * jnp.clip(distance / self.close - 1, 0.0, 1.0),
-            "crowding": self.crowding(memory),
-            "action_rate": jnp.sum(memory.action_change**2, -1),
-            "ended": self.ended(drones, memory).astype(jnp.float32),
+            "crowding": self.crowding(state),
+            "action_rate": jnp.sum(state.action_change**2, -1),
+            "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
-    def solved(self, drones: Drones, memory: Memory[Goal]) -> Array:
+    def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """All drones at their points for long enough."""
         del drones
-        return memory.goal.steady_steps * self.timing.control_dt >= self.hold
+        return state.goal.steady_steps * self.timing.control_dt >= self.hold
 
-    def metrics(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Distance to the points in m, and squared, and the share of drones in a collision."""
-        error = length(memory.goal.point - Drones.of(world).pos)
-        collided = self.collided(memory).astype(jnp.float32)
+        error = length(state.goal.point - Drones.of(world).pos)
+        collided = self.collided(state).astype(jnp.float32)
         return {"position_error": error, "squared_position_error": error**2, "collision": collided}
 
-    def markers(self, world: World, memory: Memory[Goal]) -> Mapping[str, Array]:
+    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """The points."""
         del world
-        return {"target": memory.goal.point}
+        return {"target": state.goal.point}
 
-    def expert(self, observation: Mapping[str, Array], memory: Memory[Goal]) -> Array:
+    def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
         """Straight to the point, without an eye for the others; for levels velocity, position and
         trajectory.
 
@@ -190,7 +190,7 @@ class Points(Fleet[Goal], abc.ABC):
             raise EmbodiedError(f"the expert acts on the levels {known}, not on {self.config.level}: --config.level")
         own = observation["policy"]
         offset = own[:, :3] * FAR
-        way = SCRIPTS[self.config.level](offset, memory.goal)
+        way = SCRIPTS[self.config.level](offset, state.goal)
         return jnp.clip(jnp.pad(way, ((0, 0), (0, 1))), -1.0, 1.0)
 
 

@@ -24,15 +24,15 @@ def task(request):
 
 
 def after(start, success, width):
-    """The memory with which an episode ended."""
-    return dataclasses.replace(start.memory, success=jnp.asarray(success), width=jnp.asarray(width))
+    """The state with which an episode ended."""
+    return dataclasses.replace(start.task_state, success=jnp.asarray(success), width=jnp.asarray(width))
 
 
 def test_the_first_episode_has_the_models_own_physics(task):
     start = jax.jit(widening(task).reset)(KEY)
     for name, value in start.model.items():
         np.testing.assert_allclose(value, getattr(task.model, name), rtol=1e-6, atol=1e-9)
-    assert start.memory.width == 0
+    assert start.task_state.width == 0
 
 
 def test_at_full_width_it_is_what_the_task_draws(task):
@@ -50,7 +50,7 @@ def test_half_the_width_is_half_of_every_difference(task):
 
 def test_success_widens_and_failure_narrows_so_that_the_share_is_kept(task):
     wide = widening(task, keep=0.75)
-    again = jax.jit(lambda memory: wide.restart(KEY, memory).memory.width)
+    again = jax.jit(lambda state: wide.restart(KEY, state).task_state.width)
     start = wide.reset(KEY)
     assert again(after(start, True, 0.5)) == pytest.approx(0.5 + 0.25 * STEP)
     assert again(after(start, False, 0.5)) == pytest.approx(0.5 - 0.75 * STEP)
@@ -63,19 +63,19 @@ def test_an_environment_runs_reports_widths_and_observes_as_ever(name):
     env, usual = embodied.make(name, 4, widen=0.8), embodied.make(name, 4)
     assert env.observation_terms == usual.observation_terms
     env.reset(0)
-    env.stepper.set_steps(np.full(4, env.max_episode_steps - 1))
+    env.simulator.set_steps(np.full(4, env.max_episode_steps - 1))
     step = env.step(torch.zeros(4, env.action_size))
     assert step.done.all()
     assert (step.info["width"] == 0).all()
     expected = np.clip(STEP * (step.success.numpy() - 0.8), 0, 1)
-    np.testing.assert_allclose(np.asarray(env.stepper.episode().memory.width), expected, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(env.simulator.episode().task_state.width), expected, atol=1e-6)
 
 
 def test_every_method_that_is_given_the_memory_gives_the_task_its_own(task):
     given = {
         name
         for name, method in inspect.getmembers(Task, inspect.isfunction)
-        if "memory" in inspect.signature(method).parameters
+        if "state" in inspect.signature(method).parameters
     }
     assert given >= {"ghosts", "expert", "outcome"}
     assert given <= set(vars(type(widening(task))))

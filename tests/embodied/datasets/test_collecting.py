@@ -46,7 +46,7 @@ class Plane:
 
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless
-        self.task = self.stepper = self.pixels = self
+        self.task = self.simulator = self.pixels = self
         self.instruction, self.words_differ = WORDS, False
         self.executed: list[np.ndarray] = []
 

@@ -10,9 +10,9 @@ import torch
 from jax import Array
 
 from embodied.core.task import Timing
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from tests.conftest import build_env
-from tests.embodied.engines.toys import Ball, Memory
+from tests.embodied.engines.toys import Ball, TaskState
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -34,27 +34,27 @@ DOOR = """
 
 
 class Door(Ball):
-    """A leaf that turns by itself, on a frame that stands elsewhere in every episode: at x = `Memory.spin`."""
+    """A leaf that turns by itself, on a frame that stands elsewhere in every episode: at x = `TaskState.spin`."""
 
     timing = Timing(0.002, 4, 1.0)
-    actuates_every_step = False
+    applies_every_substep = False
     xml = DOOR
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         zero = jnp.zeros((), jnp.int32)
-        memory = Memory(life=zero + 1000, age=zero, spin=jax.random.uniform(key), level=zero)
-        return Start(jnp.zeros(1), jnp.full(1, SPEED), memory, mocap_pos=self.frame(memory))
+        state = TaskState(life=zero + 1000, age=zero, spin=jax.random.uniform(key), level=zero)
+        return ResetState(jnp.zeros(1), jnp.full(1, SPEED), state, mocap_pos=self.frame(state))
 
-    def frame(self, memory: Memory) -> Array:
-        return jnp.zeros((1, 3)).at[0, 0].set(memory.spin)
+    def frame(self, state: TaskState) -> Array:
+        return jnp.zeros((1, 3)).at[0, 0].set(state.spin)
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         del world, action, key
-        return memory
+        return state
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         del world, command
-        return Control(mocap_pos=self.frame(memory)), memory
+        return Control(mocap_pos=self.frame(state)), state
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "mjx-jax", "mjx-warp"])
@@ -63,7 +63,7 @@ def test_a_hinged_child_goes_along_with_its_mocap_body(engine: str) -> None:
     env.reset(0)
     turned = 0.0
     for _ in range(3):
-        world, place = env.world(), np.asarray(env.stepper.episode().memory.spin)
+        world, place = env.world(), np.asarray(env.simulator.episode().task_state.spin)
         assert len(np.unique(place)) == 3
         expected = np.stack([place + 0.2 * np.cos(turned), np.full(3, 0.2 * np.sin(turned)), np.full(3, 0.1)], axis=1)
         np.testing.assert_allclose(np.asarray(world["position"]), expected, atol=1e-5)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from embodied.core.task import Timing
-from embodied.core.world import Start
+from embodied.core.world import ResetState
 from embodied.errors import SimulationError
 from tests.conftest import build_env
-from tests.embodied.engines.toys import Ball, Memory
+from tests.embodied.engines.toys import Ball, TaskState
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -34,7 +34,7 @@ class Crowd(Ball):
     """Spheres that all touch the floor, in a model with too little room for them, or enough."""
 
     timing = Timing(0.002, 2, 1.0)
-    actuates_every_step = False
+    applies_every_substep = False
 
     def __init__(self, room: str) -> None:
         super().__init__()
@@ -44,10 +44,10 @@ class Crowd(Ball):
         bodies = "".join(BODY.format(x=0.5 * i) for i in range(SPHERES)).replace("<body", "<body name='first'", 1)
         return mujoco.MjSpec.from_string(CROWD.format(room=self.room, bodies=bodies))
 
-    def reset(self, key: jax.Array) -> Start[Memory]:
+    def reset(self, key: jax.Array) -> ResetState[TaskState]:
         zero = jnp.zeros((), jnp.int32)
-        memory = Memory(life=zero + 1000, age=zero, spin=jax.random.uniform(key), level=zero)
-        return Start(jnp.asarray(self.model.qpos0, jnp.float32), jnp.zeros(self.model.nv), memory)
+        state = TaskState(life=zero + 1000, age=zero, spin=jax.random.uniform(key), level=zero)
+        return ResetState(jnp.asarray(self.model.qpos0, jnp.float32), jnp.zeros(self.model.nv), state)
 
 
 ROOM = "<custom><numeric name='max_contacts' data='{}'/></custom>"
@@ -55,7 +55,7 @@ ROOM = "<custom><numeric name='max_contacts' data='{}'/></custom>"
 
 @pytest.mark.parametrize(
     ("engine", "little", "enough"),
-    [("mujoco", "<size memory='3K'/>", "<size memory='1M'/>"), ("mjx-warp", ROOM.format(1), ROOM.format(SPHERES))],
+    [("mujoco", "<size state='3K'/>", "<size state='1M'/>"), ("mjx-warp", ROOM.format(1), ROOM.format(SPHERES))],
 )
 def test_too_little_room_is_an_error_and_enough_is_not(engine: str, little: str, enough: str) -> None:
     cramped = build_env(Crowd(little), engine, 2)

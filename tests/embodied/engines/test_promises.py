@@ -100,7 +100,7 @@ def reference(task: Any, seed: int, steps: torch.Tensor) -> Iterator[dict[str, n
         mujoco.mj_forward(model, data)
         simulations.append((model, data))
     yield gather([data for _, data in simulations], [data for _, data in simulations], task.model)
-    actuate = jax.jit(jax.vmap(lambda command: task.actuate(None, None, command)[0]))
+    actuate = jax.jit(jax.vmap(lambda command: task.apply_action(None, None, command)[0]))
     for action in steps:
         current = []
         controls = jax.tree.map(np.asarray, actuate(action.numpy()))
@@ -245,8 +245,8 @@ class Immortal(Ball):
 
     timing = Timing(0.002, 4, 10.0)
 
-    def outcome(self, world: Any, memory: Any) -> Any:
-        outcome = super().outcome(world, memory)
+    def outcome(self, world: Any, state: Any) -> Any:
+        outcome = super().outcome(world, state)
         return type(outcome)(success=outcome.success, failure=jnp.zeros((), bool))
 
 
@@ -270,12 +270,12 @@ def test_final_observations_are_what_an_environment_without_restarts_sees(
 
 def test_an_episode_s_start_knows_how_the_one_before_ended(ball: Env) -> None:
     ball.reset(seed=5)
-    np.testing.assert_array_equal(ball.stepper.episode().memory.level, 0)
+    np.testing.assert_array_equal(ball.simulator.episode().task_state.level, 0)
     ended = torch.zeros(N)
     for _ in range(30):
         ended += ball.step(torch.zeros(N, ball.action_size)).done
     assert ended.max() >= 2
-    np.testing.assert_array_equal(ball.stepper.episode().memory.level, ended.numpy())
+    np.testing.assert_array_equal(ball.simulator.episode().task_state.level, ended.numpy())
 
 
 def test_returns_lengths_and_statistics_add_up(ball: Env) -> None:
@@ -353,11 +353,11 @@ def test_one_divergence_reaches_nobody_else(task_type: Any, engine: str, shared_
 def test_a_state_of_nan_is_restarted(ball: Env) -> None:
     ball.reset(seed=0)
     state = ball.state()
-    for name, value in state["stepper"].items():
+    for name, value in state["simulator"].items():
         if name in ("engine.state", "physics.vel", "physics.qvel"):
             poisoned = np.array(value)
             poisoned[2] = np.nan
-            state["stepper"][name] = poisoned
+            state["simulator"][name] = poisoned
     ball.load_state(state)
     step = ball.step(torch.zeros(N, 3))
     assert step.info["diverged"].tolist() == [i == 2 for i in range(N)]
@@ -397,9 +397,9 @@ def test_runs_are_bit_identical_per_seed_and_across_a_resume(engine: str, shared
     env.reset(seed=7)
     before = rollout(env, steps[:17])
     state = env.state()
-    kept = {name: np.array(value) for name, value in state["stepper"].items()}
+    kept = {name: np.array(value) for name, value in state["simulator"].items()}
     after = rollout(env, steps[17:])
-    for name, value in state["stepper"].items():
+    for name, value in state["simulator"].items():
         np.testing.assert_array_equal(value, kept[name], err_msg=f"{name} changed under the checkpoint's feet")
 
     fresh = build_env(Ball(), engine, N, seed=7)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.base import data_fields, of_last_step, substeps_model
 from embodied.env.env import Env
@@ -58,9 +58,9 @@ class Pebble(Toy):
     def spread(self) -> jax.Array:
         return jnp.full(7, 0.02)
 
-    def actuate(self, world: World, memory: Any, command: jax.Array) -> tuple[Control, Any]:
+    def apply_action(self, world: World, state: Any, command: jax.Array) -> tuple[Control, Any]:
         del world
-        return Control(wrench=jnp.zeros((2, 6)).at[1, :3].set(5.0 * command)), memory
+        return Control(wrench=jnp.zeros((2, 6)).at[1, :3].set(5.0 * command)), state
 
 
 class Probed(Pebble):
@@ -83,7 +83,7 @@ def actions(steps: int) -> torch.Tensor:
     return 1.8 * torch.rand(steps, N, 3, generator=torch.Generator().manual_seed(0)) - 0.9
 
 
-def readings(task: Any, engine: str, starts: Start[Any], wrenches: np.ndarray) -> list[World]:
+def readings(task: Any, engine: str, starts: ResetState[Any], wrenches: np.ndarray) -> list[World]:
     """The worlds of N environments at their start and after each wrench (steps, N, nbody, 6), two substeps each."""
     name, _, impl = engine.partition("-")
     if not impl:
@@ -96,7 +96,7 @@ def readings(task: Any, engine: str, starts: Start[Any], wrenches: np.ndarray) -
         return worlds
     fused = make_engine(name, task, N, impl=impl)
 
-    def run(start: Start[Any], wrenches: jax.Array) -> World:
+    def run(start: ResetState[Any], wrenches: jax.Array) -> World:
         def step(physics: Any, wrench: jax.Array) -> tuple[Any, World]:
             physics = fused.step(physics, Control(wrench=wrench), SUBSTEPS)
             return physics, fused.world(physics)
@@ -109,7 +109,7 @@ def readings(task: Any, engine: str, starts: Start[Any], wrenches: np.ndarray) -
     return [jax.tree.map(lambda leaf, i=i: leaf[:, i], worlds) for i in range(len(wrenches) + 1)]
 
 
-def reference(task: Any, starts: Start[Any], wrenches: np.ndarray) -> list[dict[str, np.ndarray]]:
+def reference(task: Any, starts: ResetState[Any], wrenches: np.ndarray) -> list[dict[str, np.ndarray]]:
     """Field -> (N, size) after each wrench, by a loop over C MuJoCo."""
     model = substeps_model(task.model, task.timing.physics_dt)
     simulations = [mujoco.MjData(model) for _ in range(N)]

@@ -11,7 +11,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.task import Observation, Task, Timing
-from embodied.core.world import Control, Outcome, Start, World
+from embodied.core.world import Control, Outcome, ResetState, World
 
 EXPLODE = 0.99  # an action above this pushes with a force that no number holds
 
@@ -101,8 +101,8 @@ class ToyConfig:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Memory:
-    """A toy's memory."""
+class TaskState:
+    """A toy's state."""
 
     life: Array
     """() int32 steps after which the episode fails; some exceed the time limit."""
@@ -114,7 +114,7 @@ class Memory:
     """() int32 episodes of this environment before this one."""
 
 
-class Toy(Task[Memory]):
+class Toy(Task[TaskState]):
     """What the toys share: every sensor is observed, an episode fails after a drawn number of steps."""
 
     config_type = ToyConfig
@@ -130,7 +130,7 @@ class Toy(Task[Memory]):
     def build_spec(self) -> mujoco.MjSpec:
         return mujoco.MjSpec.from_string(self.xml)
 
-    def reset(self, key: Array) -> Start[Memory]:
+    def reset(self, key: Array) -> ResetState[TaskState]:
         drawn = jax.random.uniform(key, (self.model.nq + self.model.nv + 2,), minval=-1.0)
         place, motion, life, factor = jnp.split(
             drawn, [self.model.nq, self.model.nq + self.model.nv, self.model.nq + self.model.nv + 1]
@@ -138,18 +138,18 @@ class Toy(Task[Memory]):
         qpos = jnp.asarray(self.model.qpos0, jnp.float32) + self.spread * place
         qpos = qpos.at[3:7].divide(jnp.linalg.norm(qpos[3:7]))
         zero = jnp.zeros((), jnp.int32)
-        memory = Memory(life=(10 + 7 * life[0]).astype(jnp.int32), age=zero, spin=jnp.zeros(()), level=zero)
+        state = TaskState(life=(10 + 7 * life[0]).astype(jnp.int32), age=zero, spin=jnp.zeros(()), level=zero)
         low, high = self.config.mass_low, self.config.mass_high
         scale = low + (high - low) * (0.5 + 0.5 * factor[0])
         model = {
             "body_mass": jnp.asarray(self.model.body_mass, jnp.float32) * scale,
             "body_inertia": jnp.asarray(self.model.body_inertia, jnp.float32) * scale,
         }
-        return Start(qpos, motion, memory, model if high > low else {})
+        return ResetState(qpos, motion, state, model if high > low else {})
 
-    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+    def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
         start = self.reset(key)
-        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, level=memory.level + 1))
+        return dataclasses.replace(start, task_state=dataclasses.replace(start.task_state, level=state.level + 1))
 
     @property
     def spread(self) -> Array:
@@ -161,37 +161,37 @@ class Toy(Task[Memory]):
         force = jnp.where(command[-1] > EXPLODE, 1e30, 0.0)
         return jnp.zeros((self.model.nbody, 6)).at[1, 2].set(force)
 
-    def update(self, world: World, memory: Memory, action: Array, key: Array) -> Memory:
+    def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         del world, action
-        return dataclasses.replace(memory, age=memory.age + 1, spin=jax.random.uniform(key))
+        return dataclasses.replace(state, age=state.age + 1, spin=jax.random.uniform(key))
 
-    def observe(self, world: World, memory: Memory, key: Array) -> Observation:
+    def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         noise = jax.random.normal(key, (1,))
         sensors = {name: world[name] for name in world.layout.names}
-        return {"policy": {**sensors, "noise": noise}, "critic": {"age": memory.age.astype(jnp.float32)}}
+        return {"policy": {**sensors, "noise": noise}, "critic": {"age": state.age.astype(jnp.float32)}}
 
-    def rewards(self, world: World, memory: Memory, action: Array) -> Mapping[str, Array]:
-        del memory, action
+    def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
+        del state, action
         return {"alive": jnp.ones(()), "height": world["position"][2]}
 
-    def outcome(self, world: World, memory: Memory) -> Outcome:
-        return Outcome(success=world["position"][0] > 0, failure=memory.age >= memory.life)
+    def outcome(self, world: World, state: TaskState) -> Outcome:
+        return Outcome(success=world["position"][0] > 0, failure=state.age >= state.life)
 
-    def metrics(self, world: World, memory: Memory) -> Mapping[str, Array]:
-        return {"height": world["position"][2], "drawn": memory.spin}
+    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
+        return {"height": world["position"][2], "drawn": state.spin}
 
 
 class Ball(Toy):
     """A free ball pushed by forces, at every physics step."""
 
     action_size = 3
-    actuates_every_step = True
+    applies_every_substep = True
     xml = BALL
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         del world
         wrench = self.push(command).at[1, :3].add(5.0 * command).at[1, 3:].add(0.1 * command)
-        return Control(wrench=wrench), memory
+        return Control(wrench=wrench), state
 
 
 class Lander(Toy):
@@ -200,15 +200,15 @@ class Lander(Toy):
     action_size = 2
     xml = LANDER
 
-    def restart(self, key: Array, memory: Memory) -> Start[Memory]:
+    def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
         start = self.reset(key)
-        return dataclasses.replace(start, memory=dataclasses.replace(start.memory, level=memory.level + 1))
+        return dataclasses.replace(start, task_state=dataclasses.replace(start.task_state, level=state.level + 1))
 
     @property
     def spread(self) -> Array:
         # Low enough to land within the episode.
         return jnp.full(self.model.nq, 0.1).at[2].set(0.05).at[8].set(0.0)
 
-    def actuate(self, world: World, memory: Memory, command: Array) -> tuple[Control, Memory]:
+    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         del world
-        return Control(ctrl=command[:1], wrench=self.push(command)), memory
+        return Control(ctrl=command[:1], wrench=self.push(command)), state

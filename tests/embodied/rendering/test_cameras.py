@@ -44,13 +44,13 @@ def test_pixels_follow_a_restart_and_final_pixels_precede_it(env: Env) -> None:
     env.reset()
     going_on = make()
     going_on.reset()
-    env.stepper.set_steps(jnp.array([env.max_episode_steps - 1, 0, 0], jnp.int32))
+    env.simulator.set_steps(jnp.array([env.max_episode_steps - 1, 0, 0], jnp.int32))
     step, other = env.step(pushed(env)), going_on.step(pushed(env))
     assert step.truncated.tolist() == [True, False, False]
     assert torch.equal(step.final_obs[GROUP], other.obs[GROUP])
     assert torch.equal(step.obs[GROUP][1:], other.obs[GROUP][1:])
     assert not torch.equal(step.obs[GROUP][0], other.obs[GROUP][0])
-    assert torch.equal(step.obs[GROUP], env.pixels.see(env.stepper.watched())[GROUP])
+    assert torch.equal(step.obs[GROUP], env.pixels.see(env.simulator.watched())[GROUP])
 
 
 def test_a_resumed_environment_sees_the_same(env: Env) -> None:
@@ -88,7 +88,7 @@ def test_without_cameras_nothing_is_watched() -> None:
     env = embodied.make("swarm/hover", 1)
     env.reset()
     assert env.pixel_shapes == {}
-    assert env.stepper.watched() is None
+    assert env.simulator.watched() is None
     assert dataclasses.asdict(env.step(torch.zeros(1, 4))._result)["watched"] is None
 
 

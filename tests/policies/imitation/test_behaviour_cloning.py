@@ -64,7 +64,7 @@ def test_what_the_environment_brings_changes_nothing(file):
     config = dataclasses.replace(QUICK, demonstrations=file)
     a = train(PointMass(8), config, total_steps=512).learner
     b = train(PointMass(8, seed=5), config, total_steps=512).learner
-    assert torch.equal(a.stepper.vector, b.stepper.vector)
+    assert torch.equal(a.simulator.vector, b.simulator.vector)
     assert a.updates == 320  # 64 control steps of 8 environments
 
 
@@ -89,7 +89,7 @@ def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better(
     learner.demonstrate(shown())
     learner.update({})
     best, error = learner._best_vector.clone(), learner._best_error
-    assert torch.equal(best, learner.stepper.vector)  # any error is less than none so far
+    assert torch.equal(best, learner.simulator.vector)  # any error is less than none so far
     learner.held_out = dataclasses.replace(
         learner.held_out, action=learner.best(learner.normalizer(learner.held_out.obs)).detach()
     )
@@ -102,7 +102,7 @@ def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better(
     assert learner.updates == 4
     assert error > 0
     assert torch.equal(learner._best_vector, best)
-    assert not torch.equal(learner.stepper.vector, best)
+    assert not torch.equal(learner.simulator.vector, best)
     obs = torch.randn(5, 2)
     assert torch.equal(learner.policy(obs), learner.best(learner.normalizer(obs)).detach())
 
@@ -113,7 +113,7 @@ def test_without_held_out_episodes_the_last_weights_count():
     metrics = learner.update({})
     assert "held_out_error" not in metrics
     assert metrics["samples"] == 80 * 64
-    assert torch.equal(learner._best_vector, learner.stepper.vector)
+    assert torch.equal(learner._best_vector, learner.simulator.vector)
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.2])
@@ -131,7 +131,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     other = Trainer(PointMass(8), config, total_steps=64)
     other.load_state(trees.unflatten(trees.flatten(half.state())))
-    assert torch.equal(other.learner.stepper.vector, half.learner.stepper.vector)
+    assert torch.equal(other.learner.simulator.vector, half.learner.simulator.vector)
 
 
 def test_others_start_from_a_clone_and_a_clone_from_others(file):
@@ -142,7 +142,7 @@ def test_others_start_from_a_clone_and_a_clone_from_others(file):
     torch.testing.assert_close(learner.policy(obs), clone(obs), atol=1e-5, rtol=1e-4)
     again = make(QUICK, seed=4)
     again.start_from(clone)
-    assert torch.equal(again.stepper.vector, again._best_vector)
+    assert torch.equal(again.simulator.vector, again._best_vector)
     assert torch.equal(again.actor(obs), clone.network.actor(obs))
     deterministic = OffPolicy(SIZES, 2, 4, TD3Config(actor=SMALL, critic=SMALL)).policy
     with pytest.raises(ValueError, match=r"kind 'squashed-mlp' with hidden=\(32, 32\) relu .* this learner's"):

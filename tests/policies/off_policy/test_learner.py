@@ -145,12 +145,12 @@ def test_updates_keep_their_ratios_to_control_steps(monkeypatch, updates, delay,
 
 def test_target_networks_follow_at_their_rate():
     learner = make(TD3Config(**{**QUICK, "tau": 0.25, "warm_up": 0}, target_delay=2, policy_delay=1))
-    assert torch.equal(learner.values.target_vector, learner.values.stepper.vector)
+    assert torch.equal(learner.values.target_vector, learner.values.simulator.vector)
     before = learner.values.target_vector.clone()
     practise(learner, 1)
     assert torch.equal(learner.values.target_vector, before)  # the first of two updates
     practise(learner, 1)
-    wanted = torch.lerp(before, learner.values.stepper.vector, 0.25)
+    wanted = torch.lerp(before, learner.values.simulator.vector, 0.25)
     torch.testing.assert_close(learner.values.target_vector, wanted)
     assert isinstance(learner.rule, DeterministicRule)
     assert not torch.equal(learner.rule.state()["target"], learner.rule.state()["actor"]["parameters"])
@@ -217,7 +217,7 @@ def test_critics_with_a_group_of_their_own_do_not_read_the_policy_s():
         ends = torch.ones(4, dtype=torch.bool)
         step = StepData(obs, torch.ones(4), ends, ~ends, ends, obs)
         learner.record(step)  # terminated: the target is the reward alone
-    assert torch.equal(a.values.stepper.vector, b.values.stepper.vector)
+    assert torch.equal(a.values.simulator.vector, b.values.simulator.vector)
 
 
 def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
@@ -225,7 +225,7 @@ def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
     practise(learner, 20)
     noise = other.noise_generator.get_state()
     other.load_state(learner.state(), explore_alike=False)
-    assert torch.equal(other.values.stepper.vector, learner.values.stepper.vector)
+    assert torch.equal(other.values.simulator.vector, learner.values.simulator.vector)
     assert torch.equal(other.noise_generator.get_state(), noise)
 
 

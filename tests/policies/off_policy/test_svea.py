@@ -122,7 +122,7 @@ def test_the_policy_s_loss_does_not_teach_the_encoder_and_the_critics_does():
     assert next(learner.values.critic.encoder.parameters()) is own[0]
     _, loss, _ = learner.values.loss(obs, action, target, torch.Generator())
     before, features = actor.encoder(obs).detach(), actor(obs).detach()
-    learner.values.stepper.descend(loss)
+    learner.values.simulator.descend(loss)
     assert not torch.equal(actor.encoder(obs), before)
     assert not torch.equal(actor(obs), features)
 
@@ -143,7 +143,7 @@ def test_with_saliency_values_come_to_rest_on_the_salient_pixels():
     for _ in range(40):
         _, loss, last = values.loss(obs, action, target, torch.Generator())
         first = first or last
-        values.stepper.descend(loss)
+        values.simulator.descend(loss)
     assert last["saliency_loss"] < first["saliency_loss"]
     assert last["consistency_loss"] < 0.05
 

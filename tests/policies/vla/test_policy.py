@@ -34,7 +34,7 @@ class Room:
     action_size = 2
     control_dt = 0.05
     device = torch.device("cpu")
-    stepper = SimpleNamespace(episode=lambda: SimpleNamespace(steps=np.zeros(3)))
+    simulator = SimpleNamespace(episode=lambda: SimpleNamespace(steps=np.zeros(3)))
 
     def __init__(self, **changes) -> None:
         self.task = said(LEFT, "leftwards, please")
@@ -88,13 +88,13 @@ def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(
 def test_where_words_differ_each_episode_is_told_its_own_or_something_wrong_or_what_one_says(stored):
     policy, _ = stored
 
-    def words(memory):
-        number = int(memory["number"])
+    def words(state):
+        number = int(state["number"])
         return Words((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
 
     task = SimpleNamespace(instruction=("go",), words_differ=True, words=words)
-    episode = SimpleNamespace(steps=np.zeros(3), memory={"number": np.arange(3)})
-    env = Room(task=task, stepper=SimpleNamespace(episode=lambda: episode))
+    episode = SimpleNamespace(steps=np.zeros(3), state={"number": np.arange(3)})
+    env = Room(task=task, simulator=SimpleNamespace(episode=lambda: episode))
     expected = {
         "own": (policy.in_env(env), ("go to 0", "go to 1", "go to 2")),
         "wrong": (policy.in_env(env, wrong_instruction=True), ("go to 0", "go to 2", "go to 3")),
@@ -104,7 +104,7 @@ def test_where_words_differ_each_episode_is_told_its_own_or_something_wrong_or_w
     for rule, told in expected.values():
         rule(env.observe())
         assert rule.instructions == told
-    episode.memory, episode.steps = {"number": np.array([5, 5, 5])}, np.array([1, 0, 1])
+    episode.task_state, episode.steps = {"number": np.array([5, 5, 5])}, np.array([1, 0, 1])
     rule, _ = expected["own"]
     rule(env.observe())
     assert rule.instructions == ("go to 0", "go to 5", "go to 2")

@@ -27,7 +27,7 @@ def made(name):
 
 def measured(env, contract: Contract) -> Measurement:
     """What a perfect robot would measure in the environment's present state."""
-    world = jax.tree.map(lambda leaf: np.asarray(leaf[0]), env.stepper.world())
+    world = jax.tree.map(lambda leaf: np.asarray(leaf[0]), env.simulator.world())
     model = env.task.model
     joints = [model.joint(joint.name) for joint in contract.joints]
     legged = "linvel" in world.layout.names
@@ -64,8 +64,8 @@ def test_a_robot_observes_what_the_task_does(name):
     action = np.zeros(contract.action_size)
     rng = np.random.default_rng(0)
     for _ in range(5):
-        memory = env.stepper.episode().memory
-        command = env.task.target if name == "swarm/hover" else np.asarray(memory.command[0])
+        state = env.simulator.episode().task_state
+        command = env.task.target if name == "swarm/hover" else np.asarray(state.command[0])
         ours = observer(measured(env, contract), action, np.asarray(command, float))
         np.testing.assert_allclose(ours, seen["policy"][0].numpy(), atol=2e-5)
         action = rng.uniform(-1, 1, contract.action_size).astype(np.float32)
@@ -76,10 +76,10 @@ def test_a_robot_observes_what_the_task_does(name):
 def test_targets_are_the_tasks_own(name):
     env, contract = made(name)
     env.reset(1)
-    world = jax.tree.map(lambda leaf: leaf[0], env.stepper.world())
-    memory = jax.tree.map(lambda leaf: leaf[0], env.stepper.episode().memory)
+    world = jax.tree.map(lambda leaf: leaf[0], env.simulator.world())
+    state = jax.tree.map(lambda leaf: leaf[0], env.simulator.episode().task_state)
     for action in np.random.default_rng(1).uniform(-1, 1, (5, contract.action_size)).astype(np.float32):
-        command, _ = env.task.act(world, memory, action, jax.random.key(0))
+        command, _ = env.task.process_action(world, state, action, jax.random.key(0))
         if name == "swarm/hover":  # the task's command is a speed
             from tasks.swarm.dynamics import quadrotor
 

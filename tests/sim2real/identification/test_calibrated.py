@@ -81,7 +81,7 @@ def test_the_model_has_the_estimates_and_every_episode_a_robot_about_them() -> N
     # A heavier link is one of another density: its moments of inertia grow along.
     expected = mass[:, None] / task.model.body_mass[body] * task.model.body_inertia[body]
     np.testing.assert_allclose(inertia, expected, rtol=1e-5)
-    latency = np.asarray(begun.memory.latency)
+    latency = np.asarray(begun.task_state.latency)
     assert latency.mean() == pytest.approx(0.008, rel=0.1)
     assert (latency >= 0).all()
     # A leg that was not in the log varies as the task says.
@@ -97,7 +97,7 @@ def test_without_width_every_episode_has_the_estimate() -> None:
     for field in ("dof_frictionloss", "dof_armature"):
         np.testing.assert_allclose(np.asarray(begun.model[field])[:, dofs], [getattr(task.model, field)[dofs]] * 16)
     assert "dof_damping" not in begun.model
-    np.testing.assert_allclose(begun.memory.latency, 0.008, rtol=1e-6)
+    np.testing.assert_allclose(begun.task_state.latency, 0.008, rtol=1e-6)
 
 
 def test_the_contract_stays_that_of_the_robot() -> None:
@@ -108,7 +108,7 @@ def test_the_contract_stays_that_of_the_robot() -> None:
 def test_every_episode_flies_the_drone_that_was_drawn() -> None:
     calibration = drone(thrust=1.1, drag_xy=2.0, speed_up=0.5)
     task: Any = calibrated(Hover(), calibration, width=0.0)
-    flown, expected = task.flown(task.reset(jax.random.key(1)).memory), crazyflie.calibrated(calibration)
+    flown, expected = task.flown(task.reset(jax.random.key(1)).task_state), crazyflie.calibrated(calibration)
     for field in dataclasses.fields(flown):
         np.testing.assert_allclose(getattr(flown, field.name), getattr(expected, field.name), rtol=1e-5)
     begun = starts(calibrated(Hover(), calibration))

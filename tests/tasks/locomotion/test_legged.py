@@ -30,12 +30,12 @@ def starts(task: Task[Any], count: int) -> Any:
 
 def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after_the_top() -> None:
     task = go1.RoughJoystick()
-    memory = task.reset(KEY).memory
+    state = task.reset(KEY).task_state
     end = jnp.asarray(float(task.timing.max_steps))
 
     def following(level: int, steps: Any, error: float, key: Any = KEY) -> int:
-        ended = dataclasses.replace(memory, level=jnp.asarray(level), steps=steps, mean_error=jnp.asarray(error))
-        return int(restart(key, ended).memory.level)
+        ended = dataclasses.replace(state, level=jnp.asarray(level), steps=steps, mean_error=jnp.asarray(error))
+        return int(restart(key, ended).task_state.level)
 
     restart = jax.jit(task.restart)
     assert following(3, end, 0.1) == 4
@@ -49,7 +49,7 @@ def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after
 def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
     task = go1.RoughJoystick()
     start = starts(task, 200)
-    assert set(np.unique(start.memory.level)) == set(range(task.ground.levels))
+    assert set(np.unique(start.task_state.level)) == set(range(task.ground.levels))
     above = start.qpos[:, 2] - task.ground.height(start.qpos[:, :2])
     assert (above > task.robot.height).all()
 
@@ -63,9 +63,9 @@ def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
     start = starts(bare, 3)
     assert not bare.variations
     assert not start.model
-    assert not np.asarray(start.memory.latency).any()
-    assert not np.asarray(start.memory.encoder_bias).any()
-    assert not np.asarray(start.memory.push.force).any()
+    assert not np.asarray(start.task_state.latency).any()
+    assert not np.asarray(start.task_state.encoder_bias).any()
+    assert not np.asarray(start.task_state.push.force).any()
 
 
 def test_an_unknown_variation_is_answered_with_those_that_exist() -> None:
@@ -84,7 +84,7 @@ def test_what_is_drawn_stays_in_its_range() -> None:
     friction = np.asarray(start.model["geom_friction"])[:, task.model.geom("floor").id, 0]
     assert 0.4 <= friction.min() < 0.5
     assert 0.9 < friction.max() <= 1.0 + 1e-6
-    latency = np.asarray(start.memory.latency)
+    latency = np.asarray(start.task_state.latency)
     assert 0 <= latency.min() < 0.002
     assert 0.013 < latency.max() <= 0.015
 
@@ -102,7 +102,7 @@ def test_a_fallen_robot_starts_in_every_orientation_and_cannot_act_at_first() ->
     start = starts(task, 400)
     quat = np.asarray(start.qpos[:, 3:7])
     up = 1 - 2 * (quat[:, 1] ** 2 + quat[:, 2] ** 2)
-    fallen = np.asarray(start.memory.limp) > 0
+    fallen = np.asarray(start.task_state.limp) > 0
     assert 0.7 < fallen.mean() < 0.9
     assert (up[fallen] < -0.8).any()
     assert (up[fallen] > 0.8).any()
@@ -135,7 +135,7 @@ def test_an_action_moves_each_joint_as_far_as_it_reaches() -> None:
     task = g1.Joystick(g1.Joystick.config_type(without=("all",)))
     start = task.reset(KEY)
     joints = len(task.robot.joint_names)
-    targets, _ = task.act(None, start.memory, jnp.ones(joints), KEY)  # pyright: ignore[reportArgumentType]
+    targets, _ = task.process_action(None, start.task_state, jnp.ones(joints), KEY)  # pyright: ignore[reportArgumentType]
     moved = np.asarray(targets) - task.layout.stance
     legs, waist, arms = np.split(moved, [12, 15])
     assert moved.shape == (joints,)
@@ -150,10 +150,10 @@ def test_a_robot_with_numbers_for_other_joints_is_refused() -> None:
 
 def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
     task = g1.Joystick()
-    memory = dataclasses.replace(task.reset(KEY).memory, command=jnp.array([0.5, 0.0, 0.0]), steps=jnp.asarray(9.0))
-    left, right = np.sin(np.asarray(task._phase(memory)))
+    state = dataclasses.replace(task.reset(KEY).task_state, command=jnp.array([0.5, 0.0, 0.0]), steps=jnp.asarray(9.0))
+    left, right = np.sin(np.asarray(task._phase(state)))
     assert left == pytest.approx(-right, abs=1e-5)
-    still = dataclasses.replace(memory, command=jnp.zeros(3))
+    still = dataclasses.replace(state, command=jnp.zeros(3))
     assert not np.asarray(task._phase(still)).any()
 
 

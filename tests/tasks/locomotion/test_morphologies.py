@@ -29,7 +29,7 @@ from policies.training.loading import load_policy
 from tasks.locomotion.morphologies import class_name, reach
 from tasks.locomotion.morphologies.description import mirrored, without
 from tasks.locomotion.morphologies.families import FAMILIES, HELD_OUT, TRAIN, task_name
-from tasks.locomotion.morphologies.reach import Memory, Reach, ReachConfig
+from tasks.locomotion.morphologies.reach import Reach, ReachConfig, TaskState
 
 VARIANTS = [(family.name, variant) for family in FAMILIES.values() for variant in family.variants]
 SMALLEST = [(family.name, min(family.variants, key=lambda v: int(v.partition("_")[0]))) for family in FAMILIES.values()]
@@ -56,8 +56,8 @@ def state_of(task: Reach, seed: int) -> State:
 def rows_of(task: Reach, qpos: np.ndarray, qvel: np.ndarray, target: np.ndarray) -> torch.Tensor:
     """The observation (1, parts x WIDTH) in that state."""
     distance = jnp.asarray(np.linalg.norm(target - qpos[:2]), jnp.float32)
-    memory = Memory(jnp.asarray(target, jnp.float32), distance, jnp.zeros(()), jnp.zeros(()))
-    flat = observer(task)(World.posed(task.model, qpos, qvel), memory, jax.random.PRNGKey(0))
+    state = TaskState(jnp.asarray(target, jnp.float32), distance, jnp.zeros(()), jnp.zeros(()))
+    flat = observer(task)(World.posed(task.model, qpos, qvel), state, jax.random.PRNGKey(0))
     return torch.from_numpy(np.array(flat)[None])
 
 
@@ -265,8 +265,8 @@ def test_a_reached_target_is_replaced_and_counts_as_success() -> None:
     start = task.reset(jax.random.PRNGKey(0))
     qpos = np.array(start.qpos)
     world = World.posed(task.model, qpos, np.zeros(task.model.nv))
-    near = Memory(jnp.array([0.3, 0.0]), jnp.array(0.32), jnp.zeros(()), jnp.zeros(()))
-    after = task.update(world, near, jnp.zeros(task.action_size), jax.random.PRNGKey(1))
+    near = TaskState(jnp.array([0.3, 0.0]), jnp.array(0.32), jnp.zeros(()), jnp.zeros(()))
+    after = task.post_step(world, near, jnp.zeros(task.action_size), jax.random.PRNGKey(1))
     assert float(after.approach) == pytest.approx(0.02 / task.timing.control_dt, rel=1e-3)
     assert float(after.reached) == 1
     low, high = task.config.target_distance

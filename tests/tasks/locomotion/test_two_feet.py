@@ -28,10 +28,10 @@ def test_upright_starts_balance_and_standing_ones_do_not(kind: type[Handstand]) 
     for upright in (1.0, 0.0):
         task, start = beginning(kind, upright)
         world = World.posed(task.model, start.qpos, start.qvel)
-        terms = task.rewards(world, start.memory, jnp.zeros(12))
+        terms = task.rewards(world, start.task_state, jnp.zeros(12))
         assert float(terms["balance"]) == upright
         assert (float(terms["height"]) > 0.7) == bool(upright)
-        assert not bool(task.outcome(world, start.memory).failure)
+        assert not bool(task.outcome(world, start.task_state).failure)
 
 
 @pytest.mark.parametrize("kind", TASKS)
@@ -40,7 +40,9 @@ def test_moving_or_leaning_away_from_the_feet_earns_less_support(kind: type[Hand
 
     def support(speed: Any) -> float:
         qvel = start.qvel.at[:3].set(speed)
-        return float(task.rewards(World.posed(task.model, start.qpos, qvel), start.memory, jnp.zeros(12))["support"])
+        return float(
+            task.rewards(World.posed(task.model, start.qpos, qvel), start.task_state, jnp.zeros(12))["support"]
+        )
 
     forward = quat_rotate(start.qpos[3:7], jnp.array([0.0, 0.0, 1.0]))  # the belly's way is level while upright
     rest = support(jnp.zeros(3))
@@ -54,8 +56,8 @@ def test_a_robot_on_its_rump_or_its_nose_fails(kind: type[Handstand]) -> None:
     task, start = beginning(kind, 1.0)
     sunk = start.qpos.at[2].set(0.6 * task.robot.height)
     world = World.posed(task.model, sunk, start.qvel)
-    assert not float(task.rewards(world, start.memory, jnp.zeros(12))["balance"])
-    assert bool(task.outcome(world, start.memory).failure)
+    assert not float(task.rewards(world, start.task_state, jnp.zeros(12))["balance"])
+    assert bool(task.outcome(world, start.task_state).failure)
 
 
 @pytest.mark.parametrize("kind", TASKS)
@@ -92,8 +94,8 @@ def test_coming_down_fails_only_after_having_balanced(kind: type[Handstand]) -> 
     task, upright = beginning(kind, 1.0)
     _, standing = beginning(kind, 0.0)
     down = World.posed(task.model, standing.qpos, standing.qvel)
-    assert not bool(task.outcome(down, standing.memory).failure)
+    assert not bool(task.outcome(down, standing.task_state).failure)
     balanced = World.posed(task.model, upright.qpos, upright.qvel)
-    memory = task.update(balanced, upright.memory, jnp.zeros(12), KEY)
-    assert not bool(task.outcome(balanced, memory).failure)
-    assert bool(task.outcome(down, memory).failure)
+    state = task.post_step(balanced, upright.task_state, jnp.zeros(12), KEY)
+    assert not bool(task.outcome(balanced, state).failure)
+    assert bool(task.outcome(down, state).failure)

@@ -14,7 +14,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import reach
 from tasks.manipulation.common.skills import Aim, Seen, push
-from tasks.manipulation.common.tabletop import Memory, Placement, Tabletop
+from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 
 LEAF = 0.12  # m, half the leaf's width
 HANDLE = (2 * LEAF, -0.02, 0.0)  # m from the hinge
@@ -39,12 +39,12 @@ class ToyDoor(Tabletop):
     def place(self, start: Array, goal: Array) -> Placement:
         return Placement(start + jnp.array([0.0, 0.2, 0.0]), {"hinge": jnp.asarray(0.1)}, {"door": start})
 
-    def solved(self, world: World, memory: Memory) -> Array:
-        del memory
+    def solved(self, world: World, state: TaskState) -> Array:
+        del state
         return world.qpos[self.model.joint("hinge").qposadr[0]] > 0.5
 
-    def progress(self, world: World, memory: Memory) -> Mapping[str, Array]:
-        del memory
+    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
+        del state
         return {"reach": reach(world, world["object1_pos"])}
 
     def script(self, seen: Seen) -> Aim:

@@ -21,7 +21,7 @@ def outcomes(name: str, readings: dict[str, np.ndarray]) -> np.ndarray:
     rows = np.tile(np.asarray(world.sensordata), (len(next(iter(readings.values()))), 1))
     for sensor, values in readings.items():
         rows[:, world.layout.slices[sensor]] = values
-    solved = jax.vmap(lambda row: task.solved(dataclasses.replace(world, sensordata=row), start.memory))
+    solved = jax.vmap(lambda row: task.solved(dataclasses.replace(world, sensordata=row), start.task_state))
     return np.asarray(solved(jnp.asarray(rows, jnp.float32)))
 
 

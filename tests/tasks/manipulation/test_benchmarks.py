@@ -42,12 +42,12 @@ def test_an_environment_meets_all_starts_before_any_twice() -> None:
     task = numbered(seed=2)
     start, numbers, goals = task.reset(jax.random.PRNGKey(0)), [], []
     for episode in range(10):
-        numbers.append(int(start.memory.number))
-        goals.append(np.asarray(start.memory.goal))
-        start = task.restart(jax.random.PRNGKey(100 + episode), start.memory)
+        numbers.append(int(start.task_state.number))
+        goals.append(np.asarray(start.task_state.goal))
+        start = task.restart(jax.random.PRNGKey(100 + episode), start.task_state)
     assert sorted(numbers[:5]) == sorted(numbers[5:]) == list(range(5))
     assert len(np.unique(goals, axis=0)) == 5
-    firsts = {int(task.reset(jax.random.PRNGKey(seed)).memory.number) for seed in range(40)}
+    firsts = {int(task.reset(jax.random.PRNGKey(seed)).task_state.number) for seed in range(40)}
     assert firsts == set(range(5)), "environments begin anywhere in the list"
 
 
@@ -57,15 +57,15 @@ def test_training_starts_are_those_of_the_evaluation() -> None:
     begin = task.reset(jax.random.PRNGKey(0))
     by_number = {}
     for _ in range(5):
-        by_number[int(begin.memory.number)] = np.asarray(begin.memory.goal)
-        begin = task.restart(jax.random.PRNGKey(1), begin.memory)
+        by_number[int(begin.task_state.number)] = np.asarray(begin.task_state.goal)
+        begin = task.restart(jax.random.PRNGKey(1), begin.task_state)
     env = make("manipulation/push", 5, seed=0)
     seen = env.reset(seed=2)["policy"][:, 36:39].numpy()
     np.testing.assert_allclose(seen, [by_number[number] for number in range(5)], atol=1e-6)
 
 
 def test_goals_are_counted_and_other_seeds_give_others() -> None:
-    a, b = (numbered(seed).reset(jax.random.PRNGKey(0)).memory.goal for seed in (0, 1))
+    a, b = (numbered(seed).reset(jax.random.PRNGKey(0)).task_state.goal for seed in (0, 1))
     assert not jnp.allclose(a, b)
     with pytest.raises(EmbodiedError, match="goals=0; expected at least 1"):
         TabletopConfig(goals=0)

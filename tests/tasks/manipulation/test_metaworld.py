@@ -70,7 +70,7 @@ def test_a_start_is_metaworlds(name: str) -> None:
     task, start = start_of(name)
     facts = FACTS[name]["canonical"]
     world = World.posed(task.model, start.qpos, start.qvel, start.mocap_pos)
-    np.testing.assert_allclose(start.memory.goal, facts["goal"], atol=6e-3)
+    np.testing.assert_allclose(start.task_state.goal, facts["goal"], atol=6e-3)
     within, _ = START_DIFFERS.get(name, (6e-3, ""))
     assert np.linalg.norm(np.asarray(world["object1_pos"]) - facts["obs"][4:7]) <= within
 
@@ -98,7 +98,7 @@ def test_success_is_metaworlds(name: str) -> None:
     """For a thousand places around the goal, of hand and objects."""
     task, start = start_of(name)
     world = World.posed(task.model, start.qpos, start.qvel, start.mocap_pos)
-    goal, rng = np.asarray(start.memory.goal), np.random.default_rng(0)
+    goal, rng = np.asarray(start.task_state.goal), np.random.default_rng(0)
     points = {key: goal + rng.uniform(-0.1, 0.1, (1000, 3)) for key in OBSERVED}
     readings = np.tile(np.asarray(world.sensordata), (1000, 1))
     for key, sensor in OBSERVED.items():
@@ -106,7 +106,7 @@ def test_success_is_metaworlds(name: str) -> None:
             readings[:, world.layout.slices[sensor]] = points[key]
 
     def solved(sensordata: Any) -> Any:
-        return task.outcome(dataclasses.replace(world, sensordata=sensordata), start.memory)
+        return task.outcome(dataclasses.replace(world, sensordata=sensordata), start.task_state)
 
     outcome = jax.vmap(solved)(jnp.asarray(readings, jnp.float32))
     expected = np.logical_and.reduce([holds(term, points, goal) for term in FACTS[name]["success"]])

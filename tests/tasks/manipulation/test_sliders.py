@@ -67,10 +67,10 @@ def test_what_travel_solves(name: str, joint: str, solved: list[float], unsolved
     task, start = start_at(name)
     positions = [*solved, *unsolved]
     worlds = [world_at(task, start, joint, position) for position in positions]
-    assert all(task.solved(world, start.memory) for world in worlds[: len(solved)])
-    assert not any(task.solved(world, start.memory) for world in worlds[len(solved) :])
+    assert all(task.solved(world, start.task_state) for world in worlds[: len(solved)])
+    assert not any(task.solved(world, start.task_state) for world in worlds[len(solved) :])
     last = list(task.stages)[-1]
-    shares = [float(task.progress(world, start.memory)[last]) for world in worlds]
+    shares = [float(task.progress(world, start.task_state)[last]) for world in worlds]
     assert min(shares[: len(solved)]) == 1.0
     assert 0.9 < max(shares[len(solved) :]) < 1.0
     assert min(shares) < 0.1

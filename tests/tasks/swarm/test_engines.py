@@ -12,7 +12,7 @@ import torch
 
 import embodied
 from benchmarks.flight_parity import EFFECTS, REFERENCE, Track, fly
-from embodied.core.world import Control, Start
+from embodied.core.world import Control, ResetState
 from embodied.engines import make_engine
 from embodied.errors import EngineError
 from tasks.swarm.dynamics.drones import RADIUS, Drones
@@ -86,7 +86,7 @@ def test_drones_of_one_bullet_world_push_each_other() -> None:
     engine: Any = make_engine("pybullet", task, 1)
     qpos, qvel = task.model.qpos0.reshape(2, 7).copy(), np.zeros((2, 6))
     qpos[:, :3], qvel[:, 0] = [[-0.2, 0, 1], [0.2, 0, 1]], [0.5, -0.5]
-    engine.reset(np.arange(1), Start(jnp.asarray(qpos.reshape(1, -1)), jnp.asarray(qvel.reshape(1, -1)), None))
+    engine.reset(np.arange(1), ResetState(jnp.asarray(qpos.reshape(1, -1)), jnp.asarray(qvel.reshape(1, -1)), None))
     lift = jnp.zeros((1, 3, 6)).at[:, 1:, 2].set(GRAVITY * task.drone.mass)
     gaps = []
     for _ in range(round(0.5 / task.timing.physics_dt)):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from embodied.core.task import Timing
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.brax.engine import Pipeline
 from embodied.errors import EngineError
@@ -140,7 +140,7 @@ def brax_world(scene: Any, pipeline: str, state: tuple[Any, Any], control: Contr
     engine: Any = make_engine("brax", scene, 1, pipeline=pipeline)
     qpos, qvel = (jnp.asarray(part, jnp.float32) for part in state)
     move = jax.jit(lambda physics: engine.step(physics, jax.tree.map(jnp.float32, control), steps))
-    return engine.world(move(engine.start(Start(qpos, qvel, None, {}))))
+    return engine.world(move(engine.start(ResetState(qpos, qvel, None, {}))))
 
 
 def run_brax(pipeline: str) -> Callable[..., World]:
@@ -153,7 +153,7 @@ def mujoco_world(scene: Any, state: tuple[Any, Any], control: Control, steps: in
     engine: Any = make_engine("mujoco", scene, 1)
     qpos, qvel = (np.array([part], float) for part in state)
     start: Any = {"qpos": qpos, "qvel": qvel}
-    engine.reset(np.arange(1), Start(**start, memory=None, model={}))
+    engine.reset(np.arange(1), ResetState(**start, task_state=None, model={}))
     engine.step(jax.tree.map(lambda leaf: np.asarray(leaf)[None], control), steps)
     return jax.tree.map(lambda leaf: np.asarray(leaf)[0], engine.world())
 

@@ -12,7 +12,7 @@ import pytest
 
 from embodied.core.scenes import compile_spec, compose
 from embodied.core.task import Timing
-from embodied.core.world import Control, Start, World
+from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.pybullet.quaternions import wxyz_from_xyzw, xyzw_from_wxyz
 from embodied.errors import EngineError
@@ -92,7 +92,7 @@ def begun(scene: Any, engine: str, qpos: Any, qvel: Any, **fields: Any) -> Any:
     """An engine with one environment at a state."""
     built: Any = make_engine(engine, scene, 1)
     model = {name: np.asarray(value)[None] for name, value in fields.items()}
-    built.reset(np.arange(1), Start(np.array([qpos], float), np.array([qvel], float), None, model))
+    built.reset(np.arange(1), ResetState(np.array([qpos], float), np.array([qvel], float), None, model))
     return built
 
 
@@ -210,7 +210,7 @@ def test_a_reset_world_remembers_nothing(go1: Scene) -> None:
     start = home, np.zeros(18)
     engine = begun(go1, "pybullet", *start)
     first = walk(engine, 20, stance)
-    engine.reset(np.arange(1), Start(np.array([home]), np.zeros((1, 18)), None, {}))
+    engine.reset(np.arange(1), ResetState(np.array([home]), np.zeros((1, 18)), None, {}))
     again = walk(engine, 20, stance)
     np.testing.assert_array_equal(first.qpos, again.qpos)
     np.testing.assert_array_equal(first.sensordata, again.sensordata)

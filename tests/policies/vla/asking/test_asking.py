@@ -43,13 +43,13 @@ class Spots:
 
     def __init__(self) -> None:
         self.task = SimpleNamespace(words_differ=True, words=self.words)
-        self.stepper = SimpleNamespace(episode=lambda: SimpleNamespace(memory=self.memory))
+        self.simulator = SimpleNamespace(episode=lambda: SimpleNamespace(state=self.task_state))
 
     def reset(self, seed: int) -> dict[str, torch.Tensor]:
         random = np.random.default_rng(seed)
-        self.memory = {"two": random.uniform(size=N) < 0.5, "left": random.uniform(size=N) < 0.3}
+        self.task_state = {"two": random.uniform(size=N) < 0.5, "left": random.uniform(size=N) < 0.3}
         pixels = np.zeros((N, 3, SIDE, SIDE), np.uint8)
-        for row, two in enumerate(self.memory["two"]):
+        for row, two in enumerate(self.task_state["two"]):
             for half in range(2 if two else 1):
                 y, x = random.integers(0, SIDE - 8), random.integers(0, SIDE // 2 - 8) + half * SIDE // 2
                 pixels[row, :, y : y + 8, x : x + 8] = 255
@@ -57,11 +57,11 @@ class Spots:
         return self.obs
 
     @staticmethod
-    def words(memory: Any) -> Words:
-        text = "Take the left one." if memory["left"] else "Take it."
-        unclear = bool(memory["two"]) and not memory["left"]
+    def words(state: Any) -> Words:
+        text = "Take the left one." if state["left"] else "Take it."
+        unclear = bool(state["two"]) and not state["left"]
         said = Dialogue(text, "Which one?" if unclear else None, "The right one.")
-        return Words((text,), (), said, {"spot": 1 + int(memory["two"])})
+        return Words((text,), (), said, {"spot": 1 + int(state["two"])})
 
 
 def spots() -> Env:

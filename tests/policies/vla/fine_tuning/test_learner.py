@@ -84,7 +84,7 @@ def test_the_policy_is_the_best_so_far_and_training_ends_when_it_gets_no_better(
             assert measures["best_held_out_error"] == min(errors)
             kept = torch.cat([p.detach().flatten() for p in made.policy.network.parameters()])
             if len(errors) == 1 or errors[-1] < min(errors[:-1]):
-                best = made.stepper.vector.clone()
+                best = made.simulator.vector.clone()
             assert torch.equal(kept, best)
     assert made.steps < 100
     assert min(errors[-3:]) >= min(errors[:-3])
@@ -139,7 +139,7 @@ def test_a_loss_that_is_not_finite_is_an_error():
     demonstrations = shown([episode(0), episode(1)])
     made = FineTuning(untrained(demonstrations, COARSE), demonstrations, QUICK, 10)
     with torch.no_grad():
-        made.stepper.vector.fill_(math.nan)
+        made.simulator.vector.fill_(math.nan)
     with pytest.raises(DivergedError, match="training diverged: loss=nan at gradient step 0"):
         made.step()
 

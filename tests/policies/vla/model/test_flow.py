@@ -2,18 +2,18 @@
 
 import torch
 
-from policies.optim.flat_parameters import Stepper
+from policies.optim.flat_parameters import VectorizedSimulator
 from policies.vla.model.flow import FlowHead
 
 
 def test_two_ways_to_act_are_both_sampled_and_never_mixed_within_a_chunk():
     torch.manual_seed(0)
     head, noise = FlowHead(4, 1, 2, steps=8), torch.Generator().manual_seed(0)
-    stepper = Stepper(head.parameters(), 2e-3)
+    simulator = VectorizedSimulator(head.parameters(), 2e-3)
     features = torch.zeros(128, 2, 4)
     for _ in range(150):
         side = (torch.rand(128, 1, 1, generator=noise) < 0.5).float() * 1.2 - 0.6
-        stepper.descend(head.loss(features, side.expand(-1, 2, -1), noise).mean())
+        simulator.descend(head.loss(features, side.expand(-1, 2, -1), noise).mean())
     with torch.no_grad():
         chunks = head.act(features, 1.0, noise)[..., 0]
         assert torch.equal(head.act(features, 0.0, noise), head.act(features, 0.0, noise))

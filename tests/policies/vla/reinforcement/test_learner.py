@@ -33,24 +33,24 @@ def test_success_rises(algorithm):
 
 def test_groups_that_all_fail_are_drawn_anew_so_often_and_then_nothing_is_learned():
     made = improvement(Algorithm.GRPO, goal=100.0)
-    before = made.stepper.vector.clone()
+    before = made.simulator.vector.clone()
     measures = made.step()
     assert measures["dropped"] == 1.0
     assert measures["episodes"] == BRIEF.rounds * BRIEF.episodes
     assert not set(MEASURED) & set(measures)
-    assert torch.equal(made.stepper.vector, before)
+    assert torch.equal(made.simulator.vector, before)
 
 
 def test_a_critic_learns_before_the_policy_does():
     made = improvement(Algorithm.PPO)
-    before, critic = made.stepper.vector.clone(), made.judge.critic._stepper.vector.clone()
+    before, critic = made.simulator.vector.clone(), made.judge.critic._simulator.vector.clone()
     measures = made.step()
     assert measures["dropped"] == 0.0
     assert measures["critic_loss"] > 0
-    assert torch.equal(made.stepper.vector, before)
-    assert not torch.equal(made.judge.critic._stepper.vector, critic)
+    assert torch.equal(made.simulator.vector, before)
+    assert not torch.equal(made.judge.critic._simulator.vector, critic)
     made.step()
-    assert not torch.equal(made.stepper.vector, before)
+    assert not torch.equal(made.simulator.vector, before)
 
 
 def test_frozen_parts_stay_as_they_are():
@@ -82,11 +82,11 @@ def test_the_step_size_rises():
     made = Improvement(fresh_policy(), [ToyArena()], Algorithm.GRPO, config)
     made.step()
     assert made.gradient_steps > 0
-    assert made.stepper.learning_rate == pytest.approx(config.learning_rate * made.gradient_steps / 1000)
+    assert made.simulator.learning_rate == pytest.approx(config.learning_rate * made.gradient_steps / 1000)
     brisk = improvement(Algorithm.GRPO)
     brisk.gradient_steps = 10_000
     brisk.step()
-    assert brisk.stepper.learning_rate == brisk.config.learning_rate
+    assert brisk.simulator.learning_rate == brisk.config.learning_rate
 
 
 def test_the_time_is_split_into_all_that_happened():
@@ -100,7 +100,7 @@ def test_weights_that_are_not_finite_are_an_error():
     made = improvement(Algorithm.GRPO)
     kept, _, _ = made.collect()
     with torch.no_grad():
-        made.stepper.vector.fill_(math.nan)
+        made.simulator.vector.fill_(math.nan)
     with pytest.raises(DivergedError, match="training diverged in iteration 0: loss=nan"):
         made.learn(kept, made.judge.judge(kept))
 
@@ -108,11 +108,11 @@ def test_weights_that_are_not_finite_are_an_error():
 def test_partial_credit_tells_failures_apart():
     config = dataclasses.replace(BRIEF, partial_credit=0.5)
     made = improvement(Algorithm.GRPO, config, goal=100.0)
-    before = made.stepper.vector.clone()
+    before = made.simulator.vector.clone()
     measures = made.step()
     assert measures["success"] == 0.0
     assert measures["dropped"] == 0.0
-    assert not torch.equal(made.stepper.vector, before)
+    assert not torch.equal(made.simulator.vector, before)
 
 
 def test_messages():

@@ -49,7 +49,7 @@ def setting():
 
 def gradient_of(improvement, experience, credit):
     found, _ = improvement.objective(experience, credit, torch.arange(len(experience.episode)))
-    return torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, improvement.stepper._parameters)])
+    return torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, improvement.simulator._parameters)])
 
 
 def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(setting):
@@ -64,7 +64,7 @@ def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(settin
     choice = policy.network.head.choice(policy.network(experience.pixels, unit, words), 1.0)
     done = choice.log_prob(experience.tokens.long()) * experience.acted[..., None]
     plain = -(done.sum((1, 2)) * credit.advantage * credit.weight).sum()
-    expected = torch.autograd.grad(plain, improvement.stepper._parameters)
+    expected = torch.autograd.grad(plain, improvement.simulator._parameters)
     expected = torch.cat([part.flatten() for part in expected])
     assert expected.norm() > 1e-3
     torch.testing.assert_close(gradient_of(*setting), expected, atol=1e-6, rtol=1e-3)
@@ -72,7 +72,7 @@ def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(settin
 
 def test_the_gradient_agrees_with_finite_differences(setting):
     improvement, experience, credit = setting
-    rows, vector = torch.arange(len(experience.episode)), improvement.stepper.vector
+    rows, vector = torch.arange(len(experience.episode)), improvement.simulator.vector
     gradient = gradient_of(*setting)
     direction, before, losses = gradient / gradient.norm(), vector.clone(), []
     for sign in (1, -1):

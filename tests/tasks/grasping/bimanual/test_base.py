@@ -55,10 +55,10 @@ def world_of(task: Any, qpos: Any) -> World:
 
 @functools.cache
 def first_world(base: type) -> tuple[Any, World, Any]:
-    """A task without variations, the world at its start, and the memory."""
+    """A task without variations, the world at its start, and the state."""
     task = task_of(base, "leap", "all")
     start = jax.jit(task.reset)(jax.random.key(0))
-    return task, world_of(task, start.qpos), start.memory
+    return task, world_of(task, start.qpos), start.task_state
 
 
 @each_task
@@ -110,7 +110,7 @@ def test_the_objects_friction_decides_whatever_it_touches() -> None:
     data, layout = mujoco.MjData(task.model), task.layouts[0]
     start = jax.jit(task.reset)(jax.random.key(0))
     data.qpos[:] = start.qpos
-    data.ctrl[layout.actuators] = start.memory.drive.targets[0]
+    data.ctrl[layout.actuators] = start.task_state.drive.targets[0]
     geoms = np.flatnonzero(task.model.geom_bodyid == task.model.body("object").id)
     friction = np.asarray(start.model["geom_friction"])[geoms[0], 0]
     assert 0.6 <= friction <= 1.0
@@ -148,8 +148,8 @@ def test_where_a_ball_lands_is_where_physics_puts_it() -> None:
 
 
 def test_a_ball_that_never_flew_is_not_caught() -> None:
-    task, world, memory = first_world(Catch)
-    swapped = dataclasses.replace(task.drive_at_start(jnp.zeros((2, 6)), memory.drive.targets[::-1]))
+    task, world, state = first_world(Catch)
+    swapped = dataclasses.replace(task.drive_at_start(jnp.zeros((2, 6)), state.drive.targets[::-1]))
     # The second hand has the first one's shape, and the ball lies in it as it lay in the first.
     qpos = np.array(world.qpos)
     hands, place = task.joint_qpos, task.object_qpos
@@ -158,39 +158,39 @@ def test_a_ball_that_never_flew_is_not_caught() -> None:
     qpos[place : place + 3] = np.array(catch.CATCHER.pos) + offset * [-1, -1, 1]
     qpos[place + 3 : place + 7] = quat_multiply(jnp.array(catch.FACING), jnp.array(qpos[place + 3 : place + 7]))
     there = world_of(task, qpos)
-    memory = dataclasses.replace(memory, drive=swapped)
+    state = dataclasses.replace(state, drive=swapped)
     assert bool(task.resting(there))
     assert not bool(task.resting(world))
     for flew, expected in ((False, 0.0), (True, task.timing.control_dt)):
-        after = task.update(there, dataclasses.replace(memory, flew=jnp.array(flew)), jnp.zeros(1), jax.random.key(0))
+        after = task.post_step(there, dataclasses.replace(state, flew=jnp.array(flew)), jnp.zeros(1), jax.random.key(0))
         assert float(after.held) == pytest.approx(expected)
-    done = dataclasses.replace(memory, held=jnp.asarray(catch.HOLD))
+    done = dataclasses.replace(state, held=jnp.asarray(catch.HOLD))
     assert bool(task.outcome(there, done).success)
-    assert not bool(task.outcome(there, memory).success)
+    assert not bool(task.outcome(there, state).success)
 
 
 def test_flight_is_counted_only_while_nothing_touches() -> None:
-    task, world, memory = first_world(Catch)
+    task, world, state = first_world(Catch)
     qpos = np.array(world.qpos)
     qpos[task.object_qpos + 2] += 0.3
     for _ in range(round(catch.FLIGHT / task.timing.control_dt)):
-        assert not bool(memory.flew)
-        memory = task.update(world_of(task, qpos), memory, jnp.zeros(1), jax.random.key(0))
-    assert bool(memory.flew)
-    assert float(task.update(world, memory, jnp.zeros(1), jax.random.key(0)).flight) == 0
+        assert not bool(state.flew)
+        state = task.post_step(world_of(task, qpos), state, jnp.zeros(1), jax.random.key(0))
+    assert bool(state.flew)
+    assert float(task.post_step(world, state, jnp.zeros(1), jax.random.key(0)).flight) == 0
     qpos[task.object_qpos + 2] = 0.3
-    assert bool(task.outcome(world_of(task, qpos), memory).failure)
+    assert bool(task.outcome(world_of(task, qpos), state).failure)
 
 
 # Hand-over.
 
 
 def test_a_baton_that_the_giver_still_holds_is_not_passed() -> None:
-    task, world, memory = first_world(HandOver)
+    task, world, state = first_world(HandOver)
     assert not bool(task.passed(world))
-    near = dataclasses.replace(memory, goal=world["object_pos"], rested=jnp.asarray(0.5))
+    near = dataclasses.replace(state, goal=world["object_pos"], rested=jnp.asarray(0.5))
     assert float(task.error(world, near)[0]) == 0
-    after = task.update(world, near, jnp.zeros(1), jax.random.key(0))
+    after = task.post_step(world, near, jnp.zeros(1), jax.random.key(0))
     assert float(after.rested) == 0, "it lies at the goal, but in the wrong hand"
     assert float(task.rewards(world, near, jnp.zeros(1))["passed"]) == 0
 
@@ -207,37 +207,37 @@ def turned(task: Any, world: World, axis: tuple[float, float, float], angle: flo
 
 
 def test_slip_is_what_turns_in_the_hand_but_about_the_bottles_axis() -> None:
-    task, world, memory = first_world(Pour)
-    assert [float(value) for value in task.slip(world, memory)] == pytest.approx([0, 0], abs=2e-3)
-    assert float(task.slip(turned(task, world, (0.0, 0.0, 1.0), 1.0), memory)[0]) == pytest.approx(0, abs=2e-3)
-    assert float(task.slip(turned(task, world, (1.0, 0.0, 0.0), 0.3), memory)[0]) == pytest.approx(0.3, abs=2e-3)
-    assert not bool(task.lost(world, memory))
-    assert bool(task.lost(turned(task, world, (1.0, 0.0, 0.0), 1.01 * pour.SLIPPED), memory))
+    task, world, state = first_world(Pour)
+    assert [float(value) for value in task.slip(world, state)] == pytest.approx([0, 0], abs=2e-3)
+    assert float(task.slip(turned(task, world, (0.0, 0.0, 1.0), 1.0), state)[0]) == pytest.approx(0, abs=2e-3)
+    assert float(task.slip(turned(task, world, (1.0, 0.0, 0.0), 0.3), state)[0]) == pytest.approx(0.3, abs=2e-3)
+    assert not bool(task.lost(world, state))
+    assert bool(task.lost(turned(task, world, (1.0, 0.0, 0.0), 1.01 * pour.SLIPPED), state))
 
 
 def test_turning_the_wrist_is_no_slip_but_tilts() -> None:
-    task, _, memory = first_world(Pour)
+    task, _, state = first_world(Pour)
     grip = held(task.hand, task.item, pour.POURER, pour.IN_PALM, pour.UPRIGHT)
     for angle in (-1.0, -1.8):
         carriages = jnp.zeros((1, 6)).at[0, 3].set(angle)
         pos, quat = task.in_world(0, carriages[0], grip)
         there = world_of(task, task.state_at_start(carriages, jnp.asarray(grip.joints)[None], pos, quat)[0])
-        assert float(task.slip(there, memory)[0]) < 5e-3
-        command = dataclasses.replace(memory, command=jnp.asarray(-angle))
+        assert float(task.slip(there, state)[0]) < 5e-3
+        command = dataclasses.replace(state, command=jnp.asarray(-angle))
         assert float(task.metrics(there, command)["angle"]) < 0.1
 
 
 def test_a_command_that_was_kept_for_a_second_counts_and_the_next_one_comes() -> None:
-    task, world, memory = first_world(Pour)
-    tilt = abs(float(memory.command) - float(task.metrics(world, memory)["angle"]))
-    memory = dataclasses.replace(memory, command=jnp.asarray(tilt))
+    task, world, state = first_world(Pour)
+    tilt = abs(float(state.command) - float(task.metrics(world, state)["angle"]))
+    state = dataclasses.replace(state, command=jnp.asarray(tilt))
     steps = round(pour.HOLD / task.timing.control_dt)
     for _ in range(steps - 1):
-        memory = task.update(world, memory, jnp.zeros(1), jax.random.key(0))
-        assert not bool(memory.reached)
-    memory = task.update(world, memory, jnp.zeros(1), jax.random.key(0))
-    assert bool(memory.reached)
-    assert float(memory.count) == 1
-    assert pour.TILTS[0] <= float(memory.command) <= pour.TILTS[1]
-    assert not bool(task.outcome(world, memory).success)
-    assert bool(task.outcome(world, dataclasses.replace(memory, count=jnp.asarray(3.0))).success)
+        state = task.post_step(world, state, jnp.zeros(1), jax.random.key(0))
+        assert not bool(state.reached)
+    state = task.post_step(world, state, jnp.zeros(1), jax.random.key(0))
+    assert bool(state.reached)
+    assert float(state.count) == 1
+    assert pour.TILTS[0] <= float(state.command) <= pour.TILTS[1]
+    assert not bool(task.outcome(world, state).success)
+    assert bool(task.outcome(world, dataclasses.replace(state, count=jnp.asarray(3.0))).success)

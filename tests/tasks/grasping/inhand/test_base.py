@@ -63,14 +63,14 @@ def test_the_cube_is_the_published_one() -> None:
 
 def test_a_target_that_is_reached_counts_and_moves_on() -> None:
     task, world = REORIENT(), world_of(REORIENT)
-    memory = task.reset(jax.random.key(0)).memory
-    at_goal = dataclasses.replace(memory, goal=world["cube_quat"], angle=jnp.zeros(()))
-    np.testing.assert_array_equal(task.ghosts(world, at_goal)["cube"][3:], world["cube_quat"])
-    after = task.update(world, at_goal, jnp.zeros(16), jax.random.key(1))
+    state = task.reset(jax.random.key(0)).task_state
+    at_goal = dataclasses.replace(state, goal=world["cube_quat"], angle=jnp.zeros(()))
+    np.testing.assert_array_equal(task.goal_visualization(world, at_goal)["cube"][3:], world["cube_quat"])
+    after = task.post_step(world, at_goal, jnp.zeros(16), jax.random.key(1))
     assert bool(after.reached)
     assert float(after.count) == 1
     for number in range(60):
-        after = task.update(world, after, jnp.zeros(16), jax.random.key(2 + number))
+        after = task.post_step(world, after, jnp.zeros(16), jax.random.key(2 + number))
         assert float(after.count) == 1
     assert float(jnp.linalg.norm(after.goal_spin)) < 1e-4
     assert float(quat_angle(world["cube_quat"], after.goal)) > REACHED
@@ -81,7 +81,7 @@ def test_a_target_that_is_reached_counts_and_moves_on() -> None:
 def test_the_first_target_is_as_near_as_asked() -> None:
     task = REORIENT(ReorientConfig(first=0.5, without=("all",)))
     starts = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 64))
-    angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.memory.goal)
+    angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.task_state.goal)
     assert 0.4 < float(angle.max()) <= 0.501
     with pytest.raises(ValueError, match=r"first=4 rad; expected an angle between within=0\.1 and pi"):
         ReorientConfig(first=4)
@@ -105,23 +105,24 @@ def test_targets_grow_harder_up_to_what_was_asked_and_none_is_harder_than_that()
 def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
     config = ReorientConfig(patience=0.1, curriculum=True, without=("all",))
     task, world = REORIENT(config), world_of(REORIENT)
-    start = task.reset(jax.random.key(0)).memory
+    start = task.reset(jax.random.key(0)).task_state
     assert float(start.level) == 0.0
     cube = jax.vmap(task.reset)(jax.random.split(jax.random.key(1), 64))
-    angle = jax.vmap(quat_angle)(cube.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], cube.memory.goal)
+    angle = jax.vmap(quat_angle)(cube.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], cube.task_state.goal)
     assert float(angle.max()) <= NEAREST + 1e-3
     there = dataclasses.replace(start, goal=world["cube_quat"])
-    risen = task.update(world, there, jnp.zeros(16), jax.random.key(1))
+    risen = task.post_step(world, there, jnp.zeros(16), jax.random.key(1))
     assert float(risen.level) == pytest.approx(RISE)
     far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
     missed = dataclasses.replace(start, goal=far, level=jnp.float32(0.5))
     for _ in range(2):
-        missed = task.update(world, missed, jnp.zeros(16), jax.random.key(2))
+        missed = task.post_step(world, missed, jnp.zeros(16), jax.random.key(2))
     assert float(missed.level) == pytest.approx(0.5 - FALL)
-    assert float(task.restart(jax.random.key(3), missed).memory.level) == float(missed.level)
+    assert float(task.restart(jax.random.key(3), missed).task_state.level) == float(missed.level)
     plain = REORIENT(ReorientConfig(patience=0.1))
     assert (
-        float(plain.update(world, plain.reset(jax.random.key(0)).memory, jnp.zeros(16), jax.random.key(1)).level) == 1
+        float(plain.post_step(world, plain.reset(jax.random.key(0)).task_state, jnp.zeros(16), jax.random.key(1)).level)
+        == 1
     )
     with pytest.raises(ValueError, match=r"curriculum with patience=0\.0 s"):
         ReorientConfig(curriculum=True)
@@ -133,23 +134,23 @@ def test_training_begins_without_any_variation_but_the_start() -> None:
 
 def test_far_away_targets_are_not_reached() -> None:
     task, world = REORIENT(), world_of(REORIENT)
-    start = task.reset(jax.random.key(0)).memory
+    start = task.reset(jax.random.key(0)).task_state
     turned = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
-    after = task.update(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
+    after = task.post_step(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
     assert not bool(after.reached)
     np.testing.assert_allclose(after.goal, turned, atol=1e-6)
 
 
 def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_none() -> None:
     task, world = REORIENT(), world_of(REORIENT)
-    start = task.reset(jax.random.key(0)).memory
+    start = task.reset(jax.random.key(0)).task_state
     goal = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
-    nearer = task.update(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
+    nearer = task.post_step(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
     assert float(nearer.progress) == pytest.approx(0.2, abs=1e-5)
     assert float(task.rewards(world, nearer, jnp.zeros(16))["progress"]) == float(nearer.progress)
     there = dataclasses.replace(start, goal=world["cube_quat"], angle=jnp.zeros(()))
     for number in range(20):
-        there = task.update(world, there, jnp.zeros(16), jax.random.key(2 + number))
+        there = task.post_step(world, there, jnp.zeros(16), jax.random.key(2 + number))
         assert float(there.progress) == pytest.approx(0.0, abs=1e-3)
     assert float(there.angle) > REACHED
 
@@ -158,13 +159,13 @@ def test_patience_for_a_target_ends() -> None:
     task = REORIENT(ReorientConfig(first=0.5, patience=0.5, within=0.2))
     world = world_of(REORIENT)
     far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
-    memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, goal=far)
+    state = dataclasses.replace(task.reset(jax.random.key(0)).task_state, goal=far)
     for number in range(10):
-        np.testing.assert_allclose(memory.goal, far, atol=1e-6)
-        memory = task.update(world, memory, jnp.zeros(16), jax.random.key(1 + number))
-        assert not bool(memory.reached)
-    assert 0.2 <= float(quat_angle(world["cube_quat"], memory.goal)) <= 0.5
-    assert float(memory.waited) == 0
+        np.testing.assert_allclose(state.goal, far, atol=1e-6)
+        state = task.post_step(world, state, jnp.zeros(16), jax.random.key(1 + number))
+        assert not bool(state.reached)
+    assert 0.2 <= float(quat_angle(world["cube_quat"], state.goal)) <= 0.5
+    assert float(state.waited) == 0
     with pytest.raises(ValueError, match="patience=-1 s"):
         ReorientConfig(patience=-1)
 
@@ -192,9 +193,9 @@ def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others()
 
 def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
     task, world = ROTATE(), world_of(ROTATE)
-    memory = dataclasses.replace(task.reset(jax.random.key(0)).memory, turned=jnp.asarray(1.01 * TURN))
-    assert bool(task.outcome(world, memory).success)
-    assert not bool(task.outcome(world, dataclasses.replace(memory, turned=jnp.zeros(()))).success)
+    state = dataclasses.replace(task.reset(jax.random.key(0)).task_state, turned=jnp.asarray(1.01 * TURN))
+    assert bool(task.outcome(world, state).success)
+    assert not bool(task.outcome(world, dataclasses.replace(state, turned=jnp.zeros(()))).success)
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(0.3, 10.0), (8.0, 2.0), (-1.0, 2.0)])
@@ -202,11 +203,11 @@ def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: floa
     task, world = ROTATE(), world_of(ROTATE)
     spun = world.sensordata.at[world.layout.slices["cube_angvel"]].set(jnp.array([0.0, 0.0, rate]))
     turning = dataclasses.replace(world, sensordata=spun)
-    memory, action, paid = task.reset(jax.random.key(0)).memory, jnp.zeros(task.action_size), 0.0
-    update = jax.jit(lambda memory: task.update(turning, memory, action, jax.random.key(1)))
+    state, action, paid = task.reset(jax.random.key(0)).task_state, jnp.zeros(task.action_size), 0.0
+    update = jax.jit(lambda state: task.post_step(turning, state, action, jax.random.key(1)))
     for _ in range(round(seconds / task.timing.control_dt)):
-        memory = update(memory)
-        paid += task.timing.control_dt * float(task.rewards(turning, memory, action)["spin"])
+        state = update(state)
+        paid += task.timing.control_dt * float(task.rewards(turning, state, action)["spin"])
     np.testing.assert_allclose(paid, min(rate * seconds, STROKE + FASTEST * seconds), atol=0.05)
 
 

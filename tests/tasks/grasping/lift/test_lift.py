@@ -38,10 +38,10 @@ def env() -> Any:
 
 @pytest.fixture(scope="module")
 def began(env: Any) -> tuple[Any, Any]:
-    """World and memory of the first environment, at an episode's start."""
+    """World and state of the first environment, at an episode's start."""
     env.reset(0)
     world = jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.world())
-    return world, jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.stepper.episode().memory)
+    return world, jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.simulator.episode().task_state)
 
 
 def raised(env: Any, world: Any, height: float, aside: float = 0.0) -> Any:
@@ -62,11 +62,11 @@ def test_the_script_lifts_a_sugar_box(env):
 
 
 def test_the_palm_begins_before_the_grasp_and_the_hand_opened(env, began):
-    world, memory = began
+    world, state = began
     task = env.task
-    ahead = memory.palm[:3] - world["palm_pos"]
+    ahead = state.palm[:3] - world["palm_pos"]
     assert np.asarray(ahead) == pytest.approx(
-        np.asarray(0.08 * quat_rotate(memory.palm[3:], jnp.array([0, 0, 1.0]))), abs=4e-3
+        np.asarray(0.08 * quat_rotate(state.palm[3:], jnp.array([0, 0, 1.0]))), abs=4e-3
     )
     assert np.asarray(world.qpos[task.layout.qpos]) == pytest.approx(task.opened.joints, abs=1e-5)
 
@@ -76,9 +76,9 @@ def test_an_episode_has_the_mass_and_the_shape_of_its_object():
     body = task.model.body("object").id
     for seed in range(6):
         start = task.reset(jax.random.key(seed))
-        item = task.things[int(start.memory.item)]
+        item = task.things[int(start.task_state.item)]
         assert float(start.model["body_mass"][body]) == pytest.approx(item.mass, rel=1e-5)
-        heights = task.plans.place[task.rows == int(start.memory.item), 2]
+        heights = task.plans.place[task.rows == int(start.task_state.item), 2]
         assert np.isclose(heights, float(start.qpos[task.object_qpos + 2]), atol=1e-6).any()
         assert item.name in task.names
 
@@ -97,14 +97,14 @@ def test_an_object_that_this_hand_cannot_take_is_said_so():
 
 
 def test_success_is_ten_centimetres_for_a_second_on_end(env, began):
-    world, memory = began
+    world, state = began
     up, low = raised(env, world, RAISED + 0.01), raised(env, world, RAISED - 0.01)
     steps = round(HELD * 20)
 
     def after(worlds: list[Any]) -> Any:
-        now = memory
+        now = state
         for at in worlds:
-            now = env.task.update(at, now, jnp.zeros(22), jax.random.key(0))
+            now = env.task.post_step(at, now, jnp.zeros(22), jax.random.key(0))
         return now
 
     enough, short, broken = after([up] * steps), after([up] * (steps - 1)), after([up] * (steps - 1) + [low, up])
@@ -114,20 +114,20 @@ def test_success_is_ten_centimetres_for_a_second_on_end(env, began):
 
 
 def test_what_is_pushed_away_is_lost(env, began):
-    world, memory = began
-    assert not bool(env.task.outcome(raised(env, world, 0.0, AWAY - 0.01), memory).failure)
-    assert bool(env.task.outcome(raised(env, world, 0.0, AWAY + 0.01), memory).failure)
+    world, state = began
+    assert not bool(env.task.outcome(raised(env, world, 0.0, AWAY - 0.01), state).failure)
+    assert bool(env.task.outcome(raised(env, world, 0.0, AWAY + 0.01), state).failure)
 
 
 def test_only_what_fingers_hold_earns_by_rising_and_whatever_falls_costs(env, began):
-    world, memory = began
-    after = dataclasses.replace(memory, height=jnp.float32(0.02), change=jnp.array([0.0, 0.02, 0.0]))
+    world, state = began
+    after = dataclasses.replace(state, height=jnp.float32(0.02), change=jnp.array([0.0, 0.02, 0.0]))
     earned = [
         float(env.task.rewards(world, dataclasses.replace(after, touching=jnp.float32(n)), jnp.zeros(22))["lifting"])
         for n in range(5)
     ]
     assert earned == pytest.approx([0.0, 0.0, 0.01, 0.015, 0.02])
-    fallen = dataclasses.replace(memory, height=jnp.float32(0.0), change=jnp.array([0.0, -0.02, 0.0]))
+    fallen = dataclasses.replace(state, height=jnp.float32(0.0), change=jnp.array([0.0, -0.02, 0.0]))
     assert float(env.task.rewards(world, fallen, jnp.zeros(22))["lifting"]) == pytest.approx(-0.02)
 
 
@@ -163,7 +163,7 @@ def test_the_script_closes_only_when_it_has_arrived():
 
 def test_pictures_show_the_object_of_the_episode():
     task = lift(LiftConfig(objects="mustard_bottle", without=("all",)))
-    looks = task.looks(task.reset(jax.random.key(0)).memory)
+    looks = task.geom_appearance(task.reset(jax.random.key(0)).task_state)
     sizes = np.array([np.asarray(row)[:3].max() for row in looks.values()])
     assert sizes.max() == pytest.approx(max(max(part.size) for part in household("mustard_bottle").parts), rel=0.01)
     assert np.asarray(next(iter(looks.values())))[10:] == pytest.approx(household("mustard_bottle").rgba)
@@ -172,9 +172,9 @@ def test_pictures_show_the_object_of_the_episode():
 def test_the_arm_keeps_its_speed_limits(env):
     env.reset(0)
     action = torch.full(env.action_shape, 1.0)
-    before = np.array(env.stepper.episode().memory.joints)
+    before = np.array(env.simulator.episode().task_state.joints)
     for _ in range(5):
         env.step(action)
-        now = np.array(env.stepper.episode().memory.joints)
+        now = np.array(env.simulator.episode().task_state.joints)
         assert (np.abs(now - before) <= panda.SPEED_LIMITS * 0.05 + 1e-5).all()
         before = now

@@ -34,7 +34,7 @@ def test_stages_rise_all_the_way_up_across_and_down_and_without_a_grasp_they_do_
     """For a thing held in the middle between the fingertips."""
     task, start = start_of(name)
     world = World.posed(task.model, start.qpos, start.qvel, start.mocap_pos)
-    first, goal = np.asarray(world["object1_pos"]), np.asarray(start.memory.goal)
+    first, goal = np.asarray(world["object1_pos"]), np.asarray(start.task_state.goal)
     high = max(task.clear, goal[2])
     corners = [first, [*first[:2], high], [*goal[:2], high], [*goal[:2], max(goal[2] + ABOVE.get(name, 0.0), 0.03)]]
     path = np.concatenate([np.linspace(a, b, 20) for a, b in itertools.pairwise(corners)])
@@ -43,7 +43,7 @@ def test_stages_rise_all_the_way_up_across_and_down_and_without_a_grasp_they_do_
     rows[:, world.layout.slices["tcp_pos"]] = path + np.array([0, 0, task.grip])
 
     def total(row: jax.Array) -> jax.Array:
-        stages = task.progress(dataclasses.replace(world, sensordata=row), start.memory)
+        stages = task.progress(dataclasses.replace(world, sensordata=row), start.task_state)
         return sum(task.stages[stage] * value for stage, value in stages.items())
 
     for force in (0.0, 10.0):

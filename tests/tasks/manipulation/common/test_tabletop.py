@@ -91,7 +91,7 @@ def test_an_impossible_distance_is_refused() -> None:
 
 def test_a_key_decides_a_start_so_keys_may_stand_for_goals() -> None:
     task = task_of("manipulation/push")
-    first, again, other = (task.reset(jax.random.PRNGKey(seed)).memory.goal for seed in (3, 3, 4))
+    first, again, other = (task.reset(jax.random.PRNGKey(seed)).task_state.goal for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -115,7 +115,9 @@ def test_an_action_of_one_moves_the_hand_by_a_centimetre_a_step() -> None:
         action[:, axis] = sign
         for step in range(20):
             obs = env.step(action if step < 10 else torch.zeros(N, 4)).obs["policy"][0, :3]
-            lead = np.asarray(env.stepper.episode().memory.target)[0] - (obs.numpy() - [0, 0, panda.HAND_ABOVE_TCP])
+            lead = np.asarray(env.simulator.episode().task_state.target)[0] - (
+                obs.numpy() - [0, 0, panda.HAND_ABOVE_TCP]
+            )
             assert np.linalg.norm(lead) <= LEAD + 0.01
         moved = (obs - start).numpy()
         assert sign * moved[axis] == pytest.approx(10 * STEP, abs=0.012)
@@ -128,7 +130,7 @@ def test_the_target_stays_in_the_workspace() -> None:
     action = torch.tensor([[1.0, 1.0, -1.0, 0.0]]).repeat(N, 1)
     for _ in range(80):
         env.step(action)
-    target = np.asarray(env.stepper.episode().memory.target)
+    target = np.asarray(env.simulator.episode().task_state.target)
     assert (target <= np.asarray(WORKSPACE.high) + 1e-6).all()
     np.testing.assert_allclose(target[:, 2], WORKSPACE.low[2], atol=1e-6)
 
@@ -154,7 +156,7 @@ def test_the_39_numbers_are_in_the_documented_places() -> None:
     env.step(policy({"policy": torch.zeros(N, 39)}))
     before = env.world()
     obs = env.step(policy({"policy": torch.zeros(N, 39)})).obs["policy"].numpy()
-    world, memory = env.world(), env.stepper.episode().memory
+    world, state = env.world(), env.simulator.episode().task_state
     assert obs.shape == (N, 39)
     np.testing.assert_allclose(obs[:, :3], world["hand_pos"], atol=1e-6)
     np.testing.assert_allclose(obs[:, :3] - world["tcp_pos"], [[0, 0, panda.HAND_ABOVE_TCP]] * N, atol=2e-3)
@@ -162,7 +164,7 @@ def test_the_39_numbers_are_in_the_documented_places() -> None:
     np.testing.assert_allclose(obs[:, 4:11], world.qpos[:, 9:16], atol=1e-5)
     assert not obs[:, 11:18].any(), "there is no second object"
     np.testing.assert_allclose(obs[:, 18:21], before["hand_pos"], atol=1e-6)
-    np.testing.assert_allclose(obs[:, 36:], memory.goal, atol=1e-6)
+    np.testing.assert_allclose(obs[:, 36:], state.goal, atol=1e-6)
 
 
 def test_the_previous_step_is_copied_and_at_the_start_the_present() -> None:
@@ -179,13 +181,13 @@ def test_proprioception_is_the_robots_own() -> None:
     start, key = task.reset(jax.random.PRNGKey(0)), jax.random.PRNGKey(0)
     pose = start.qpos[np.array([task.model.joint(name).qposadr[0] for name in panda.ARM_JOINTS])]
     seen = [
-        task.observe(posed(task, start, **joints), dataclasses.replace(start.memory, goal=goal), key)["proprio"]
-        for joints, goal in (({}, start.memory.goal), ({"object": np.array([0.2, 0.8, 0.1])}, jnp.zeros(3)))
+        task.observe(posed(task, start, **joints), dataclasses.replace(start.task_state, goal=goal), key)["proprio"]
+        for joints, goal in (({}, start.task_state.goal), ({"object": np.array([0.2, 0.8, 0.1])}, jnp.zeros(3)))
     ]
     assert [np.shape(term) for term in seen[0].values()] == [(3,), (1,), (7,)]
     np.testing.assert_array_equal(seen[0]["joint_pos"], pose)
     jax.tree.map(np.testing.assert_array_equal, *seen)
-    moved = task.observe(posed(task, start, joint4=np.array([-2.0])), start.memory, key)["proprio"]
+    moved = task.observe(posed(task, start, joint4=np.array([-2.0])), start.task_state, key)["proprio"]
     assert np.abs(moved["hand"] - seen[0]["hand"]).max() > 0.01
 
 
@@ -195,7 +197,7 @@ def test_cameras_see_a_mark_at_goals_that_nothing_else_shows(name: str) -> None:
     task = task_of(f"manipulation/{name}")
     start = task.reset(jax.random.PRNGKey(3))
     place = task.visual_model.body(objects.GOAL).mocapid[0]
-    np.testing.assert_array_equal(task.props(start.memory)[place], start.memory.goal)
+    np.testing.assert_array_equal(task.mocap_positions(start.task_state)[place], start.task_state.goal)
     assert task.visual_model.body(objects.GOAL).geomnum == 1
     assert task.model.body(objects.GOAL).geomnum == 0
     hidden = type(task)(TabletopConfig(hide_goal=True))
@@ -207,9 +209,9 @@ def test_a_hidden_goal_is_zero_for_the_policy_alone() -> None:
     task = join_content()["manipulation/push"].load()(TabletopConfig(hide_goal=True))
     start = task.reset(jax.random.PRNGKey(0))
     world = posed(task, start)
-    seen = task.observe(world, start.memory, jax.random.PRNGKey(0))
+    seen = task.observe(world, start.task_state, jax.random.PRNGKey(0))
     assert not np.asarray(seen["policy"]["goal"]).any()
-    np.testing.assert_array_equal(seen["critic"]["goal"], start.memory.goal)
+    np.testing.assert_array_equal(seen["critic"]["goal"], start.task_state.goal)
 
 
 def posed(task: Any, start: Any, **joints: np.ndarray) -> Any:
@@ -304,8 +306,8 @@ def door() -> ToyDoor:
 def test_a_fixture_stands_where_it_was_drawn_and_its_hinge_turns(engine: str) -> None:
     env = build_env(door(), engine, N)
     obs = env.reset(0)["policy"].numpy()
-    memory = env.stepper.episode().memory
-    base = np.asarray(memory.fixtures)[:, 0]
+    state = env.simulator.episode().task_state
+    base = np.asarray(state.fixtures)[:, 0]
     assert len(np.unique(base, axis=0)) == N
     turn = 0.1  # rad
     along, across = HANDLE[:2]
@@ -314,7 +316,7 @@ def test_a_fixture_stands_where_it_was_drawn_and_its_hinge_turns(engine: str) ->
     for _ in range(3):
         obs = env.step(torch.zeros(N, 4)).obs["policy"].numpy()
     np.testing.assert_allclose(obs[:, 4:7], base + expected, atol=1e-4)
-    np.testing.assert_array_equal(np.asarray(env.stepper.episode().memory.fixtures)[:, 0], base)
+    np.testing.assert_array_equal(np.asarray(env.simulator.episode().task_state.fixtures)[:, 0], base)
 
 
 def test_a_door_that_stands_anywhere_can_be_pushed_open() -> None:

@@ -44,26 +44,26 @@ N = 150
 
 @functools.cache
 def drawn(twins: bool = False, telling: Telling = Telling.CLARIFIED) -> tuple[PickAmong, list[Any]]:
-    """A task, and the memories of many starts."""
+    """A task, and the states of many starts."""
     task = PickAmong(Config(twins=twins, telling=telling))
     keys = jax.random.split(jax.random.PRNGKey(7), N)
-    memory = jax.tree.map(np.asarray, jax.jit(jax.vmap(task.draw))(keys).memory)
-    return task, [jax.tree.map(lambda leaf, row=row: leaf[row], memory) for row in range(N)]
+    state = jax.tree.map(np.asarray, jax.jit(jax.vmap(task.draw))(keys).task_state)
+    return task, [jax.tree.map(lambda leaf, row=row: leaf[row], state) for row in range(N)]
 
 
-def seen_in(task: PickAmong, memory: Any) -> tuple[tuple[Sight, ...], int]:
+def seen_in(task: PickAmong, state: Any) -> tuple[tuple[Sight, ...], int]:
     """What is there, and the mark of what is meant."""
-    seen, order = task.sights(memory)
+    seen, order = task.sights(state)
     return seen, order.index(0) + 1
 
 
 @pytest.mark.parametrize("twins", [False, True])
 def test_what_an_instruction_fits_is_what_a_count_over_the_things_says(twins: bool) -> None:
-    task, memories = drawn(twins)
-    for memory in memories[:25]:
-        seen, _ = task.sights(memory)
+    task, states = drawn(twins)
+    for state in states[:25]:
+        seen, _ = task.sights(state)
         phrases = [*KINDS, *(f"{colour} {kind}" for colour in COLOURS for kind in KINDS)]
-        counted = task.words(memory).fits
+        counted = task.words(state).fits
         assert set(counted) == set(phrases)
         for phrase, template in itertools.product(phrases, TEMPLATES):
             *colour, kind = phrase.split()
@@ -74,39 +74,39 @@ def test_what_an_instruction_fits_is_what_a_count_over_the_things_says(twins: bo
 
 @pytest.mark.parametrize("twins", [False, True])
 def test_a_question_is_asked_where_several_fit_and_its_answer_settles_it(twins: bool) -> None:
-    task, memories = drawn(twins)
-    for memory in memories:
-        seen, wanted = seen_in(task, memory)
-        said = task.words(memory).dialogue
+    task, states = drawn(twins)
+    for state in states:
+        seen, wanted = seen_in(task, state)
+        said = task.words(state).dialogue
         fits = referents(seen, said.instruction)
         assert wanted in fits
         assert said.ambiguous == (len(fits) > 1)
         if said.ambiguous:
             assert resolved(seen, said.instruction, said.answer) == wanted
-        assert understood(task, memory, said.heard(asked=True)) == (0,)
-        assert len(understood(task, memory, said.instruction)) == len(fits)
+        assert understood(task, state, said.heard(asked=True)) == (0,)
+        assert len(understood(task, state, said.instruction)) == len(fits)
 
 
 def test_robots_are_told_the_dialogue_or_its_first_sentence_and_wrong_words_mean_another_thing() -> None:
-    task, memories = drawn()
+    task, states = drawn()
     first, _ = drawn(telling=Telling.FIRST)
-    for memory in memories:
-        words, alone = task.words(memory), first.words(memory)
+    for state in states:
+        words, alone = task.words(state), first.words(state)
         assert alone.told[0] == words.dialogue.instruction
         assert words.told[0] == words.dialogue.heard(words.dialogue.ambiguous)
-        assert all(understood(task, memory, told) == (0,) for told in words.told)
+        assert all(understood(task, state, told) == (0,) for told in words.told)
         assert len({told.split(".")[0] for told in words.told}) == len(TEMPLATES)
         assert words.wrong
         for text in words.wrong:
-            (thing,) = understood(task, memory, text)
-            assert thing in (1, 2 if memory.three else 1)
+            (thing,) = understood(task, state, text)
+            assert thing in (1, 2 if state.three else 1)
 
 
 def test_draws() -> None:
     """Things are apart and of any looks alike; a third to a half of the instructions is unclear."""
-    task, memories = drawn()
-    stands, looks = np.stack([m.stands for m in memories]), np.stack([m.looks for m in memories])
-    three = np.array([m.three for m in memories])
+    task, states = drawn()
+    stands, looks = np.stack([m.stands for m in states]), np.stack([m.looks for m in states])
+    three = np.array([m.three for m in states])
     for places, count in ((stands[three], 3), (stands[~three], 2)):
         for a, b in itertools.combinations(range(count), 2):
             assert np.linalg.norm(places[:, a] - places[:, b], axis=1).min() >= APART
@@ -116,10 +116,10 @@ def test_draws() -> None:
     assert 0.35 < three.mean() < 0.65
     assert (np.diff(np.sort(looks), axis=1) > 0).all(), "no two look the same"
     assert len(np.unique(looks[:, 0])) == len(COLOURS) * len(KINDS)
-    ambiguous = np.mean([task.words(memory).dialogue.ambiguous for memory in memories])
+    ambiguous = np.mean([task.words(state).dialogue.ambiguous for state in states])
     assert 0.28 < ambiguous < 0.48  # expected: two thirds of 4/7
-    single = task.draw(jax.random.split(jax.random.PRNGKey(7), N)[5]).memory
-    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), memories[5], single)
+    single = task.draw(jax.random.split(jax.random.PRNGKey(7), N)[5]).task_state
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), states[5], single)
 
 
 def test_positions_that_never_fit_stand_in_a_row() -> None:
@@ -134,15 +134,15 @@ def test_positions_that_never_fit_stand_in_a_row() -> None:
 
 
 def test_each_thing_shows_the_shapes_of_its_kind_in_its_colour() -> None:
-    task, memories = drawn()
-    for memory in memories[:40]:
-        looks = {name: np.asarray(row) for name, row in task.looks(memory).items()}
+    task, states = drawn()
+    for state in states[:40]:
+        looks = {name: np.asarray(row) for name, row in task.geom_appearance(state).items()}
         assert set(looks) <= {task.visual_model.geom(number).name for number in range(task.visual_model.ngeom)}
         for number, name in enumerate(THINGS):
             parts = {part: looks[f"{name}_{part}"][10:] for part in ("block", "can", "lid", "bottom")}
             visible = {part: rgba for part, rgba in parts.items() if rgba[3]}
-            kind, colour = divmod(int(memory.looks[number]), len(COLOURS))
-            if number == 2 and not memory.three:
+            kind, colour = divmod(int(state.looks[number]), len(COLOURS))
+            if number == 2 and not state.three:
                 assert not visible
                 continue
             assert set(visible) == ({"block"} if KINDS[kind] == "block" else {"can", "lid", "bottom"})
@@ -158,7 +158,7 @@ def test_only_the_thing_that_is_meant_counts(up: int, success: bool, failure: bo
     for height, counts in ((LIFTED + 0.01, True), (LIFTED - 0.01, False)):
         qpos = np.array(start.qpos)
         qpos[task.model.joint(THINGS[up]).qposadr[0] + 2] = REST + height
-        outcome = task.outcome(World.posed(task.model, qpos, start.qvel), start.memory)
+        outcome = task.outcome(World.posed(task.model, qpos, start.qvel), start.task_state)
         assert (bool(outcome.success), bool(outcome.failure)) == (success and counts, failure and counts)
 
 
@@ -244,11 +244,11 @@ def test_words_are_each_environments_own(env: Any) -> None:
     everyone = words_of(env)
     assert words_of(env, [3, 5]) == [everyone[3], everyone[5]]
     assert len({words.told[0] for words in everyone}) > 6
-    memory = env.stepper.episode().memory
-    alone = jax.tree.map(lambda leaf: np.asarray(leaf)[3], memory)
+    state = env.simulator.episode().task_state
+    alone = jax.tree.map(lambda leaf: np.asarray(leaf)[3], state)
     assert env.task.words(alone) == everyone[3]
     one = make("manipulation/pick-among", num_envs=1, engine="mujoco", device="cpu")
     one.reset(3)
     assert words_of(one) == everyone[:1]
-    assert dataclasses.is_dataclass(memory)
-    assert jnp.shape(memory.stands) == (12, 3, 3)
+    assert dataclasses.is_dataclass(state)
+    assert jnp.shape(state.stands) == (12, 3, 3)

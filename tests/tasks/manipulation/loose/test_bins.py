@@ -48,7 +48,7 @@ def test_the_lid_weighs_what_metaworlds_does() -> None:
 def closed() -> tuple[mujoco.MjModel, mujoco.MjData, np.ndarray]:
     """The world with the lid 5 mm above its place on the box, and the goal."""
     model, data = idle("box-close")
-    goal = np.asarray(start_of("box-close")[1].memory.goal)
+    goal = np.asarray(start_of("box-close")[1].task_state.goal)
     data.joint("object").qpos[:3] = [*goal[:2], TRAY_TOP + 0.005]
     return model, data, goal
 

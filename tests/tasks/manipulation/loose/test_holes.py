@@ -58,7 +58,7 @@ def test_the_puck_lies_below_the_boards_top() -> None:
 @pytest.mark.parametrize(("beside", "inserted"), [(0.0, True), (0.1, False)])
 def test_a_block_that_is_let_go_over_the_hole_is_inserted_and_beside_it_not(beside: float, inserted: bool) -> None:
     model, data = idle("hand-insert")
-    goal = np.asarray(start_of("hand-insert")[1].memory.goal)
+    goal = np.asarray(start_of("hand-insert")[1].task_state.goal)
     data.joint("object").qpos[:3] = goal + np.array([beside, 0.0, 0.1])
     mujoco.mj_step(model, data, nstep=round(1.0 / model.opt.timestep))
     block = data.sensor("object1_pos").data

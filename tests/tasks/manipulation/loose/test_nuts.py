@@ -13,7 +13,7 @@ from tests.tasks.manipulation.test_metaworld import FACTS, holds, start_of
 
 def test_the_nut_is_on_where_metaworld_says_so() -> None:
     """Its success measures the ring's middle, where the handle is observed."""
-    rng, goal = np.random.default_rng(0), np.asarray(start_of("assembly")[1].memory.goal)
+    rng, goal = np.random.default_rng(0), np.asarray(start_of("assembly")[1].task_state.goal)
     rings = goal + rng.uniform(-0.04, 0.04, (2000, 3))
     expected = np.logical_and.reduce(
         [holds(term, {"site:RoundNut": rings}, goal) for term in FACTS["assembly"]["success"]]
@@ -32,7 +32,7 @@ def test_the_ring_is_a_handle_away_from_what_is_observed() -> None:
 def test_the_ring_has_nine_millimetres_of_room_around_the_peg(beside: float, free: bool) -> None:
     for turn in np.linspace(0.0, np.pi / 3, 5):
         model, data = idle("assembly")
-        goal = np.asarray(start_of("assembly")[1].memory.goal)
+        goal = np.asarray(start_of("assembly")[1].task_state.goal)
         data.joint("nut").qpos[:3] = [*goal[:2] + beside * np.array([np.cos(turn), np.sin(turn)]), 0.06]
         mujoco.mj_forward(model, data)
         assert (data.ncon == 0) or not free

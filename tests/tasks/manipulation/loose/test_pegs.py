@@ -18,7 +18,7 @@ SCENES = json.loads((Path(__file__).parents[4] / "benchmarks/reference/metaworld
 
 def test_the_peg_is_in_where_metaworld_says_so() -> None:
     """Its success measures the peg's head, which nobody observes."""
-    rng, goal = np.random.default_rng(0), np.asarray(start_of("peg-insert-side")[1].memory.goal)
+    rng, goal = np.random.default_rng(0), np.asarray(start_of("peg-insert-side")[1].task_state.goal)
     heads = goal + rng.uniform(-0.1, 0.1, (2000, 3))
     (term,) = FACTS["peg-insert-side"]["success"]
     expected = holds(term, {"site:pegHead": heads}, goal)
@@ -37,7 +37,7 @@ def test_the_peg_fits_into_the_hole_and_not_through_the_box() -> None:
     """With its head at the goal it touches nothing; a hole's breadth beside it, it is inside the box."""
     for beside, free in ((0.0, True), (0.06, False)):
         model, data = idle("peg-insert-side")
-        goal = np.asarray(start_of("peg-insert-side")[1].memory.goal)
+        goal = np.asarray(start_of("peg-insert-side")[1].task_state.goal)
         data.joint("peg").qpos[:3] = np.add(goal, [0.1, beside, 0.0])
         mujoco.mj_forward(model, data)
         assert (data.ncon == 0) == free

@@ -25,7 +25,7 @@ def begun(name: str, seed: int = 0) -> tuple[Any, Any, mujoco.MjData]:
     start = task.reset(jax.random.PRNGKey(seed))
     data = mujoco.MjData(task.model)
     data.qpos = start.qpos
-    data.ctrl[:7] = start.memory.joints
+    data.ctrl[:7] = start.task_state.joints
     if start.mocap_pos is not None:
         data.mocap_pos = start.mocap_pos
     mujoco.mj_forward(task.model, data)

@@ -16,7 +16,7 @@ from tests.tasks.manipulation.test_metaworld import start_of
 def test_a_block_on_the_upper_board_is_placed_and_on_the_lower_not(height: float, placed: bool) -> None:
     """Let go a centimetre above a board it stays, a hand's room before the back."""
     model, data = idle("shelf-place")
-    goal = np.asarray(start_of("shelf-place")[1].memory.goal)
+    goal = np.asarray(start_of("shelf-place")[1].task_state.goal)
     data.joint("object").qpos[:3] = [goal[0], goal[1] - 0.03, height]
     mujoco.mj_step(model, data, nstep=round(1.0 / model.opt.timestep))
     block = data.sensor("object1_pos").data
@@ -39,14 +39,14 @@ def test_the_ball_passes_the_ring_with_five_millimetres_of_play(beside: float, f
     assert play == pytest.approx(0.005)
     for side in np.eye(3)[:2]:
         model, data = idle("basketball")
-        data.joint("object").qpos[:3] = np.asarray(start_of("basketball")[1].memory.goal) + beside * side
+        data.joint("object").qpos[:3] = np.asarray(start_of("basketball")[1].task_state.goal) + beside * side
         mujoco.mj_forward(model, data)
         assert (data.ncon == 0) == free
 
 
 def test_a_ball_that_is_let_go_over_the_ring_falls_through_and_lies_below() -> None:
     model, data = idle("basketball")
-    goal = np.asarray(start_of("basketball")[1].memory.goal)
+    goal = np.asarray(start_of("basketball")[1].task_state.goal)
     data.joint("object").qpos[:3] = goal + np.array([0.0, 0.0, 0.05])
     mujoco.mj_step(model, data, nstep=round(1.0 / model.opt.timestep))
     np.testing.assert_allclose(data.sensor("object1_pos").data, [*goal[:2], BALL], atol=0.01)

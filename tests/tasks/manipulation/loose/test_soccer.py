@@ -15,7 +15,7 @@ from tests.tasks.manipulation.loose.test_plates import begun, go_on
 def kicked(pos: np.ndarray, velocity: float, seed: int = 0) -> mujoco.MjData:
     """The ball on the table at a place (2) m from the goal's middle, moving to +y (m/s)."""
     _, start, data = begun("soccer", seed)
-    data.joint("object").qpos[:3] = [*(np.asarray(start.memory.goal)[:2] + pos), BALL]
+    data.joint("object").qpos[:3] = [*(np.asarray(start.task_state.goal)[:2] + pos), BALL]
     data.joint("object").qvel[1] = velocity
     mujoco.mj_forward(data.model, data)
     return data

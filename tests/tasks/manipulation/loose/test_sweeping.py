@@ -18,7 +18,7 @@ def test_the_goal_of_sweep_is_to_the_right_of_the_block() -> None:
     task = task_of("manipulation/sweep")
     starts = jax.vmap(lambda key: task.reset(key))(jax.random.split(jax.random.PRNGKey(0), 50))
     first = task.model.joint("object").qposadr[0]
-    blocks, goals = np.asarray(starts.qpos)[:, first : first + 3], np.asarray(starts.memory.goal)
+    blocks, goals = np.asarray(starts.qpos)[:, first : first + 3], np.asarray(starts.task_state.goal)
     assert np.ptp(goals[:, 1]) > 0.05
     np.testing.assert_array_equal(goals[:, 1], blocks[:, 1])
     np.testing.assert_allclose(goals[:, [0, 2]], [[0.5, 0.01]] * 50, atol=1e-6)
@@ -31,7 +31,7 @@ def test_a_block_falls_through_the_hole_and_not_through_the_board(x: float, y: f
     go_on(task, data, 1.0)
     assert data.sensor("object1_pos").data[2] == pytest.approx(0.02 if falls else BOARD + 0.02, abs=2e-3)
     world = World.posed(task.model, jnp.asarray(data.qpos), jnp.zeros(task.model.nv))
-    assert bool(task.solved(world, start.memory)) == ((x, y) == (0.0, 0.84))
+    assert bool(task.solved(world, start.task_state)) == ((x, y) == (0.0, 0.84))
 
 
 @pytest.mark.parametrize(("name", "pairs", "contacts"), [("sweep", 11, 36), ("sweep-into", 35, 116)])

@@ -19,7 +19,7 @@ def test_a_nail_is_in_where_metaworld_says_so_and_can_go_deeper() -> None:
     assert (term["kind"], term["op"], term["threshold"]) == ("joint", ">", DRIVEN)
     task, start = start_of("hammer")
     depths = np.array([0.0, DRIVEN - 1e-4, DRIVEN + 1e-4, NAIL_TRAVEL])
-    solved = [bool(task.solved(posed(task, start, nail=np.array([depth])), start.memory)) for depth in depths]
+    solved = [bool(task.solved(posed(task, start, nail=np.array([depth])), start.task_state)) for depth in depths]
     assert solved == [False, False, True, True]
     assert task.model.joint("nail").range[1] == NAIL_TRAVEL
 
@@ -38,7 +38,7 @@ def test_a_stick_has_pushed_where_metaworld_says_so() -> None:
     """The thermos at the goal, both pads on the stick, which is off the table: each alone is not enough."""
     rng, n = np.random.default_rng(0), 4000
     task, start = start_of("stick-push")
-    goal = np.asarray(start.memory.goal)
+    goal = np.asarray(start.task_state.goal)
     thermos, sticks = goal + rng.uniform(-0.15, 0.15, (n, 3)), np.tile([0.3, 0.6, 0.0], (n, 1))
     sticks[:, 2] = rng.uniform(0.02, 0.06, n)
     touches = rng.choice([0.0, 0.01, 70.0], (2, n, 1))
@@ -56,7 +56,7 @@ def test_a_stick_has_pushed_where_metaworld_says_so() -> None:
 
 def test_a_stick_has_pulled_where_metaworld_says_so() -> None:
     rng, n = np.random.default_rng(0), 4000
-    goal = np.asarray(start_of("stick-pull")[1].memory.goal)
+    goal = np.asarray(start_of("stick-pull")[1].task_state.goal)
     handles = goal + rng.uniform(-0.1, 0.1, (n, 3))
     ends = handles + rng.uniform(-0.07, 0.07, (n, 3))
     points = {"obj2": handles, "site:stick_end": ends}
@@ -111,7 +111,7 @@ def test_pairs_and_contacts_are_few(name: str, expected: tuple[int, int]) -> Non
 def test_the_goal_of_pulling_lies_below_the_handle() -> None:
     """So 4.3 cm are left along the table, which the script has to reach."""
     task, start = start_of("stick-pull")
-    handle = float(start.memory.goal[2]) - 0.132
+    handle = float(start.task_state.goal[2]) - 0.132
     assert np.sqrt(REACHED**2 - handle**2) == pytest.approx(0.043, abs=1e-3)
-    goals = jax.vmap(lambda key: task.reset(key).memory.goal)(jax.random.split(jax.random.PRNGKey(0), 100))
+    goals = jax.vmap(lambda key: task.reset(key).task_state.goal)(jax.random.split(jax.random.PRNGKey(0), 100))
     assert bool(jnp.all(goals[:, 2] == 0.02))

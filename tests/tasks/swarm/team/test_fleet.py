@@ -71,30 +71,30 @@ def test_a_box_too_small_says_how_many_it_takes() -> None:
 
 
 def world_of(task: Fleet, drones: Drones) -> tuple[World, Any]:
-    """A world with the drones there, and the memory of an episode's start."""
-    memory = task.reset(jax.random.PRNGKey(0)).memory
+    """A world with the drones there, and the state of an episode's start."""
+    state = task.reset(jax.random.PRNGKey(0)).task_state
     world = World.posed(task.model, drones.qpos, drones.qvel)
-    return world, task.update(world, memory, memory.action, jax.random.PRNGKey(1))
+    return world, task.post_step(world, state, state.action, jax.random.PRNGKey(1))
 
 
 def test_touching_drones_collide_and_lost_ones_are_lost() -> None:
     task = Swap(PointsConfig(agents=4))
     pos = jnp.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0 + 1.9 * RADIUS], [1.0, 0.0, 0.5 * RADIUS], [9.0, 0.0, 1.0]])
-    world, memory = world_of(task, still(pos))
+    world, state = world_of(task, still(pos))
     drones = Drones.of(world)
-    assert task.collided(memory).tolist() == [True, True, False, False]
+    assert task.collided(state).tolist() == [True, True, False, False]
     assert task.lost(drones).tolist() == [False, False, True, True]
-    assert bool(task.outcome(world, memory).failure)
+    assert bool(task.outcome(world, state).failure)
     lenient = Swap(PointsConfig(agents=4, collisions_end=False))
-    assert not bool(lenient.outcome(world, memory).failure)
-    assert (np.asarray(task.rewards(world, memory, memory.action)["ended"]) == 1).all()
+    assert not bool(lenient.outcome(world, state).failure)
+    assert (np.asarray(task.rewards(world, state, state.action)["ended"]) == 1).all()
 
 
 def test_a_drone_sees_its_nearest_team_mates_only() -> None:
     task = Swap(PointsConfig(agents=4, neighbours=2, sensing=2.0))
     pos = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.5, 1.0], [0.0, -1.8, 1.0]])
-    world, memory = world_of(task, dataclasses.replace(still(pos), vel=jnp.zeros((4, 3)).at[1, 0].set(0.5)))
-    rows = np.asarray(task.entities(Drones.of(world), memory)["teammates"])
+    world, state = world_of(task, dataclasses.replace(still(pos), vel=jnp.zeros((4, 3)).at[1, 0].set(0.5)))
+    rows = np.asarray(task.entities(Drones.of(world), state)["teammates"])
     assert rows.shape[:2] == (4, 2)
     np.testing.assert_allclose(rows[0, :, COLUMNS["offset"]], [[1, 0, 0], [0, 1.5, 0]], atol=1e-5)
     np.testing.assert_allclose(rows[0, 0, COLUMNS["velocity"]], [0.5, 0, 0], atol=1e-6)
@@ -163,8 +163,8 @@ def test_a_path_moves_as_its_velocity_says(path: Path) -> None:
 def test_targets_stay_in_their_square_and_are_tracked_from_near() -> None:
     task = Pursuit(PursuitConfig(agents=3, targets=5, target_speed=1.0))
     drones, goal = task.draw(jax.random.PRNGKey(0))
-    memory = task.reset(jax.random.PRNGKey(0)).memory
-    advance = jax.jit(lambda goal, key: task.advance(drones, dataclasses.replace(memory, goal=goal), key))
+    state = task.reset(jax.random.PRNGKey(0)).task_state
+    advance = jax.jit(lambda goal, key: task.advance(drones, dataclasses.replace(state, goal=goal), key))
     for key in jax.random.split(jax.random.PRNGKey(1), 400):
         goal = advance(goal, key)
         assert np.abs(goal.pos).max() <= task.half + 1e-5
@@ -182,26 +182,26 @@ def test_targets_stay_in_their_square_and_are_tracked_from_near() -> None:
 
 def test_columns_are_seen_and_hit() -> None:
     task = Navigation(NavigationConfig(agents=1, obstacles=2))
-    world, memory = world_of(task, still(jnp.array([[0.0, 0.0, 1.0]])))
-    course = dataclasses.replace(memory.goal.course, columns=jnp.array([[0.5, 0.0], [0.0, 3.0]]))
-    memory = dataclasses.replace(memory, goal=dataclasses.replace(memory.goal, course=course))
+    world, state = world_of(task, still(jnp.array([[0.0, 0.0, 1.0]])))
+    course = dataclasses.replace(state.goal.course, columns=jnp.array([[0.5, 0.0], [0.0, 3.0]]))
+    state = dataclasses.replace(state, goal=dataclasses.replace(state.goal, course=course))
     drones = Drones.of(world)
-    rows = np.asarray(task.entities(drones, memory)["columns"])[0]
+    rows = np.asarray(task.entities(drones, state)["columns"])[0]
     np.testing.assert_allclose(rows[0, COLUMNS["offset"]], [0.5, 0.0, 0.0], atol=1e-6)
     assert not rows[1:].any()
-    assert float(task.clearance(drones, memory)[0]) == pytest.approx(0.5 - 0.1 - RADIUS, abs=1e-5)
+    assert float(task.clearance(drones, state)[0]) == pytest.approx(0.5 - 0.1 - RADIUS, abs=1e-5)
     inside = still(jnp.array([[0.4, 0.0, 1.0]]))
-    assert bool(task.ended(inside, memory)[0])
+    assert bool(task.ended(inside, state)[0])
 
 
 def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
     course = (Gate(0.0, 0.0, 1.0, 0.0), Gate(2.0, 0.0, 1.0, 0.0))
     task = GateRace(GateRaceConfig(course=course))
-    _, memory = world_of(task, still(jnp.array([[-0.1, 0.0, 1.0]])))
+    _, state = world_of(task, still(jnp.array([[-0.1, 0.0, 1.0]])))
 
     def crossed(begin: list[float], end: list[float]) -> tuple[bool, bool]:
-        goal = dataclasses.replace(memory.goal, pos=jnp.array([begin]), next=jnp.zeros(1, jnp.int32))
-        after = task.advance(still(jnp.array([end])), dataclasses.replace(memory, goal=goal), jax.random.PRNGKey(0))
+        goal = dataclasses.replace(state.goal, pos=jnp.array([begin]), next=jnp.zeros(1, jnp.int32))
+        after = task.advance(still(jnp.array([end])), dataclasses.replace(state, goal=goal), jax.random.PRNGKey(0))
         return bool(after.passed[0]), bool(after.hit[0])
 
     assert crossed([-0.1, 0.2, 1.0], [0.1, 0.2, 1.0]) == (True, False)
