@@ -14,7 +14,8 @@ import numpy as np
 import tyro
 
 import embodied
-from embodied.env.dialogue import Dialogue, dialogues_of, first_words
+from embodied.core.instruction import Dialogue
+from embodied.env.dialogue import dialogues_of, first_words
 from embodied.env.env import Env
 from embodied.rendering.cameras import PREFIX
 

@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.instruction import Instruction
 from embodied.core.task import Observation, Task, turned_into
 from embodied.core.world import Control, Outcome, ResetState, World
-from embodied.env.dialogue import Words
 from embodied.errors import EmbodiedError
 
 M = TypeVar("M")
@@ -116,8 +116,8 @@ def widening(task: Task[M], keep: float = 0.8) -> Task[TaskState[M]]:
         def mocap_positions(self, state: TaskState[M]) -> Array | None:
             return inner.mocap_positions(state.own)
 
-        def words(self, state: TaskState[M]) -> Words:
-            return inner.words(state.own)
+        def episode_instruction(self, state: TaskState[M]) -> Instruction:
+            return inner.episode_instruction(state.own)
 
         def expert(self, observation: Mapping[str, Array], state: TaskState[M]) -> Array:
             return inner.expert(observation, state.own)

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import mujoco
 from jax import Array
 
+from embodied.core.instruction import Instruction
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, World
-from embodied.env.dialogue import Words
 
 M = TypeVar("M")
 T = TypeVar("T", bound="Task[Any]")
@@ -83,7 +83,7 @@ class Task(abc.ABC, Generic[M]):
     full_reward: ClassVar[float | None] = None
     """Reward of a control step that solves the task, where the reward tells how far it is on its way there: from 0 to
     this. None where it tells other things too."""
-    words_differ: ClassVar[bool] = False
+    instruction_varies: ClassVar[bool] = False
     """Whether `words` depend on the episode; otherwise every episode is told the `instruction`."""
 
     def __init__(self, config: Any = None) -> None:
@@ -216,10 +216,10 @@ class Task(abc.ABC, Generic[M]):
         del state
         return {}
 
-    def words(self, state: M) -> Words:
-        """What an episode is told, where `words_differ`. Not traced: `state` holds numpy arrays of one environment."""
+    def episode_instruction(self, state: M) -> Instruction:
+        """The instruction of one episode, where `instruction_varies`. Not traced: `state` holds numpy arrays."""
         del state
-        return Words(self.instruction)
+        return Instruction(self.instruction)
 
     def expert(self, observation: Mapping[str, Array], state: M) -> Array:
         """A scripted action of `action_shape` where the task has one.

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embodied.core.instruction import Instruction
 from embodied.core.task import PROPRIO
 from embodied.datasets.episode import Episode
-from embodied.env.dialogue import Words, words_of
+from embodied.env.dialogue import words_of
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, listing
 from embodied.rendering.appearance import Appearance
@@ -89,7 +90,7 @@ class Wave:
     """(N,) bool, solved at any step."""
     noise: np.ndarray
     """(N,) standard deviation."""
-    words: tuple[Words, ...]
+    words: tuple[Instruction, ...]
     """What each was told."""
     finished: np.ndarray
     """(N,) bool; the others were left when enough before them had finished."""
@@ -121,7 +122,7 @@ def collect(
             tried += 1
             if done.success[place] or config.failures:
                 # In turn, so that every paraphrase is heard equally often.
-                told = done.words[place].told
+                told = done.words[place].paraphrases
                 episode = episode_of(env, done, place, told[kept % len(told)], seed)
                 kept += 1
                 yield Demonstration(episode, float(done.noise[place]), tried)

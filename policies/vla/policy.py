@@ -153,7 +153,7 @@ class VLAPolicy:
             EmbodiedError: environment and policy do not fit, or there is nothing to say.
         """
         self.require_fit(env, what)
-        if tell is None and env.task.words_differ and instruction is None:
+        if tell is None and env.task.instruction_varies and instruction is None:
             tell = wrong_words(env) if wrong_instruction else first_words(env)
         others = wrong_instruction and tell is None
         told = self._others(env, what) if others else (instruction or self._instruction(env, what),)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from embodied.env.dialogue import Dialogue
+from embodied.core.instruction import Dialogue
 from embodied.errors import EmbodiedError
 from policies.vla.data.batches import Senses, difference
 from policies.vla.model.config import VLAConfig

@@ -31,7 +31,7 @@ class Conversation:
         asked = self.asker(said, rows, obs)
         self._asked[rows.cpu()] = asked
         self._ambiguous[rows.cpu()] = torch.tensor([dialogue.ambiguous for dialogue in said])
-        return [dialogue.heard(bool(ask)) for dialogue, ask in zip(said, asked, strict=True)]
+        return [dialogue.full_instruction(bool(ask)) for dialogue, ask in zip(said, asked, strict=True)]
 
     def notes(self) -> dict[str, Tensor]:
         """Of the running episodes, (N,) bool: `asked`, and whether the instruction was `ambiguous`."""

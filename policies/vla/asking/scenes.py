@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from embodied.core.instruction import Instruction
 from embodied.core.task import PROPRIO
 from embodied.datasets.episode import Episode
-from embodied.env.dialogue import Words, check_dialogue, words_of
+from embodied.env.dialogue import check_dialogue, words_of
 from embodied.env.env import Env
 from embodied.rendering.cameras import PREFIX
 from policies.vla.asking.asker import ACT, ASK
@@ -17,8 +18,8 @@ from policies.vla.asking.asker import ACT, ASK
 def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = lambda done: None) -> list[Episode]:
     """Starts of `count` episodes, each an `Episode` of one step: whether to ask, and what there is to see.
 
-    The action's first number is `ASK` or `ACT`. Two more for each phrase of `Words.fits` say whether it fits anything,
-    and several things: a network that is only told when to ask guesses by the words, and never begins to look. Labels
+    The action's first number is `ASK` or `ACT`. Two more for each phrase of `Instruction.matches` say whether it fits
+    anything, and several things: a network that is only told when to ask guesses by the words, and never begins to look. Labels
     are exact: the simulation counts.
 
     Args:
@@ -54,6 +55,6 @@ def scenes(env: Env, count: int, seed: int, on_scene: Callable[[int], object] = 
     return found
 
 
-def _there(words: Words) -> list[bool]:
+def _there(words: Instruction) -> list[bool]:
     """Of every phrase, whether it fits anything, and several things."""
-    return [count > few for count in words.fits.values() for few in (0, 1)]
+    return [count > few for count in words.matches.values() for few in (0, 1)]

@@ -125,7 +125,7 @@ def prepared(demonstrations: Demonstrations, settings: Settings) -> Session:
 
 def judged(policy: VLAPolicy, env: Env, count: int) -> dict[str, float]:
     """How often it asks in new scenes; see `report.asking`."""
-    from embodied.env.dialogue import Dialogue
+    from embodied.core.instruction import Dialogue
 
     asked, ambiguous = [], []
     episodes, ask = scenes(env, count, TEST_SEED), learned(policy)

@@ -88,9 +88,9 @@ class SimulatedArena:
         self.tells_progress = self._full is not None
 
     def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
-        """See `Arena.begin`; the episodes have words of their own where the task says so (`Task.words_differ`)."""
+        """See `Arena.begin`; the episodes have instructions of their own where `Task.instruction_varies`."""
         self._obs = self._env.reset(seed, alike=alike)
-        return [words.told[0] for words in words_of(self._env)] if self._env.task.words_differ else texts
+        return [words.paraphrases[0] for words in words_of(self._env)] if self._env.task.instruction_varies else texts
 
     def look(self, rows: Tensor) -> dict[str, Tensor]:
         """See `Arena.look`; nothing else is drawn."""

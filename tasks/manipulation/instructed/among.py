@@ -13,9 +13,10 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.instruction import Instruction
 from embodied.core.task import Timing
 from embodied.core.world import Outcome, ResetState, World
-from embodied.env.dialogue import Tell, Words
+from embodied.env.dialogue import Tell
 from tasks.manipulation.common import objects, panda
 from tasks.manipulation.common import tabletop as table
 from tasks.manipulation.common.draws import Box, scattered
@@ -94,7 +95,7 @@ class PickAmong(Tabletop):
     config: PickAmongConfig
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=320 * panda.CONTROL_DT)
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 5.0}
-    words_differ = True
+    instruction_varies = True
     instruction = ("Pick up the thing that is meant.", "Take what you are told and hold it up.")
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
@@ -162,7 +163,7 @@ class PickAmong(Tabletop):
                 found[f"{name}_{part}"] = jnp.concatenate([*_placed(shape), rgba])
         return found
 
-    def words(self, state: TaskState) -> Words:
+    def episode_instruction(self, state: TaskState) -> Instruction:
         """The instruction in every template; a clear one for another thing; the dialogue; what fits how many."""
         seen, order = self.sights(state)
         wanted = order.index(0) + 1
@@ -172,7 +173,7 @@ class PickAmong(Tabletop):
         told = heard(said) if self.config.telling is Telling.CLARIFIED else tuple(one.instruction for one in said)
         wrong = [text for other in others if other.full != meant.full for text in instructions(other.full, first)[:1]]
         fits = {phrase: sum(phrase in (sight.noun, sight.full) for sight in seen) for phrase in PHRASES}
-        return Words(told, tuple(wrong), said[0], fits)
+        return Instruction(told, tuple(wrong), said[0], fits)
 
     def sights(self, state: TaskState) -> tuple[tuple[Sight, ...], tuple[int, ...]]:
         """What stands there at the start, marked 1, 2 ... from the left; and which of `THINGS` bears each mark."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from embodied.env.dialogue import Dialogue
+from embodied.core.instruction import Dialogue
 from embodied.errors import EmbodiedError, listing
 from tasks.questions.ambiguity import Sight, answer, question, referents
 
@@ -43,5 +43,5 @@ def dialogue(seen: Sequence[Sight], wanted: int, instruction: str) -> Dialogue:
 
 def heard(said: Sequence[Dialogue]) -> tuple[str, ...]:
     """What robots may hear that ask where they must, and some where they need not."""
-    needed = [dialogue.heard(dialogue.ambiguous) for dialogue in said]
-    return tuple(needed + [dialogue.heard(asked=True) for dialogue in said if not dialogue.ambiguous])
+    needed = [dialogue.full_instruction(dialogue.ambiguous) for dialogue in said]
+    return tuple(needed + [dialogue.full_instruction(asked=True) for dialogue in said if not dialogue.ambiguous])

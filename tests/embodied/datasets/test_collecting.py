@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from embodied import collect as command
+from embodied.core.instruction import Instruction
 from embodied.datasets.collecting import CollectConfig, Demonstration, collect, wave_seed
 from embodied.datasets.reader import open_dataset
-from embodied.env.dialogue import Words
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
@@ -47,7 +47,7 @@ class Plane:
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless
         self.task = self.simulator = self.pixels = self
-        self.instruction, self.words_differ = WORDS, False
+        self.instruction, self.instruction_varies = WORDS, False
         self.executed: list[np.ndarray] = []
 
     def reset(self, seed: int) -> dict[str, Tensor]:
@@ -96,10 +96,10 @@ def recorded(env: Plane, **options: Any) -> list[Demonstration]:
     return list(collect(cast("Env", env), straight, CollectConfig(**options)))
 
 
-def test_where_words_differ_each_episode_bears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_instruction_varies_each_episode_bears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its paraphrases take turns with those of the others."""
     env = Plane(3, hopeless=False)
-    own = [Words(told) for told in (("go to 0", "to 0, please"), ("go to 1", "to 1, please"), ("go to 2",))]
+    own = [Instruction(told) for told in (("go to 0", "to 0, please"), ("go to 1", "to 1, please"), ("go to 2",))]
     monkeypatch.setattr("embodied.datasets.collecting.words_of", lambda asked: own if asked is env else [])
     said = [demonstration.episode.instruction for demonstration in recorded(env, episodes=6, noise=0.0)]
     assert said == ["go to 0", "to 1, please", "go to 2", "to 0, please", "go to 1", "go to 2"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.env.dialogue import Words
+from embodied.core.instruction import Instruction
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from policies.training.loading import eyes_for, load_policy, policy_of, stored_policy
@@ -23,7 +23,7 @@ DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/righ
 
 
 def said(*instruction: str) -> SimpleNamespace:
-    return SimpleNamespace(instruction=instruction, words_differ=False)
+    return SimpleNamespace(instruction=instruction, instruction_varies=False)
 
 
 class Room:
@@ -85,14 +85,14 @@ def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(
     assert policy.in_env(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
 
 
-def test_where_words_differ_each_episode_is_told_its_own_or_something_wrong_or_what_one_says(stored):
+def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wrong_or_what_one_says(stored):
     policy, _ = stored
 
-    def words(state):
+    def episode_instruction(state):
         number = int(state["number"])
-        return Words((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
+        return Instruction((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
 
-    task = SimpleNamespace(instruction=("go",), words_differ=True, words=words)
+    task = SimpleNamespace(instruction=("go",), instruction_varies=True, episode_instruction=episode_instruction)
     episode = SimpleNamespace(steps=np.zeros(3), state={"number": np.arange(3)})
     env = Room(task=task, simulator=SimpleNamespace(episode=lambda: episode))
     expected = {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.env.dialogue import Dialogue, Words
+from embodied.core.instruction import Dialogue, Instruction
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import Evaluation
@@ -42,7 +42,7 @@ class Spots:
     observation_sizes = {"proprio": 2}  # noqa: RUF012
 
     def __init__(self) -> None:
-        self.task = SimpleNamespace(words_differ=True, words=self.words)
+        self.task = SimpleNamespace(instruction_varies=True, episode_instruction=self.episode_instruction)
         self.simulator = SimpleNamespace(episode=lambda: SimpleNamespace(state=self.task_state))
 
     def reset(self, seed: int) -> dict[str, torch.Tensor]:
@@ -57,11 +57,11 @@ class Spots:
         return self.obs
 
     @staticmethod
-    def words(state: Any) -> Words:
+    def episode_instruction(state: Any) -> Instruction:
         text = "Take the left one." if state["left"] else "Take it."
         unclear = bool(state["two"]) and not state["left"]
         said = Dialogue(text, "Which one?" if unclear else None, "The right one.")
-        return Words((text,), (), said, {"spot": 1 + int(state["two"])})
+        return Instruction((text,), (), said, {"spot": 1 + int(state["two"])})
 
 
 def spots() -> Env:
@@ -141,7 +141,10 @@ def test_who_decides_by_rule() -> None:
     said = [Dialogue("Take it.", None, "That."), Dialogue("Take it.", "Which?", "That.")]
     decided = {by: rule(said, torch.arange(2), {}).tolist() for by, rule in RULES.items()}
     assert decided == {By.NEVER: [False, False], By.ALWAYS: [True, True], By.ORACLE: [False, True]}
-    assert [one.heard(ask) for one, ask in zip(said, decided[By.ORACLE], strict=True)] == ["Take it.", "Take it. That."]
+    assert [one.full_instruction(ask) for one, ask in zip(said, decided[By.ORACLE], strict=True)] == [
+        "Take it.",
+        "Take it. That.",
+    ]
 
 
 def test_reports_count() -> None:
@@ -174,7 +177,7 @@ def test_messages() -> None:
     with pytest.raises(EmbodiedError, match="it does not fit, it has resolution 32, 32, expected 64, 64"):
         check_asker(asker, other, "it")
     silent = spots()
-    silent.task.words_differ = False  # type: ignore[misc]
+    silent.task.instruction_varies = False  # type: ignore[misc]
     with pytest.raises(EmbodiedError, match=r"'toys/spots' says the same .* may fit several things: manipulation/pick"):
         Conversation(silent, RULES[By.NEVER])
     with pytest.raises(EmbodiedError, match="--by learned needs --asker RUN"):

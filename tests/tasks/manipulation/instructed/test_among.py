@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.core.instruction import Dialogue
 from embodied.core.world import World
-from embodied.env.dialogue import Dialogue, dialogues_of, first_words, words_of, wrong_words
+from embodied.env.dialogue import dialogues_of, first_words, words_of, wrong_words
 from embodied.errors import EmbodiedError
 from embodied.factory import make
 from policies.training.loading import load_policy
@@ -63,7 +64,7 @@ def test_what_an_instruction_fits_is_what_a_count_over_the_things_says(twins: bo
     for state in states[:25]:
         seen, _ = task.sights(state)
         phrases = [*KINDS, *(f"{colour} {kind}" for colour in COLOURS for kind in KINDS)]
-        counted = task.words(state).fits
+        counted = task.episode_instruction(state).matches
         assert set(counted) == set(phrases)
         for phrase, template in itertools.product(phrases, TEMPLATES):
             *colour, kind = phrase.split()
@@ -77,13 +78,13 @@ def test_a_question_is_asked_where_several_fit_and_its_answer_settles_it(twins: 
     task, states = drawn(twins)
     for state in states:
         seen, wanted = seen_in(task, state)
-        said = task.words(state).dialogue
+        said = task.episode_instruction(state).dialogue
         fits = referents(seen, said.instruction)
         assert wanted in fits
         assert said.ambiguous == (len(fits) > 1)
         if said.ambiguous:
             assert resolved(seen, said.instruction, said.answer) == wanted
-        assert understood(task, state, said.heard(asked=True)) == (0,)
+        assert understood(task, state, said.full_instruction(asked=True)) == (0,)
         assert len(understood(task, state, said.instruction)) == len(fits)
 
 
@@ -91,11 +92,11 @@ def test_robots_are_told_the_dialogue_or_its_first_sentence_and_wrong_words_mean
     task, states = drawn()
     first, _ = drawn(telling=Telling.FIRST)
     for state in states:
-        words, alone = task.words(state), first.words(state)
-        assert alone.told[0] == words.dialogue.instruction
-        assert words.told[0] == words.dialogue.heard(words.dialogue.ambiguous)
-        assert all(understood(task, state, told) == (0,) for told in words.told)
-        assert len({told.split(".")[0] for told in words.told}) == len(TEMPLATES)
+        words, alone = task.episode_instruction(state), first.episode_instruction(state)
+        assert alone.paraphrases[0] == words.dialogue.instruction
+        assert words.paraphrases[0] == words.dialogue.full_instruction(words.dialogue.ambiguous)
+        assert all(understood(task, state, told) == (0,) for told in words.paraphrases)
+        assert len({told.split(".")[0] for told in words.paraphrases}) == len(TEMPLATES)
         assert words.wrong
         for text in words.wrong:
             (thing,) = understood(task, state, text)
@@ -116,7 +117,7 @@ def test_draws() -> None:
     assert 0.35 < three.mean() < 0.65
     assert (np.diff(np.sort(looks), axis=1) > 0).all(), "no two look the same"
     assert len(np.unique(looks[:, 0])) == len(COLOURS) * len(KINDS)
-    ambiguous = np.mean([task.words(state).dialogue.ambiguous for state in states])
+    ambiguous = np.mean([task.episode_instruction(state).dialogue.ambiguous for state in states])
     assert 0.28 < ambiguous < 0.48  # expected: two thirds of 4/7
     single = task.draw(jax.random.split(jax.random.PRNGKey(7), N)[5]).task_state
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), states[5], single)
@@ -243,10 +244,10 @@ def test_words_are_each_environments_own(env: Any) -> None:
     env.reset(3)
     everyone = words_of(env)
     assert words_of(env, [3, 5]) == [everyone[3], everyone[5]]
-    assert len({words.told[0] for words in everyone}) > 6
+    assert len({words.paraphrases[0] for words in everyone}) > 6
     state = env.simulator.episode().task_state
     alone = jax.tree.map(lambda leaf: np.asarray(leaf)[3], state)
-    assert env.task.words(alone) == everyone[3]
+    assert env.task.episode_instruction(alone) == everyone[3]
     one = make("manipulation/pick-among", num_envs=1, engine="mujoco", device="cpu")
     one.reset(3)
     assert words_of(one) == everyone[:1]
