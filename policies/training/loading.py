@@ -128,7 +128,9 @@ def policy_of(
     if instruction is not None or wrong_instruction:
         raise _deaf(what)
     if cameras := checkpoint.meta["policy"].get("cameras"):
-        return _policies("pixel_env").SeeingRule.in_env(policy, env, cameras, what)
+        from embodied.env.pixels import SeeingRule
+
+        return SeeingRule.in_env(policy, env, cameras, what)
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
@@ -154,7 +156,7 @@ def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str 
         if name.startswith(PREFIX)
     }
     try:
-        return _policies("stored").rebuild(meta, tensors)
+        return _policies().rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
@@ -242,9 +244,9 @@ def _deaf(what: str) -> EmbodiedError:
 
 
 @functools.cache
-def _policies(module: str = "policy") -> Any:
-    """A module of policies, joined late: `embodied` itself knows no algorithm."""
+def _policies() -> Any:
+    """The module of policies, joined late: `embodied` itself knows no algorithm."""
     import importlib
 
     check_sibling("policies")
-    return importlib.import_module(f"policies.{module}")
+    return importlib.import_module("policies.policy")
