@@ -1,6 +1,6 @@
 """Three policies on one robot: trained on the nominal model, on its calibrated twin, and randomised around that twin.
 
-The robot is a stand-in whose parameters nobody is told: in PyBullet, with latency and sensor noise. Its log (the Go1
+The robot is simulated, with parameters that nobody is told: in PyBullet, with latency and sensor noise. Its log (the Go1
 hung up and swung, the Crazyflie flown by the shipped policy) calibrates the twin. All three policies are trained with
 the same steps and seed, exported, and deployed on that robot behind the safety chain.
 
@@ -24,7 +24,7 @@ import tyro
 
 from benchmarks import calibration_logs as logs
 from benchmarks import deploy_standin as standin
-from sim2real.deployment.deployable import load
+from sim2real.deployment.policies import load
 from sim2real.identification import calibration as cb
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log
@@ -43,8 +43,8 @@ class Case:
     task: str
     calibrated_as: str
     """Name for `sim2real.calibrate`."""
-    hidden: Mapping[str, float]
-    """What is wrong with it, as the stand-in takes it."""
+    mismatch: Mapping[str, float]
+    """Options of the simulated robot: in what it differs from the model."""
     still: tuple[str, ...]
     """Flags without which training would vary the robot's physics."""
     calibrate: tuple[str, ...]
@@ -62,7 +62,7 @@ class Settings:
     runs: int = 32
     """Deployments of each policy, with seeds from 0."""
     engines: tuple[str, ...] = ("pybullet",)
-    """Stand-ins for the deployments."""
+    """Of the deployments."""
     seconds: float = 8.0
     """s that each deployment lasts."""
     steps: int = 0
@@ -75,7 +75,7 @@ class Settings:
 
 def flown(case: Case, path: Path) -> None:
     """Flights by the shipped policy; the first that lasts is the log."""
-    wrong = [word for name, value in case.hidden.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    wrong = [word for name, value in case.mismatch.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     for seed in range(100, 108):
         try:
             command("sim2real.deploy", case.task, "--robot", "pybullet", "--no-realtime", "--seconds", "8", "--log",
@@ -96,8 +96,8 @@ def swung(case: Case, path: Path) -> None:
 
 
 def truth(case: Case, twin: joints.JointTwin) -> np.ndarray:
-    """(p,) the hidden values of a twin's parameters."""
-    robot = options(case, 0).hidden(len(twin.joints))
+    """(p,) the true values of a twin's parameters."""
+    robot = options(case, 0).model_mismatch(len(twin.joints))
     bias = dict(zip(twin.joints, robot.encoder_bias or np.zeros(len(twin.joints)), strict=True))
     values = {
         Kind.FRICTION: lambda p: p.nominal * robot.joint_friction,
@@ -106,7 +106,7 @@ def truth(case: Case, twin: joints.JointTwin) -> np.ndarray:
         Kind.MASS: lambda p: p.nominal * robot.mass,
         Kind.STRENGTH: lambda p: robot.motor_strength,
         Kind.ENCODER_BIAS: lambda p: bias[p.target],
-        Kind.DELAY: lambda p: case.hidden["latency"],
+        Kind.DELAY: lambda p: case.mismatch["latency"],
     }
     return np.array([values[p.kind](p) for p in twin.parameters])
 
@@ -116,7 +116,7 @@ CASES: Mapping[str, Case] = {
         task="swarm/hover",
         calibrated_as="crazyflie",
         # A deck and a used battery: lift to weight of 1.28 instead of 1.54; late by half a control step.
-        hidden={"mass": 1.08, "motor_strength": 0.9, "latency": 0.01},
+        mismatch={"mass": 1.08, "motor_strength": 0.9, "latency": 0.01},
         still=("--config.latency", "0", "0", "--config.thrust-spread", "0", "--config.mass-spread", "0"),
         calibrate=("--known", "drone_mass", str(round(1.08 * 0.0318, 6))),
         steps=5_000_000,
@@ -126,7 +126,13 @@ CASES: Mapping[str, Case] = {
         task="locomotion/go1-joystick-flat",
         calibrated_as="go1",
         # Worn, cold gears, a weak battery, and a slow bus.
-        hidden={"motor_strength": 0.75, "joint_friction": 2.5, "joint_damping": 2.0, "armature": 1.3, "latency": 0.016},
+        mismatch={
+            "motor_strength": 0.75,
+            "joint_friction": 2.5,
+            "joint_damping": 2.0,
+            "armature": 1.3,
+            "latency": 0.016,
+        },
         still=("--config.without", *DYNAMICS),
         # Masses from CAD: without torque sensors, only their ratio to the motors' strength shows.
         calibrate=("--fix", "*.mass", "--free", "*.strength"),
@@ -136,9 +142,9 @@ CASES: Mapping[str, Case] = {
 }
 
 
-def options(case: Case, seed: int) -> standin.StandIn:
+def options(case: Case, seed: int) -> standin.SimulatedOptions:
     """The robot of a case; the seed is that of its sensors, losses and start."""
-    return standin.StandIn(realtime=False, seed=seed, **case.hidden)  # type: ignore[arg-type]
+    return standin.SimulatedOptions(realtime=False, seed=seed, **case.mismatch)  # type: ignore[arg-type]
 
 
 def main(settings: Settings) -> None:
@@ -147,7 +153,7 @@ def main(settings: Settings) -> None:
     for robot in settings.robots:
         case, folder = CASES[robot], settings.out / robot
         folder.mkdir(parents=True, exist_ok=True)
-        results[robot] = {"hidden": dict(case.hidden), "policies": {}}
+        results[robot] = {"hidden": dict(case.mismatch), "policies": {}}
         twin = folder / "calibration"
         if not twin.exists():
             case.log(case, folder / "log.mcap")
@@ -183,7 +189,7 @@ def measured(case: Case, folder: Path, flags: tuple[str, ...], settings: Setting
     row: dict[str, Any] = {"command": trained["command"], "success_in_training": trained["success"]}
     deployments = standin.Settings(runs=settings.runs, seconds=settings.seconds)
     for engine in settings.engines:
-        row[engine] = standin.rate(load(str(bundle)), engine, dict(case.hidden), deployments)
+        row[engine] = standin.rate(load(str(bundle)), engine, dict(case.mismatch), deployments)
     return row
 
 

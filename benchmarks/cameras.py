@@ -15,12 +15,13 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from sim2real.cameras import hand_eye, intrinsics, rehearsal, rigid, synthetic
+from embodied.math import transforms
+from sim2real.cameras import hand_eye, intrinsics
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, Parent
 from sim2real.cameras.detect import View, detect, usable
-from sim2real.cameras.rehearsal import Robot
-from sim2real.cameras.synthetic import Sensor
+from tests.sim2real.cameras import rehearsal
+from tests.sim2real.cameras.rehearsal import Robot, Sensor
 
 BOUNDS = {
     "focal_percent": 0.5,
@@ -86,9 +87,9 @@ def measure(settings: Settings, rng: np.random.Generator) -> dict[str, float]:
     board, truth = Board.parse(settings.board), random_camera(settings.width, rng)
     sensor = Sensor(settings.noise, settings.blur)
     views = []
-    with synthetic.Photographer(synthetic.studio(board), truth, sensor, settings.supersampling) as photographer:
-        for number, pose in enumerate(synthetic.views(board, truth, settings.views, rng)):
-            synthetic.place(photographer, pose)
+    with rehearsal.Photographer(rehearsal.studio(board), truth, sensor, settings.supersampling) as photographer:
+        for number, pose in enumerate(rehearsal.views(board, truth, settings.views, rng)):
+            rehearsal.place(photographer, pose)
             views.append(detect(photographer.picture(rng), board, f"{number}"))
     result = intrinsics.calibrate(views, board)
     found = result.camera
@@ -131,10 +132,10 @@ def mounted(taken: rehearsal.Session, board: Board, camera: Camera, parent: Pare
     kept = [number for number, view in enumerate(views) if usable(view, board)]
     chosen = [views[number] for number in kept]
     result = hand_eye.calibrate(chosen, taken.hand_to_base[kept], board, camera, parent)
-    error = rigid.inverse(taken.camera_to_parent) @ result.camera_to_parent
+    error = transforms.inverse(taken.camera_to_parent) @ result.camera_to_parent
     return {
         f"{parent}_mm": 1e3 * float(np.linalg.norm(error[:3, 3])),
-        f"{parent}_degrees": float(np.degrees(rigid.angle(error[:3, :3]))),
+        f"{parent}_degrees": float(np.degrees(transforms.angle(error[:3, :3]))),
         f"{parent}_reprojection_px": hand_eye.rms(result.pixels),
         f"{parent}_held_out_mm": result.held_out[0],
         f"{parent}_held_out_degrees": result.held_out[1],

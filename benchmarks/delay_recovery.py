@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 
 from sim2real.contract.limits import limits_of
-from sim2real.excitation import Stage
+from sim2real.identification.excitation import Stage
 from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs.delay import Delay, shift
 from sim2real.logs.log import Channel

@@ -1,4 +1,4 @@
-"""How policies do on the stand-ins for hardware, behind the safety chain; and what becomes of every fault.
+"""How policies do on simulated robots, behind the safety chain; and what becomes of every fault.
 
 Success is the task's own: of Go1 no fall and a mean planar velocity error under 0.2 m/s, of hover 2 s within 10 cm and
 slower than 0.1 m/s at the end. Time is simulated but for `jitter`, which measures this machine's punctuality.
@@ -19,23 +19,23 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from sim2real.deployment.deployable import load
-from sim2real.deployment.loop import Deployable, Loop, LoopSettings, Progress
-from sim2real.deployment.loop_report import Phase, Report
+from sim2real.contract.contract import DeployablePolicy
+from sim2real.deployment.loop import Loop, LoopSettings, Progress
+from sim2real.deployment.policies import load
+from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety
 from sim2real.robots import registry
-from sim2real.robots.base import Measurement
-from sim2real.robots.judge import Verdict
-from sim2real.robots.simulated import Simulated, StandIn
+from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
+from sim2real.robots.simulated import SimulatedOptions, SimulatedRobot
 
 CONDITIONS: Mapping[str, dict[str, float]] = {
     "model": {},
-    "wrong": {"wrong": 1.0},
+    "mismatch": {"mismatch": 1.0},
     "late": {"latency": 0.01},
     "lossy": {"loss": 0.05},
-    "all": {"wrong": 1.0, "latency": 0.01, "loss": 0.05},
+    "all": {"mismatch": 1.0, "latency": 0.01, "loss": 0.05},
 }
-"""What the stand-in does besides sensor noise at the level of training."""
+"""What the robot does besides sensor noise at the level of training."""
 SECONDS = {"locomotion/go1-joystick-flat": 20.0, "swarm/hover": 8.0}
 KEEP = (0.9, 0.25, 0.5)  # probability that each part of a velocity command is not zero, as in the task
 FAULT = 2.0  # s of the policy's time, when faults begin
@@ -49,7 +49,7 @@ class Settings:
     policies: tuple[str, ...] = (GO1, "swarm/hover")
     """Bundles, or tasks with a shipped policy."""
     engines: tuple[str, ...] = ("mujoco", "pybullet")
-    """Stand-ins."""
+    """Of the simulated robots."""
     conditions: tuple[str, ...] = tuple(CONDITIONS)
     """Names in `CONDITIONS`."""
     runs: int = 32
@@ -69,7 +69,7 @@ class Run:
     """One deployment."""
 
     report: Report
-    verdict: Verdict
+    task: TaskResult
     outside: int
     """Targets that reached the robot and were not finite or outside its limits."""
 
@@ -93,15 +93,15 @@ def main(settings: Settings) -> None:
     cli.write_result(settings.json, cli.command_line("benchmarks.deploy_standin"), results)
 
 
-def rate(policy: Deployable, engine: str, options: dict[str, float], settings: Settings) -> dict[str, Any]:
+def rate(policy: DeployablePolicy, engine: str, options: dict[str, float], settings: Settings) -> dict[str, Any]:
     """Success and what went wrong over all runs."""
     runs = []
     seconds = settings.seconds or SECONDS.get(policy.contract.task, 10.0)
     for seed in range(settings.runs):
-        robot = Standing(policy, engine, StandIn(realtime=False, seed=seed, **options))  # type: ignore[arg-type]
+        robot = FaultyRobot(policy, engine, SimulatedOptions(realtime=False, seed=seed, **options))  # type: ignore[arg-type]
         runs.append(robot.deploy(commanded(policy, seed), seconds))
     metrics = {
-        f"mean_{name}": float(np.mean([run.verdict.metrics[name] for run in runs])) for name in runs[0].verdict.metrics
+        f"mean_{name}": float(np.mean([run.task.metrics[name] for run in runs])) for name in runs[0].task.metrics
     }
     clips: dict[str, int] = {}
     for run in runs:
@@ -110,8 +110,8 @@ def rate(policy: Deployable, engine: str, options: dict[str, float], settings: S
     compute = np.concatenate([run.report.timing.compute for run in runs])
     return {
         "runs": len(runs),
-        "success": float(np.mean([run.verdict.success and not run.report.reason for run in runs])),
-        "failed": float(np.mean([run.verdict.failed for run in runs])),
+        "success": float(np.mean([run.task.success and not run.report.reason for run in runs])),
+        "failed": float(np.mean([run.task.failed for run in runs])),
         "latched": {
             run.report.step: sum(r.report.step == run.report.step for r in runs) for run in runs if run.report.step
         },
@@ -123,7 +123,7 @@ def rate(policy: Deployable, engine: str, options: dict[str, float], settings: S
     }
 
 
-def commanded(policy: Deployable, seed: int) -> np.ndarray:
+def commanded(policy: DeployablePolicy, seed: int) -> np.ndarray:
     """A command of the task's distribution: a velocity, or hover's own point."""
     if policy.contract.task == "swarm/hover":
         return np.array([0.0, 0.0, 2.0])
@@ -132,16 +132,16 @@ def commanded(policy: Deployable, seed: int) -> np.ndarray:
     return limits * rng.uniform(-1, 1, 3) * (rng.random(3) < KEEP)
 
 
-class Standing:
-    """A stand-in that counts what it is sent, and to which a fault can be done."""
+class FaultyRobot(Robot):
+    """A simulated robot that counts targets outside the limits, and to which a fault can be done."""
 
-    name = "stand-in"
+    name = "faulty"
 
-    def __init__(self, policy: Deployable, engine: str, options: StandIn) -> None:
+    def __init__(self, policy: DeployablePolicy, engine: str, options: SimulatedOptions) -> None:
         """Connect."""
         self.policy = policy
         robot = registry.connect(engine, policy.contract, options)
-        assert isinstance(robot, Simulated)
+        assert isinstance(robot, SimulatedRobot)
         self.robot = robot
         self.outside, self.damped_at = 0, np.inf
         self.acting = False
@@ -153,9 +153,9 @@ class Standing:
         """s."""
         return self.robot.now()
 
-    def sleep_until(self, time: float) -> None:
+    def sleep_until(self, when: float) -> None:
         """Simulate until then, or longer."""
-        self.robot.sleep_until(time + (self.pause() if self.acting else 0.0))
+        self.robot.sleep_until(when + (self.pause() if self.acting else 0.0))
 
     def read(self) -> Measurement:
         """A measurement, spoilt if there is a fault."""
@@ -176,31 +176,29 @@ class Standing:
         """Damp."""
         self.robot.close()
 
-    def deploy(self, command: np.ndarray, seconds: float, policy: Deployable | None = None, stop: Any = str) -> Run:
-        """Run the policy, or another, and have the task judged."""
+    def enter(self, phase: Phase) -> None:
+        self.robot.enter(phase)
+
+    def deploy(
+        self, command: np.ndarray, seconds: float, policy: DeployablePolicy | None = None, stop: Any = str
+    ) -> Run:
+        """Run the policy, or another, and have the task evaluated."""
         self.robot.prepare(command)
-        verdicts: list[Verdict] = []
-        phase = [Phase.CHECK]
 
         def watch(progress: Progress) -> None:
-            if progress.phase is Phase.RUN and phase[0] is not Phase.RUN:
-                self.robot.judge()
-            elif phase[0] is Phase.RUN and progress.phase is not Phase.RUN and (verdict := self.robot.verdict()):
-                verdicts.append(verdict)
             self.acting = progress.phase is Phase.RUN and progress.seconds >= FAULT - 1e-6
-            phase[0] = progress.phase
 
         times = LoopSettings(seconds=seconds, damp=0.1)
         safety = Safety.of(self.policy.contract)
         report = Loop(self, policy or self.policy, command, times, safety=safety, stop=stop, watch=watch).run()
-        return Run(report, verdicts[0] if verdicts else Verdict(False, False, 0.0, {}), self.outside)
+        return Run(report, self.robot.task_result() or TaskResult(False, False, 0.0, {}), self.outside)
 
 
 class Spoilt:
     """A policy whose output is changed once the fault begins."""
 
     def __init__(
-        self, robot: Standing, change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+        self, robot: FaultyRobot, change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     ) -> None:
         """Around the robot's own policy."""
         self.contract, self._robot, self._change = robot.policy.contract, robot, change
@@ -216,10 +214,10 @@ def first(values: np.ndarray, value: float) -> np.ndarray:
     return np.concatenate([[value], values[1:]])
 
 
-def sensor(**parts: Any) -> Callable[[Standing], None]:
+def sensor(**parts: Any) -> Callable[[FaultyRobot], None]:
     """A fault of sensors: parts replaced by functions of themselves."""
 
-    def begin(robot: Standing) -> None:
+    def begin(robot: FaultyRobot) -> None:
         robot.measure = lambda measured: dataclasses.replace(
             measured, **{name: change(getattr(measured, name)) for name, change in parts.items()}
         )
@@ -227,7 +225,7 @@ def sensor(**parts: Any) -> Callable[[Standing], None]:
     return begin
 
 
-def frozen(robot: Standing) -> None:
+def frozen(robot: FaultyRobot) -> None:
     """All sensors repeat themselves, with new times."""
     kept: list[Measurement] = []
 
@@ -238,7 +236,7 @@ def frozen(robot: Standing) -> None:
     robot.measure = measure
 
 
-def dropped(robot: Standing) -> None:
+def dropped(robot: FaultyRobot) -> None:
     """No measurement arrives any more."""
     kept: list[Measurement] = []
 
@@ -249,16 +247,16 @@ def dropped(robot: Standing) -> None:
     robot.measure = measure
 
 
-def paused(seconds: float) -> Callable[[Standing], None]:
+def paused(seconds: float) -> Callable[[FaultyRobot], None]:
     """Every cycle begins late."""
 
-    def begin(robot: Standing) -> None:
+    def begin(robot: FaultyRobot) -> None:
         robot.pause = lambda: seconds
 
     return begin
 
 
-SENSOR_FAULTS: Mapping[str, Callable[[Standing], None]] = {
+SENSOR_FAULTS: Mapping[str, Callable[[FaultyRobot], None]] = {
     "NaN from the gyro": sensor(gyro=lambda value: first(value, np.nan)),
     "infinite joint speed": sensor(joint_vel=lambda value: first(value, np.inf)),
     "an encoder jumps by 2 rad": sensor(joint_pos=lambda value: value + first(np.zeros(len(value)), 2.0)),
@@ -282,7 +280,7 @@ def faults() -> dict[str, dict[str, Any]]:
     policy = load(GO1)
     rows: dict[str, dict[str, Any]] = {}
     for name in (*SENSOR_FAULTS, *POLICY_FAULTS, "operator's stop"):
-        robot = Standing(policy, "mujoco", StandIn(realtime=False))
+        robot = FaultyRobot(policy, "mujoco", SimulatedOptions(realtime=False))
         acting = robot.policy
         if name in SENSOR_FAULTS:
             SENSOR_FAULTS[name](robot)
@@ -304,7 +302,7 @@ def jitter(seconds: float) -> dict[str, Any]:
     from sim2real.deployment.safety import SafetyConfig
 
     policy = load(GO1)
-    robot = registry.connect("mujoco", policy.contract, StandIn())
+    robot = registry.connect("mujoco", policy.contract, SimulatedOptions())
     patient = Safety.of(policy.contract, SafetyConfig(max_age=10.0, max_late=10.0, max_frozen=10.0, misses=1e9))
     times = LoopSettings(seconds=seconds, damp=0.1)
     report = Loop(robot, policy, np.zeros(3), times, safety=patient).run()

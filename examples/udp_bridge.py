@@ -1,4 +1,4 @@
-"""A robot behind UDP: the bridge of docs/udp.md around a stand-in, and a pattern for one around a vendor's SDK.
+"""A robot behind UDP: the bridge of docs/udp.md around a simulated robot, and a pattern for one around a vendor's SDK.
 
     python examples/udp_bridge.py locomotion/go1-joystick-flat
     python -m sim2real.deploy locomotion/go1-joystick-flat --robot udp --command .5 0 0     (in another terminal)
@@ -14,10 +14,10 @@ import sys
 import tyro
 
 from embodied.errors import guard
-from sim2real.deployment import deployable
 from sim2real.deployment.operator_stop import OperatorStop
+from sim2real.deployment.policies import load
 from sim2real.robots import registry
-from sim2real.robots.simulated import StandIn
+from sim2real.robots.simulated import SimulatedOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
 
 
@@ -31,15 +31,15 @@ class Settings:
     """mujoco or pybullet."""
     bridge: tyro.conf.OmitArgPrefixes[BridgeOptions] = dataclasses.field(default_factory=BridgeOptions)
     """The bridge's own options."""
-    robot: StandIn = dataclasses.field(default_factory=StandIn)
-    """What the stand-in does."""
+    robot: SimulatedOptions = dataclasses.field(default_factory=SimulatedOptions)
+    """Latency, noise and the like of the simulated robot."""
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Serve until stopped."""
     settings = tyro.cli(Settings, args=arguments, prog="python examples/udp_bridge.py")
-    contract = deployable.load(settings.bundle).contract
+    contract = load(settings.bundle).contract
     robot = registry.connect(settings.engine, contract, settings.robot)
     bridge = Bridge(robot, contract, settings.bridge)
     print(f"serving {contract.robot} at {bridge.address}; Enter or Ctrl-C stops", flush=True)

@@ -23,13 +23,15 @@ import tyro
 
 from embodied.errors import guard
 from sim2real.identification import calibration as cb
-from sim2real.identification import gauss_newton, intervals, parameters, search, shooting
+from sim2real.identification import gauss_newton, parameters, search, shooting
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Calibration, OpenLoop
+from sim2real.identification.calibration_page import page
 from sim2real.identification.parameters import CalibrationError
-from sim2real.identification.simulate import Twin, Windows
+from sim2real.identification.simulate import Track, Twin, Windows
 from sim2real.logs.log import Log
-from sim2real.twins.registry import make_twin
+from sim2real.logs.read_log import read_log
+from sim2real.twins import make_twin
 
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
@@ -87,17 +89,6 @@ class Command(Settings):
     """Folder for the result."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Track:
-    """Measured and simulated outputs on held-out windows, for pictures."""
-
-    windows: Windows
-    before: tuple[np.ndarray, ...]
-    """Of each output, (W, steps + 1, k), with nominal parameters."""
-    after: tuple[np.ndarray, ...]
-    """With calibrated ones."""
-
-
 def calibrate(
     log: Log,
     twin: Twin,
@@ -126,13 +117,13 @@ def calibrate(
         values = search.evolve(twin, values, starts, windows, settings.search, progress)
     fit = gauss_newton.fit(twin, windows, starts, values, settings.fit, progress)
     values[list(fit.free)] = fit.values
-    covariance = intervals.covariance(twin, windows, fit)
+    covariance = gauss_newton.covariance(twin, windows, fit)
     errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
     result = Calibration(
         robot=twin.name,
         estimates=cb.estimates(chosen, values, covariance),
         covariance=tuple(map(tuple, covariance.tolist())),
-        unidentified=intervals.unidentified(twin, fit),
+        unidentified=gauss_newton.unidentified(twin, fit),
         errors=errors,
         timestep=twin.timestep,
         seconds=float(len(windows) * window),
@@ -213,9 +204,6 @@ def tables(result: Calibration) -> list[Any]:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, calibrate, write, print; returns the exit code."""
-    from sim2real.identification.calibration_page import page
-    from sim2real.logs.read_log import read_log
-
     command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)
     twin = make_twin(command.robot, log)

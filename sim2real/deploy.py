@@ -15,21 +15,21 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from sim2real.contract.contract import Contract
-from sim2real.deployment import deployable
-from sim2real.deployment.loop import Deployable, Loop, LoopSettings
-from sim2real.deployment.loop_report import Report
+from sim2real.contract.contract import Contract, DeployablePolicy
+from sim2real.deployment.loop import Loop, LoopSettings, Progress
 from sim2real.deployment.operator_stop import OperatorStop
+from sim2real.deployment.policies import load
+from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety, SafetyConfig
-from sim2real.deployment.watch import Judged, Watch
 from sim2real.robots import registry
-from sim2real.robots.judge import Verdict
+from sim2real.robots.base import Phase, TaskResult
 
 O = TypeVar("O")  # noqa: E741  (options)
 
 EXIT_TRIPPED = 3
 EXIT_STOPPED = 4
 DEFAULT_ROBOT = "mujoco"
+SHOW_EVERY = 0.1  # s between updates of the progress line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Settings(Generic[O]):
 
     Phases: check (everything is tried, nothing sent), soft start from the measured pose to the stance, run, damp. A
     safety chain stands between policy and robot; any trip damps the robot for good and says why. Enter, a line on
-    standard input, Ctrl-C and SIGTERM stop it. Robots: mujoco and pybullet (stand-ins for hardware, with latency,
-    noise, lost packets and wrong parameters), udp (any robot behind a bridge, see docs/udp.md), crazyflie, lerobot;
+    standard input, Ctrl-C and SIGTERM stop it. Robots: mujoco and pybullet (simulated, with latency, noise, lost
+    packets and a model mismatch), udp (any robot behind a bridge, see docs/udp.md), crazyflie, lerobot;
     --robot NAME --help shows a robot's own options. Examples:
 
         python -m sim2real.deploy bundle/ --robot mujoco --command .5 0 0 --log run.mcap
-        python -m sim2real.deploy bundle/ --robot pybullet --latency .01 --loss .02 --wrong 1 --seed 7
+        python -m sim2real.deploy bundle/ --robot pybullet --latency .01 --loss .02 --mismatch 1 --seed 7
         python -m sim2real.deploy bundle/ --robot udp --address 192.168.123.10:9870 --seconds 30
         python -m sim2real.deploy bundle/ --robot crazyflie --uri radio://0/80/2M/E7E7E7E7E7 --command 0 0 1
         python -m sim2real.deploy locomotion/go1-joystick-flat --robot mujoco --no-realtime
@@ -88,8 +88,8 @@ class Result:
     """How a deployment went."""
 
     report: Report
-    verdict: Verdict | None
-    """By the task's own measures, of a stand-in."""
+    task: TaskResult | None
+    """None of hardware."""
 
     @property
     def code(self) -> int:
@@ -100,8 +100,8 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         """Values for JSON."""
-        verdict = {} if self.verdict is None else {"task": dataclasses.asdict(self.verdict)}
-        return self.report.summary() | verdict
+        task = {} if self.task is None else {"task": dataclasses.asdict(self.task)}
+        return self.report.summary() | task
 
 
 @guard
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Deploy as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     settings = parse(words)
-    policy = deployable.load(settings.bundle)
+    policy = load(settings.bundle)
     result = run(settings, policy)
     cli.console().print(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
     said = {"bundle": settings.bundle, "robot": settings.robot, "options": dataclasses.asdict(settings.driver)}
@@ -131,7 +131,7 @@ def parse(words: list[str]) -> Settings[Any]:
     return tyro.cli(kind, args=words, prog=prog, default=defaults, config=(tyro.conf.EnumChoicesFromValues,))
 
 
-def run(settings: Settings[Any], policy: Deployable) -> Result:
+def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
     """Connect, deploy, and let go of the robot.
 
     Raises:
@@ -142,21 +142,36 @@ def run(settings: Settings[Any], policy: Deployable) -> Result:
     with OperatorStop() as stop, contextlib.ExitStack() as stack:
         robot = registry.connect(settings.robot, policy.contract, settings.driver)
         stack.callback(robot.close)
-        policy = getattr(robot, "policy", None) or policy  # a robot with the policy on board takes setpoints
+        policy = robot.setpoint_policy or policy
         sink = stack.enter_context(recorder(settings, policy.contract)) if settings.log else None
         safety = Safety.of(policy.contract, settings.safety)
-        if isinstance(robot, Judged):
-            robot.prepare(command)
-        watch = Watch(robot, stack.enter_context(cli.Line(settings.robot, settings.seconds)))
-        rest = getattr(robot, "rest", None)
+        robot.prepare(command)
+        watch = ProgressLine(stack.enter_context(cli.Line(settings.robot, settings.seconds)))
         # No pause for garbage while a robot waits: what exists by now is not looked at again.
         gc.collect()
         gc.freeze()
         stack.callback(gc.unfreeze)
-        report = Loop(robot, policy, command, loop, safety=safety, sink=sink, stop=stop, watch=watch, rest=rest).run()
+        report = Loop(robot, policy, command, loop, safety=safety, sink=sink, stop=stop, watch=watch).run()
         if sink is not None:
             sink.note("outcome", report.reason or "whole")
-        return Result(report, watch.verdict)
+        return Result(report, robot.task_result())
+
+
+class ProgressLine:
+    """Shows phase, time and clipped targets of a deployment in one line."""
+
+    def __init__(self, line: cli.Line) -> None:
+        self._line, self._phase, self._shown = line, Phase.CHECK, -np.inf
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.phase is not self._phase:
+            self._phase, self._shown = progress.phase, -np.inf
+        if progress.phase < Phase.DAMP and progress.seconds - self._shown >= SHOW_EVERY:
+            self._shown = progress.seconds
+            clips = sum(progress.state.clips.values())
+            done = progress.seconds if progress.phase is Phase.RUN else 0.0
+            what = progress.phase.name.lower().replace("_", " ")
+            self._line.update(done, f"{what} {progress.seconds:.1f} s, {clips} clips")
 
 
 def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
@@ -207,9 +222,9 @@ def rows(result: Result, contract: Contract) -> dict[str, str]:
     numbers = timing.summary()
     table = {"outcome": f"LATCHED in phase {report.phase.name.lower()}: {report.reason}" if report.reason else "whole"}
     table["policy ran"] = f"{report.seconds:.2f} s of cycles at {contract.control_hz:g} Hz"
-    if result.verdict is not None:
-        table["task"] = "success" if result.verdict.success else "failed" if result.verdict.failed else "no success"
-        table |= {f"mean {name.replace('_', ' ')}": f"{value:.3f}" for name, value in result.verdict.metrics.items()}
+    if result.task is not None:
+        table["task"] = "success" if result.task.success else "failed" if result.task.failed else "no success"
+        table |= {f"mean {name.replace('_', ' ')}": f"{value:.3f}" for name, value in result.task.metrics.items()}
     table["clips"] = ", ".join(f"{name}: {count} cycles" for name, count in report.clips.items()) or "none"
     for name in ("late", "compute"):
         p50, p99, most = (1e3 * numbers[name][key] for key in ("p50", "p99", "max"))

@@ -1,9 +1,4 @@
-"""`python -m sim2real.excitation`: trajectories to play on a robot whose log is to calibrate its twin.
-
-The robot's base is held, its limbs are free, and its joints follow targets: chirps or multi-sines from .1 to 10 Hz (as
-PACE plays them, arXiv:2509.06342). They are played on the robot's model first, and made smaller until nothing comes
-near a limit: joint ranges, motor speeds, torques, the robot's own parts.
-"""
+"""`python -m sim2real.excitation`: trajectories to play on a robot whose log is to calibrate its twin."""
 
 from __future__ import annotations
 
@@ -12,25 +7,20 @@ import math
 import sys
 from pathlib import Path
 
-import mujoco
 import numpy as np
+from rich.table import Table
 
 from embodied import cli
-from embodied.errors import EmbodiedError, guard
-from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
-from sim2real.identification.excitation_signals import Order, Waveform, motion
-from sim2real.logs.log import Channel, Log
+from embodied.errors import EmbodiedError, guard, reason
+from sim2real.identification.excitation import Excitation, ExcitationConfig, excite
 from sim2real.logs.read_log import write_log
 
-SHARE = 0.8  # of a motor's speed and torque, our choice: the rest is for what the model does not know
-EDGE = 0.05  # of a joint's range that is left free at either end
-STEP = 0.002  # s, longest physics step
-TRIES = 40  # how often the movement is made smaller before we give up
-SMALLEST = 0.005  # rad; what moves less excites nothing
+COLUMNS = 3
+INK, COMMAND, MEASURED, LIMIT = "#1f2933", "#b8c4d0", "#0b6fa4", "#c8442b"
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(ExcitationConfig):
     """Make a trajectory for calibration, and show what it will do to the robot.
 
     Writes the log (MCAP or CSV, by suffix) whose channel `command` holds the joint targets, and a picture beside it.
@@ -41,218 +31,10 @@ class Settings:
         python -m sim2real.excitation --robot go1 --order each --seconds 10 --out legs.mcap
     """
 
-    robot: str
-    """The robot: a folder of assets/robots."""
     out: Path
     """File for the trajectory, .mcap or .csv."""
-    seconds: float = 20.0
-    """Duration in s; one after the other (--order each), of each joint."""
-    waveform: Waveform = Waveform.CHIRP
-    """What each joint plays: chirp or multisine."""
-    order: Order = Order.ALL
-    """Which joints move when: all at once, or each in turn."""
-    low: float = 0.1
-    """Lowest frequency in Hz."""
-    high: float = 10.0
-    """Highest frequency in Hz."""
-    amplitude: float = 0.5
-    """Largest amplitude in rad."""
-    rate: float = 200.0
-    """Targets per second."""
-    rest: float = 0.5
-    """s of rest before and after."""
-    ramp: float = 1.0
-    """s over which the movement grows and fades."""
     picture: Path | None = None
     """File for the picture; by default beside the trajectory."""
-
-    def __post_init__(self) -> None:
-        """Check numbers.
-
-        Raises:
-            EmbodiedError: one makes no sense.
-        """
-        if not 0 < self.low < self.high <= self.rate / 4:
-            raise EmbodiedError(
-                f"--low {self.low} and --high {self.high} Hz at --rate {self.rate}: expected 0 < low < high <= rate / 4"
-            )
-        if not (0 < self.amplitude <= math.pi and self.rest >= 0 and 0 <= self.ramp <= self.seconds / 4):
-            raise EmbodiedError(
-                f"--amplitude {self.amplitude}, --rest {self.rest}, --ramp {self.ramp}, --seconds {self.seconds}: "
-                "expected an amplitude up to 3.14 rad, a rest of 0 s or more, a ramp up to a quarter of the duration"
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class Excitation:
-    """A trajectory, and what the model says will come of it."""
-
-    limits: Limits
-    centre: np.ndarray
-    """(n,) rad, where it begins and ends."""
-    log: Log
-    """The channel `command`."""
-    expected: Log
-    """The channels `joint_pos`, `joint_vel` and `joint_torque`, as simulated with the model's own servos."""
-    clearance: float
-    """m between the robot's parts at the nearest; inf where they come nowhere near each other."""
-
-
-def excite(settings: Settings) -> Excitation:
-    """Make a trajectory that keeps every limit in simulation.
-
-    Raises:
-        UnknownNameError: there is no such robot.
-        EmbodiedError: the robot has no joints to move, or hardly any movement keeps its limits.
-    """
-    limits = limits_of(settings.robot)
-    need_joints(limits)
-    joints = len(limits.names)
-    margin = EDGE * (limits.upper - limits.lower)
-    centre = np.clip(limits.home, limits.lower + 2 * margin, limits.upper - 2 * margin)
-    room = np.minimum(limits.upper - margin - centre, centre - limits.lower - margin)
-    amplitude = np.minimum(room, settings.amplitude)
-    speed = SHARE * np.where(np.isfinite(limits.speed), limits.speed, UNSTATED_SPEED)
-    length = settings.seconds * (joints if settings.order is Order.EACH else 1)
-    count = round(length * settings.rate)
-    played = motion(
-        settings.waveform,
-        np.arange(count) / settings.rate,
-        joints,
-        (settings.low, settings.high),
-        settings.order,
-        settings.ramp,
-    )
-    stage = Stage(limits, centre, settings.rate)
-    pause = np.zeros((round(settings.rest * settings.rate), joints))
-    for _ in range(TRIES):
-        command = centre + np.concatenate([pause, played(amplitude, speed), pause])
-        trial = stage.play(command)
-        less_speed, less_amplitude = trial.too_much(limits, margin)
-        if (less_speed == 1).all() and (less_amplitude == 1).all():
-            return _described(settings, limits, centre, command, trial)
-        # Torque is mostly the price of speed; where gravity is to blame, the amplitude follows slowly.
-        speed = speed * less_speed
-        amplitude = amplitude * less_amplitude * less_speed**0.25
-        if amplitude.min() < SMALLEST:
-            break
-    worst = int(np.argmin(amplitude))
-    raise EmbodiedError(
-        f"'{limits.names[worst]}' of {settings.robot} cannot move by {1e3 * SMALLEST:.0f} mrad about "
-        f"{centre[worst]:.2f} rad within {SHARE:.0%} of its limits"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """What a trajectory did on the model."""
-
-    pos: np.ndarray
-    """(t, n) rad."""
-    vel: np.ndarray
-    """(t, n) rad/s."""
-    torque: np.ndarray
-    """(t, n) N m, the largest while each target held."""
-    crowded: np.ndarray
-    """(n,) whether a joint brought parts of the robot too near to each other."""
-    clearance: float
-    """m."""
-
-    def too_much(self, limits: Limits, margin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n,) factors by which speeds and amplitudes must shrink; 1 where all is well."""
-        strain = np.abs(self.torque).max(0) / limits.torque
-        top = np.where(np.isfinite(limits.speed), limits.speed, UNSTATED_SPEED)
-        strain = np.maximum(strain, np.abs(self.vel).max(0) / top)
-        # A little more than needed, so that a few tries suffice.
-        less_speed = np.where(strain > SHARE, 0.97 * SHARE / np.maximum(strain, SHARE), 1.0)
-        outside = ((self.pos < limits.lower + 0.5 * margin) | (self.pos > limits.upper - 0.5 * margin)).any(0)
-        return less_speed, np.where(outside | self.crowded, 0.85, 1.0)
-
-
-class Stage:
-    """A robot's model with its base held, on which trajectories are tried."""
-
-    def __init__(self, limits: Limits, centre: np.ndarray, rate: float) -> None:
-        """Compile it; parts that touch at the centre are taken to be made so."""
-        self.substeps = math.ceil(1 / (rate * STEP))
-        self.model = hung_up(limits.robot, 1 / (rate * self.substeps))
-        self.data = mujoco.MjData(self.model)
-        joints = [self.model.joint(name) for name in limits.names]
-        self.qpos = np.array([joint.qposadr[0] for joint in joints])
-        self.qvel = np.array([joint.dofadr[0] for joint in joints])
-        self.actuators = np.array([self.model.actuator(name).id for name in limits.actuators])
-        self.centre = centre
-        self._moves = np.array([self._moved_by(joint.id) for joint in joints])
-        self._start()
-        mujoco.mj_forward(self.model, self.data)
-        self._made_so = {self._pair(i) for i in range(self.data.ncon)}
-
-    def play(self, command: np.ndarray) -> Trial:
-        """Follow targets (t, n) in rad from rest at the centre."""
-        self._start()
-        pos, vel, torque = (np.zeros_like(command) for _ in range(3))
-        crowded, clearance = np.zeros(command.shape[1], bool), math.inf
-        for row, target in enumerate(command):
-            self.data.ctrl[self.actuators] = target
-            for _ in range(self.substeps):
-                mujoco.mj_step(self.model, self.data)
-                # A servo pulls hardest right after its command has stepped: the rows must not miss it.
-                force = self.data.actuator_force[self.actuators]
-                torque[row] = np.where(np.abs(force) > np.abs(torque[row]), force, torque[row])
-            pos[row], vel[row] = self.data.qpos[self.qpos], self.data.qvel[self.qvel]
-            for i in range(self.data.ncon):
-                pair = self._pair(i)
-                if pair in self._made_so:
-                    continue
-                distance = float(self.data.contact.dist[i])
-                clearance = min(clearance, distance)
-                if distance < CLEARANCE:
-                    # Joints that move one of the parts and not the other bring them together.
-                    crowded |= self._moves[:, pair[0]] != self._moves[:, pair[1]]
-        return Trial(pos, vel, torque, crowded, clearance)
-
-    def _start(self) -> None:
-        mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[self.qpos] = self.centre
-        self.data.ctrl[self.actuators] = self.centre
-
-    def _pair(self, contact: int) -> tuple[int, int]:
-        """The two bodies of a contact, the smaller number first."""
-        bodies = sorted(int(self.model.geom_bodyid[geom]) for geom in self.data.contact.geom[contact])
-        return bodies[0], bodies[1]
-
-    def _moved_by(self, joint: int) -> np.ndarray:
-        """(bodies,) whether a joint moves each body."""
-        moved = np.zeros(self.model.nbody, bool)
-        moved[self.model.jnt_bodyid[joint]] = True
-        for body in range(1, self.model.nbody):
-            moved[body] |= moved[self.model.body_parentid[body]]
-        return moved
-
-
-def _described(settings: Settings, limits: Limits, centre: np.ndarray, command: np.ndarray, trial: Trial) -> Excitation:
-    time = np.arange(len(command)) / settings.rate
-    metadata = {
-        "robot": settings.robot,
-        "kind": "excitation",
-        "waveform": f"{settings.waveform}, {settings.order}",
-        "band": f"{settings.low:g} to {settings.high:g} Hz",
-        "rate": repr(settings.rate),
-        # The limits were checked with these gains; a robot with others moves otherwise.
-        "stiffness": " ".join(f"{value:g}" for value in limits.stiffness),
-        "damping": " ".join(f"{value:g}" for value in limits.damping),
-    }
-    # A row of the trial is the end of the time for which its command held.
-    measured = {
-        "joint_pos": (trial.pos, "rad"),
-        "joint_vel": (trial.vel, "rad/s"),
-        "joint_torque": (trial.torque, "N m"),
-    }
-    expected = {
-        name: Channel(time + 1 / settings.rate, values, limits.names, unit) for name, (values, unit) in measured.items()
-    }
-    log = Log({"command": Channel(time, command, limits.names, "rad")}, metadata)
-    return Excitation(limits, centre, log, Log(expected, metadata), trial.clearance)
 
 
 @guard
@@ -263,8 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"there is no folder '{settings.out.parent}' to write {settings.out.name} to")
     made = excite(settings)
     write_log(settings.out, made.log)
-    from sim2real.identification.excitation_plot import draw, table
-
     picture = settings.picture or settings.out.with_suffix(".png")
     draw(picture, made)
     console = cli.console()
@@ -275,6 +55,82 @@ def main(arguments: list[str] | None = None) -> int:
         f"python -m sim2real.preflight LOG --robot {settings.robot} says whether the recording will do."
     )
     return 0
+
+
+def table(made: Excitation) -> Table:
+    """What each joint will do, beside its limits."""
+    limits, seen = made.limits, made.expected
+    near = f"parts come within {1e3 * made.clearance:.0f} mm" if math.isfinite(made.clearance) else "parts keep apart"
+    title = f"{limits.robot}: {made.log.metadata['waveform']}, {made.log.metadata['band']}; {near}"
+    result = Table(title=title, title_justify="left", title_style="bold")
+    for column in ("joint", "command, rad", "moves, rad", "limits, rad", "speed", "torque"):
+        result.add_column(column, justify="left" if column == "joint" else "right", no_wrap=True)
+    command, pos = made.log["command"].values, seen["joint_pos"].values
+    speed, torque = (np.abs(seen[name].values).max(0) for name in ("joint_vel", "joint_torque"))
+    for i, name in enumerate(limits.names):
+        result.add_row(
+            name,
+            f"{made.centre[i]:.2f} ± {np.abs(command[:, i] - made.centre[i]).max():.2f}",
+            f"{pos[:, i].min():.2f} to {pos[:, i].max():.2f}",
+            f"{limits.lower[i]:.2f} to {limits.upper[i]:.2f}",
+            f"{speed[i] / limits.speed[i]:.0%}" if math.isfinite(limits.speed[i]) else f"{speed[i]:.1f} rad/s",
+            f"{torque[i] / limits.torque[i]:.0%}" if math.isfinite(limits.torque[i]) else f"{torque[i]:.1f} N m",
+        )
+    return result
+
+
+def draw(path: Path, made: Excitation) -> None:
+    """A panel for each joint: the command, what the model makes of it, and the joint's limits.
+
+    Raises:
+        EmbodiedError: matplotlib is missing, or the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied[sim2real]"') from None
+    limits, command, seen = made.limits, made.log["command"], made.expected
+    columns = min(COLUMNS, len(limits.names))
+    rows = math.ceil(len(limits.names) / columns)
+    figure = Figure(figsize=(5.2 * columns, 2.1 * rows + 1.0), dpi=110, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    for i, name in enumerate(limits.names):
+        panel = panels.flat[i]
+        pos, torque = seen["joint_pos"].values[:, i], np.abs(seen["joint_torque"].values[:, i]).max()
+        panel.plot(command.time, command.values[:, i], color=COMMAND, linewidth=0.9)
+        panel.plot(seen["joint_pos"].time, pos, color=MEASURED, linewidth=0.7)
+        for bound in (limits.lower[i], limits.upper[i]):
+            panel.axhline(bound, color=LIMIT, linewidth=0.8, linestyle=(0, (4, 3)))
+        # Limits far away would leave the movement a thin line: they show where they are near.
+        shown = np.concatenate([command.values[:, i], pos])
+        room = 0.08 * np.ptp(shown)
+        panel.set_ylim(shown.min() - room, shown.max() + room)
+        panel.set_title(name, loc="left", fontsize=10, color=INK, fontweight="bold")
+        panel.set_title(f"peak torque {_share(torque, limits.torque[i])}", loc="right", fontsize=8, color=INK)
+        panel.tick_params(labelsize=8, colors=INK)
+        panel.grid(alpha=0.25, linewidth=0.5)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels.flat[len(limits.names) :]:
+        panel.set_visible(False)
+    for panel in panels[-1]:
+        panel.set_xlabel("time, s", fontsize=9, color=INK)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("rad", fontsize=9, color=INK)
+    meta = made.log.metadata
+    figure.suptitle(
+        f"Excitation of {meta['robot']}: {meta['waveform']}, {meta['band']}\n"
+        "grey: command; blue: the model's response; red, where near: the joint's limits",
+        fontsize=10,
+        color=INK,
+    )
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise EmbodiedError(f"cannot write the picture '{path}': {reason(error)}") from None
+
+
+def _share(torque: float, limit: float) -> str:
+    return f"{torque:.1f} of {limit:g} N m ({torque / limit:.0%})" if math.isfinite(limit) else f"{torque:.1f} N m"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folde
 from embodied.storage.runs import Run
 from policies.policy import Policy
 from policies.training.loading import RUNS, open_checkpoint, shipped, stored_policy
-from sim2real.bundles import bundle, c_code, crazyflie_code, golden, onnx_graph
+from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
@@ -199,22 +199,22 @@ def check_fit(policy: Policy, contract: Contract) -> None:
         )
 
 
-def golden_vectors(policy: Policy, contract: Contract) -> golden.Golden:
+def golden_vectors(policy: Policy, contract: Contract) -> bundle.Golden:
     """What torch makes of the network's golden observations."""
     observation = Network.of(policy).golden_observations()
     device = policy.network.observation_mean.device
     action = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
-    return golden.Golden(observation, action, contract.target(action).astype(np.float32))
+    return bundle.Golden(observation, action, contract.target(action).astype(np.float32))
 
 
-def contents(network: Network, contract: Contract, vectors: golden.Golden) -> tuple[dict[str, bytes], str]:
+def contents(network: Network, contract: Contract, vectors: bundle.Golden) -> tuple[dict[str, bytes], str]:
     """File name -> content of a bundle, but for its manifest; and the policy's digest."""
     text = bundle.contract_text(contract)
     digest = network.digest(text)
     code = c_code.sources(network, contract, vectors, digest)
     texts = {
         bundle_files.CONTRACT: text,
-        bundle_files.GOLDEN: golden.write(contract, vectors),
+        bundle_files.GOLDEN: bundle.write_golden(contract, vectors),
         bundle_files.README: readme(contract, network, digest),
         **code,
         **crazyflie_code.sources(network, contract, vectors, code, digest),

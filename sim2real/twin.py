@@ -24,8 +24,8 @@ from embodied.env.env import Env
 from embodied.errors import guard
 from embodied.registry import join_content
 from policies.training.loading import ActionRule, load_policy
-from sim2real.identification.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
-from sim2real.identification.failure_page import page
+from sim2real.failures.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
+from sim2real.failures.failure_page import page
 
 STARTS, MAP, PAGE = "starts.safetensors", "map.json", "map.html"
 

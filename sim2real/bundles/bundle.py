@@ -18,7 +18,9 @@ python -m sim2real.bundles.bundle FOLDER verifies a bundle and says what it is.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 import sys
 from pathlib import Path
@@ -29,15 +31,67 @@ import tyro
 
 from embodied.errors import EmbodiedError, guard, listing
 from embodied.storage.configs import from_json, to_json
-from sim2real.bundles import golden, onnx_check
+from sim2real.bundles import onnx_check
 from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
-from sim2real.bundles.golden import Golden, target_scale
 from sim2real.contract.contract import Contract
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 TOLERANCE = 1e-5  # of an action; of a target relative to the larger of 1 and its range
+
+
+@dataclasses.dataclass(frozen=True)
+class Golden:
+    """Golden vectors: observations, and what torch made of them, by which an export is verified wherever it runs."""
+
+    observation: np.ndarray
+    """(count, n) float32."""
+    action: np.ndarray
+    """(count, A) float32."""
+    target: np.ndarray
+    """(count, A) float32, in each actuator's unit."""
+
+
+def target_scale(contract: Contract) -> np.ndarray:
+    """(A,) what differences of targets are relative to: the larger of 1 and the range between the limits."""
+    return np.maximum(1.0, contract.row("upper") - contract.row("lower"))
+
+
+def write_golden(contract: Contract, golden: Golden) -> str:
+    """`golden.csv`, to the last bit of float32."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(golden_columns(contract))
+    for row in np.concatenate([golden.observation, golden.action, golden.target], 1):
+        writer.writerow(str(value) for value in row)
+    return table.getvalue()
+
+
+def golden_columns(contract: Contract) -> list[str]:
+    seen = [f"{term.name}[{i}]" for term in contract.terms for i in range(term.size * term.history)]
+    return seen + [f"{kind} {actuator.name}" for kind in ("action", "target") for actuator in contract.actuators]
+
+
+def read_golden(data: bytes, contract: Contract) -> Golden:
+    """What `write_golden` wrote.
+
+    Raises:
+        ValueError: the columns are not the contract's, or something is no finite number.
+    """
+    try:
+        header, *rows = list(csv.reader(io.StringIO(data.decode())))
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    if header != golden_columns(contract):
+        raise ValueError("its columns are not those of the contract")
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError(f"it has rows that are not of {len(header)} numbers")
+    values = np.array(rows, np.float32).reshape(len(rows), len(header))
+    if not len(rows) or not np.isfinite(values).all():
+        raise ValueError("it has no rows, or numbers that are not finite")
+    cuts = np.cumsum([contract.observation_size, contract.action_size])
+    return Golden(*np.split(values, cuts, 1))
 
 
 class Bundle:
@@ -99,7 +153,7 @@ def load(path: str | Path) -> Bundle:
     if metadata.get("contract") != files[CONTRACT].decode() or metadata.get("sha256") != sha256:
         raise refused(path, ONNX, f"it was made for another contract than {CONTRACT}")
     try:
-        vectors = golden.read(files[GOLDEN], contract)
+        vectors = read_golden(files[GOLDEN], contract)
     except ValueError as error:
         raise refused(path, GOLDEN, str(error)) from None
     bundle = Bundle(path, contract, sha256, vectors, _session(files[ONNX], path))

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from policies.networks.mlp import Activation
-from sim2real.bundles.golden import Golden, target_scale
+from sim2real.bundles.bundle import Golden, target_scale
 from sim2real.bundles.network import ExportError, Layer, Network
 from sim2real.contract.contract import Contract
 

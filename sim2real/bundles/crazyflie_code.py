@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sim2real.bundles.bundle import Golden
 from sim2real.bundles.c_code import BLOCK, fill, identifiers, number, plain, whole_rate
-from sim2real.bundles.golden import Golden
 from sim2real.bundles.network import ExportError, Network
 from sim2real.contract.contract import Contract, Term
 

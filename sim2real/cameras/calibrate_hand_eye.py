@@ -24,8 +24,9 @@ import tyro
 
 from embodied import cli
 from embodied.errors import guard, listing, reason
+from embodied.math import transforms
 from sim2real.cameras import camera as files
-from sim2real.cameras import detect, hand_eye, report, rigid
+from sim2real.cameras import detect, hand_eye, report
 from sim2real.cameras.board import DEFAULT, Board
 from sim2real.cameras.calibrate import look
 from sim2real.cameras.camera import CameraError, Parent
@@ -75,8 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(mjcf)
     files.save(out, camera, result.mount, summary(result, mjcf))
     page = settings.html or out.with_name(f"{out.stem}_hand_eye.html")
-    frame = chain if settings.parent is Parent.HAND else rigid.inverse(chain)
-    to_camera = rigid.inverse(frame @ result.camera_to_parent) @ result.board_to_frame
+    frame = chain if settings.parent is Parent.HAND else transforms.inverse(chain)
+    to_camera = transforms.inverse(frame @ result.camera_to_parent) @ result.board_to_frame
     expected = [camera.project(view.points(board), t) for view, t in zip(views, to_camera, strict=True)]
     command = cli.command_line("sim2real.cameras.calibrate_hand_eye")
     report.write(page, report.hand_eye_page(result, views, board, camera, expected, photographs, mjcf, command))
@@ -137,7 +138,7 @@ def read_poses(path: Path) -> dict[str, np.ndarray]:
         name = Path(row["image"]).name
         if name in poses:
             raise CameraError(f"{where}: '{name}' has a pose already")
-        poses[name] = rigid.pose(rigid.matrix_from_wxyz(numbers[3:]), numbers[:3])
+        poses[name] = transforms.pose(transforms.matrix_from_wxyz(numbers[3:]), numbers[:3])
     return poses
 
 

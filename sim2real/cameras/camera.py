@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from embodied.errors import EmbodiedError, RunError, reason
+from embodied.math import transforms
 from embodied.storage.configs import from_json, to_json
 from embodied.storage.files import dumps, jsonable, write_atomic
-from sim2real.cameras import rigid
 
 FORMAT = 1
 MOST_BYTES = 1 << 20  # of a camera file
@@ -54,14 +54,14 @@ class Mount:
     @staticmethod
     def of(parent: Parent, camera_to_parent: np.ndarray) -> Mount:
         """The mount with this transform (4, 4)."""
-        quat = rigid.wxyz_from_matrix(camera_to_parent[:3, :3])
+        quat = transforms.wxyz_from_matrix(camera_to_parent[:3, :3])
         x, y, z = camera_to_parent[:3, 3].tolist()
         return Mount(parent, (x, y, z), tuple(quat.tolist()))  # pyright: ignore[reportArgumentType]
 
     @property
     def camera_to_parent(self) -> np.ndarray:
         """(4, 4)."""
-        return rigid.pose(rigid.matrix_from_wxyz(np.array(self.quat)), np.array(self.position))
+        return transforms.pose(transforms.matrix_from_wxyz(np.array(self.quat)), np.array(self.position))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Camera:
         """(n, 2) pixels where points (n, 3) in m appear, of a frame that a transform (4, 4) takes to the camera's."""
         import cv2
 
-        rotation = rigid.logarithm(points_to_camera[:3, :3])
+        rotation = transforms.logarithm(points_to_camera[:3, :3])
         position = np.ascontiguousarray(points_to_camera[:3, 3])
         shown, _ = cv2.projectPoints(np.asarray(points, float), rotation, position, self.matrix, self.coefficients)
         return shown.reshape(-1, 2)

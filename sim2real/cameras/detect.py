@@ -69,7 +69,7 @@ def pose(view: View, board: Board, camera: Camera) -> np.ndarray:
     """
     import cv2
 
-    from sim2real.cameras import rigid
+    from embodied.math import transforms
 
     points = view.points(board)
     if len(points) < 4:
@@ -80,7 +80,7 @@ def pose(view: View, board: Board, camera: Camera) -> np.ndarray:
     if not ok:
         raise CameraError(f"'{view.name}' shows {len(points)} corners that no pose of the board explains")
     turn, position = cv2.solvePnPRefineLM(*arguments, turn, position)
-    return rigid.pose(turn.ravel(), position)
+    return transforms.pose(turn.ravel(), position)
 
 
 def read_image(path: Path) -> np.ndarray:

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim2real.cameras import detect, rigid
+from embodied.math import transforms
+from sim2real.cameras import detect
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError, Mount, Parent
 from sim2real.cameras.detect import View
-from sim2real.cameras.refine import Place, Session, Spread, estimate_spread, pairs, refine
+from sim2real.cameras.hand_eye_refinement import Place, Session, Spread, estimate_spread, pairs, refine
 
 FEWEST_POSES = 4  # two motions about two axes fix the camera; four poses leave something to check it by
 SMALLEST_ROTATION = np.radians(5.0)  # of the hand between two poses that tell anything
@@ -133,7 +134,7 @@ def calibrate(views: Sequence[View], hand_to_base: np.ndarray, board: Board, cam
 def motions(chain: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(pairs, 4, 4) twice, A and B of AX = XB for every pair of poses chain (n, 4, 4) and board_to_camera (n, 4, 4)."""
     first, second = pairs(len(chain))
-    return rigid.inverse(chain[second]) @ chain[first], seen[second] @ rigid.inverse(seen[first])
+    return transforms.inverse(chain[second]) @ chain[first], seen[second] @ transforms.inverse(seen[first])
 
 
 def check_agreement(names: Sequence[str], chain: np.ndarray, seen: np.ndarray) -> None:
@@ -143,7 +144,7 @@ def check_agreement(names: Sequence[str], chain: np.ndarray, seen: np.ndarray) -
         CameraError: they do not, in half of the pairs that some view is in; or the hand hardly turns.
     """
     moved, observed = motions(chain, seen)
-    by_hand, by_eye = (np.array([rigid.angle(m[:3, :3]) for m in motion]) for motion in (moved, observed))
+    by_hand, by_eye = (np.array([transforms.angle(m[:3, :3]) for m in motion]) for motion in (moved, observed))
     if by_hand.max() < SMALLEST_ROTATION:
         raise CameraError(
             f"the hand turns by at most {np.degrees(by_hand.max()):.1f} degrees between the {len(names)} poses: "
@@ -174,7 +175,7 @@ def park_martin(chain: np.ndarray, seen: np.ndarray) -> np.ndarray:
         CameraError: all rotations are about one axis.
     """
     moved, observed = motions(chain, seen)
-    alpha, beta = (np.array([rigid.logarithm(m[:3, :3]) for m in motion]) for motion in (moved, observed))
+    alpha, beta = (np.array([transforms.logarithm(m[:3, :3]) for m in motion]) for motion in (moved, observed))
     size = np.linalg.norm(alpha, axis=1)
     used = (size > SMALLEST_ROTATION) & (size < LARGEST_ROTATION)
     if not used.any():
@@ -191,7 +192,7 @@ def park_martin(chain: np.ndarray, seen: np.ndarray) -> np.ndarray:
     # (R_A - 1) t = R t_B - t_A, of all pairs.
     sides = (moved[:, :3, :3] - np.eye(3)).reshape(-1, 3)
     goals = (observed[:, :3, 3] @ rotation.T - moved[:, :3, 3]).ravel()
-    return rigid.pose(rotation, np.linalg.lstsq(sides, goals, rcond=None)[0])
+    return transforms.pose(rotation, np.linalg.lstsq(sides, goals, rcond=None)[0])
 
 
 def closed_form(session: Session) -> Place:
@@ -205,7 +206,7 @@ def mean_board(chain: np.ndarray, camera_to_parent: np.ndarray, seen: np.ndarray
     each = chain @ camera_to_parent @ seen
     left, _, right = np.linalg.svd(each[:, :3, :3].sum(0))
     rotation = left @ np.diag([1.0, 1.0, np.linalg.det(left @ right)]) @ right
-    return rigid.pose(rotation, each[:, :3, 3].mean(0))
+    return transforms.pose(rotation, each[:, :3, 3].mean(0))
 
 
 def residuals(session: Session, place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -215,7 +216,7 @@ def residuals(session: Session, place: Place) -> tuple[np.ndarray, np.ndarray, n
     pixels = [np.sqrt(squares[session.owner == view].mean()) for view in range(len(session.views))]
     middle = np.array([*session.board.size, 0.0, 2.0]) / 2
     apart = np.linalg.norm((expected @ middle - session.seen @ middle)[:, :3], axis=1)
-    turned = [rigid.angle(e[:3, :3].T @ s[:3, :3]) for e, s in zip(expected, session.seen, strict=True)]
+    turned = [transforms.angle(e[:3, :3].T @ s[:3, :3]) for e, s in zip(expected, session.seen, strict=True)]
     return np.array(pixels), 1e3 * apart, np.degrees(turned)
 
 

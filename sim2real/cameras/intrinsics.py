@@ -12,7 +12,8 @@ from enum import StrEnum
 import numpy as np
 
 from embodied.errors import listing
-from sim2real.cameras import detect, rigid
+from embodied.math import transforms
+from sim2real.cameras import detect
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import COEFFICIENTS, Camera, CameraError
 from sim2real.cameras.detect import View
@@ -226,7 +227,7 @@ def fit(views: Sequence[View], board: Board, lens: Lens) -> Fit:
         raise CameraError(f"no camera explains the {len(views)} views: {ADVICE}")
     fx, fy, cx, cy, *coefficients = (float(number) for number in numbers)
     camera = Camera(width, height, fx, fy, cx, cy, tuple(coefficients))
-    poses = np.array([rigid.pose(t.ravel(), p) for t, p in zip(turns, positions, strict=True)])
+    poses = np.array([transforms.pose(t.ravel(), p) for t, p in zip(turns, positions, strict=True)])
     return Fit(camera, deviations(views, board, camera, poses), float(rms), np.ravel(errors), poses)
 
 
@@ -243,7 +244,11 @@ def deviations(views: Sequence[View], board: Board, camera: Camera, poses: np.nd
     known, scores, squares, count = np.zeros((size, size)), [], 0.0, 0
     for view, pose in zip(views, poses, strict=True):
         shown, jacobian = cv2.projectPoints(
-            view.points(board), rigid.logarithm(pose[:3, :3]), pose[:3, 3].copy(), camera.matrix, camera.coefficients
+            view.points(board),
+            transforms.logarithm(pose[:3, :3]),
+            pose[:3, 3].copy(),
+            camera.matrix,
+            camera.coefficients,
         )
         errors = (view.pixels - shown.reshape(-1, 2)).ravel()
         by_pose, by_camera = jacobian[:, :6], jacobian[:, 6 : 6 + size]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.errors import UnknownNameError
-from sim2real.cameras import rigid
+from embodied.math import transforms
 from sim2real.cameras.camera import Camera, CameraError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Attributes:
         turned = camera_to_parent @ MUJOCO_TO_OPENCV
         return Attributes(
             pos=turned[:3, 3].copy(),
-            quat=rigid.wxyz_from_matrix(turned[:3, :3]),
+            quat=transforms.wxyz_from_matrix(turned[:3, :3]),
             resolution=(camera.width, camera.height),
             focalpixel=(camera.fx, camera.fy),
             principalpixel=((camera.width - 1) / 2 - camera.cx, (camera.height - 1) / 2 - camera.cy),
@@ -64,7 +64,7 @@ def add_to(body: mujoco.MjsBody, name: str, camera: Camera, camera_to_body: np.n
     Args:
         body: Of a `mujoco.MjSpec`; its `worldbody` for a camera that stands still.
         name: Of the camera.
-        camera: Its distortion is left out, see `sim2real.cameras.synthetic.Lens`.
+        camera: Its distortion is left out, see `sim2real.cameras.rehearsal.Lens`.
         camera_to_body: (4, 4) in OpenCV's axes.
     """
     said = Attributes.of(camera, camera_to_body)
@@ -97,7 +97,7 @@ def camera_to_world(data: mujoco.MjData, name: str) -> np.ndarray:
         UnknownNameError: there is no such camera.
     """
     number = _number(data.model, name)
-    return rigid.pose(data.cam_xmat[number].reshape(3, 3), data.cam_xpos[number]) @ MUJOCO_TO_OPENCV
+    return transforms.pose(data.cam_xmat[number].reshape(3, 3), data.cam_xpos[number]) @ MUJOCO_TO_OPENCV
 
 
 def project(model: mujoco.MjModel, data: mujoco.MjData, name: str, points: np.ndarray) -> np.ndarray:

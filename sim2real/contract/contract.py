@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -174,3 +175,13 @@ class Contract:
         action = np.clip(action, -1.0, 1.0)
         moved = self.row("up") * np.maximum(action, 0.0) + self.row("down") * np.minimum(action, 0.0)
         return np.clip(self.row("offset") + moved, self.row("lower"), self.row("upper"))
+
+
+class DeployablePolicy(Protocol):
+    """A policy with its contract: a bundle, or anything that behaves like one."""
+
+    contract: Contract
+
+    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Action (A,) in [-1, 1] and target (A,) in the actuators' units, from an observation (n,) float32."""
+        ...

@@ -11,30 +11,18 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import numpy as np
 
 from embodied.errors import reason as why
-from sim2real.contract.contract import Contract
-from sim2real.deployment.loop_log import LoopLog, Sink
-from sim2real.deployment.loop_report import Phase, Report, Timing
+from sim2real.contract.contract import DeployablePolicy
+from sim2real.deployment.record import LoopLog, Report, Sink, Timing
 from sim2real.deployment.safety import Cycle, Safety, State, soft_start
 from sim2real.deployment.terms import Observer
-from sim2real.robots.base import Measurement, Robot, RobotError
+from sim2real.robots.base import Measurement, Phase, Robot, RobotError
 
 PEAK = 1.875  # largest speed of `soft_start` as a multiple of its mean speed
 BELOW = 0.8  # fraction of a target's largest rate that such a motion may use
-
-
-class Deployable(Protocol):
-    """A policy with its contract: a bundle, or anything that behaves like one."""
-
-    contract: Contract
-
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Action (A,) in [-1, 1] and target (A,) in the actuators' units, from an observation (n,) float32."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +49,7 @@ Rule = Callable[[Measurement, float], tuple[np.ndarray | None, np.ndarray | None
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What is told to whoever watches, once per cycle."""
+    """State of a deployment after a control cycle, for callbacks."""
 
     phase: Phase
     seconds: float
@@ -76,7 +64,7 @@ class Loop:
     def __init__(
         self,
         robot: Robot,
-        policy: Deployable,
+        policy: DeployablePolicy,
         command: np.ndarray,
         settings: LoopSettings | None = None,
         *,
@@ -84,21 +72,18 @@ class Loop:
         sink: Sink | None = None,
         stop: Callable[[], str] = str,
         watch: Callable[[Progress], None] | None = None,
-        rest: np.ndarray | None = None,
     ) -> None:
         """Prepare; nothing is sent before `run`.
 
         Args:
             robot: Connected, damped.
-            policy: What decides.
+            policy: A bundle, or a robot's `setpoint_policy`.
             command: (k,) what the operator wants, in the contract's order.
             settings: Durations.
             safety: The chain; by default with the contract's limits.
             sink: Where each cycle is logged, such as `sim2real.logs.mcap_log.Recorder`.
             stop: Asked in every cycle; why the operator stops the robot, or an empty text.
-            watch: Told of every cycle.
-            rest: (A,) where targets go after a whole run, before the robot is damped, NaN where they stay; None: it is
-                damped where it is.
+            watch: Called after every cycle.
         """
         self.robot, self.policy, self.contract = robot, policy, policy.contract
         self.command = np.asarray(command, float)
@@ -106,7 +91,8 @@ class Loop:
         self.safety = safety or Safety.of(self.contract)
         self.observer = Observer(self.contract)
         self._log = LoopLog(sink, self.contract) if sink is not None else None
-        self._stop, self._watch, self._rest = stop, watch, rest
+        self._stop, self._watch = stop, watch
+        self._entered = Phase.CHECK
         self._state, self._phase, self._seconds = State(), Phase.CHECK, 0.0
         self._action = np.zeros(self.contract.action_size)
         self._deadline, self._missed = 0.0, False
@@ -162,8 +148,8 @@ class Loop:
         if start:
             yield Phase.SOFT_START, *self._interpolation(self.contract.row("offset"), start)
         yield Phase.RUN, settings.seconds, self._decide
-        if self._rest is not None:
-            yield Phase.REST, *self._interpolation(self._rest, settings.rest)
+        if (rest := self.robot.rest_pose) is not None:
+            yield Phase.REST, *self._interpolation(rest, settings.rest)
 
     def _interpolation(self, goal: np.ndarray, seconds: float) -> tuple[float, Rule]:
         """The way to a pose, and how long it takes: longer than asked for where that would be too fast."""
@@ -254,6 +240,9 @@ class Loop:
     ) -> None:
         if self._log is not None:
             self._log.cycle(cycle, phase, self._state, sent, observation, action)
+        if phase is not self._entered:
+            self._entered = phase
+            self.robot.enter(phase)
         if self._watch is not None:
             self._watch(Progress(phase, elapsed, self._state, cycle.measured))
 

@@ -8,15 +8,11 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sim2real.identification.calibration import NORMAL, Calibration, Direction, Estimate, OpenLoop, improvement
-from sim2real.identification.simulate import Output, Samples, Twin
-
-if TYPE_CHECKING:
-    from sim2real.calibrate import Track
+from sim2real.identification.simulate import Output, Samples, Track, Twin
 
 SHOWN = 4  # windows in a chart, side by side
 CHARTS = 12  # at most, so that a humanoid's page stays readable

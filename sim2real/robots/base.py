@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from typing import Protocol
+import enum
+import time
+from collections.abc import Mapping
 
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from sim2real.contract.contract import DeployablePolicy
 
 
 class RobotError(EmbodiedError):
@@ -42,7 +46,38 @@ PARTS = tuple(field.name for field in dataclasses.fields(Measurement) if field.n
 """Names of what may be measured; also names of channels in a log."""
 
 
-class Robot(Protocol):
+class Phase(enum.IntEnum):
+    """Phase of a deployment; logs hold its number."""
+
+    CHECK = 0
+    """Read, try the policy, send nothing."""
+    SOFT_START = 1
+    """From the measured pose to the stance."""
+    RUN = 2
+    """The policy acts."""
+    REST = 3
+    """From the last target to a pose of rest, where the robot has one."""
+    DAMP = 4
+    """Limp, after a whole run."""
+    LATCHED = 5
+    """Limp, after a trip."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskResult:
+    """How a deployment went by the task's own measures."""
+
+    success: bool
+    """Solved at the end, and never failed."""
+    failed: bool
+    """Fell, crashed or left."""
+    seconds: float
+    """s that were evaluated."""
+    metrics: Mapping[str, float]
+    """Means over the control steps, in the task's units."""
+
+
+class Robot(abc.ABC):
     """A robot in the joint and actuator order of a contract.
 
     Times are seconds on the robot's own clock: the computer's monotonic clock for hardware, the simulated time for a
@@ -50,27 +85,42 @@ class Robot(Protocol):
     """
 
     name: str
+    setpoint_policy: DeployablePolicy | None = None
+    """What the loop runs in place of the bundle's policy, on a robot that runs that one on board and takes setpoints."""
+    rest_pose: np.ndarray | None = None
+    """(A,) targets to move to after a whole run, before the robot is damped; NaN: stay. None: damped where it is."""
 
     def now(self) -> float:
-        """s."""
-        ...
+        """s; by default of the computer's monotonic clock."""
+        return time.monotonic()
 
-    def sleep_until(self, time: float) -> None:
+    def sleep_until(self, when: float) -> None:
         """Wait, or simulate, until then; returns at once where that time has passed."""
-        ...
+        if (left := when - self.now()) > 0:
+            time.sleep(left)
 
+    @abc.abstractmethod
     def read(self) -> Measurement:
         """The newest measurement; the same again, with the same time, where no newer one has come."""
-        ...
 
+    @abc.abstractmethod
     def write(self, target: np.ndarray) -> None:
         """Send targets (A,), in the contract's order and units. Held until the next."""
-        ...
 
+    @abc.abstractmethod
     def damp(self) -> None:
         """Go limp without harm: joints damped, rotors off. Works at any time, as often as one likes."""
-        ...
 
+    @abc.abstractmethod
     def close(self) -> None:
         """Damp, and let go of the hardware."""
-        ...
+
+    def prepare(self, command: np.ndarray) -> None:  # noqa: B027  (most robots have nothing to prepare)
+        """Called once before the loop with the operator's command (k,): time for what a running robot cannot wait for."""
+
+    def enter(self, phase: Phase) -> None:  # noqa: B027
+        """Called in the first cycle of each phase, after its target was sent."""
+
+    def task_result(self) -> TaskResult | None:
+        """How the task went during the phase `RUN`; None where nobody can say, as of hardware."""
+        return None

@@ -21,8 +21,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Actuator, Contract, Term
-from sim2real.deployment.loop_report import Phase
-from sim2real.robots.base import Measurement, RobotError
+from sim2real.robots.base import Measurement, Phase, Robot, RobotError
 
 BLOCKS = {
     # A packet of the log holds 26 bytes; gyro as 16 bit floats, so that two packets hold all.
@@ -135,7 +134,7 @@ def connect(contract: Contract, options: CrazyflieOptions) -> Crazyflie:
     return Crazyflie(contract, options)
 
 
-class Crazyflie:
+class Crazyflie(Robot):
     """The radio link. What cflib calls back comes from its own thread."""
 
     name = "crazyflie"
@@ -160,21 +159,13 @@ class Crazyflie:
             raise RobotError(f"cannot reach a Crazyflie at {options.uri}: {error}") from None
         try:
             self._prepare(cflib)
-            self.policy = Setpoints(setpoints(contract, options, self._first()), options.speed)
+            self.setpoint_policy = Setpoints(setpoints(contract, options, self._first()), options.speed)
         except BaseException:
             self.close()
             raise
-        self.rest = np.array([np.nan, np.nan, self.policy.contract.row("offset")[2] - options.height])
-        """(3,) m: down to where it stood, wherever it is; NaN: stay."""
-
-    def now(self) -> float:
-        """s, this computer's monotonic clock."""
-        return time.monotonic()
-
-    def sleep_until(self, when: float) -> None:
-        """Wait."""
-        if (left := when - time.monotonic()) > 0:
-            time.sleep(left)
+        # Down to the height at which it stood, wherever it is.
+        takeoff = self.setpoint_policy.contract.row("offset")[2]
+        self.rest_pose = np.array([np.nan, np.nan, takeoff - options.height])
 
     def read(self) -> Measurement:
         """The newest state estimate.

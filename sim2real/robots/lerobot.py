@@ -18,7 +18,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError, listing, reason
 from sim2real.contract.contract import Contract
-from sim2real.robots.base import Measurement, RobotError
+from sim2real.robots.base import Measurement, Robot, RobotError
 
 SMOOTHING = 0.5  # of each new difference in the estimate of speeds: encoders of 12 bit have steps of 1.5 mrad
 
@@ -87,7 +87,7 @@ def connect(contract: Contract, options: LeRobotOptions) -> LeRobot:
     return LeRobot(contract, device, options)
 
 
-class LeRobot:
+class LeRobot(Robot):
     """The adapter."""
 
     name = "lerobot"
@@ -122,15 +122,6 @@ class LeRobot:
         except Exception as error:  # drivers of motors raise what they like
             raise RobotError(f"the robot does not connect: {reason(error)}") from None
         self.read()
-
-    def now(self) -> float:
-        """s, this computer's monotonic clock."""
-        return time.monotonic()
-
-    def sleep_until(self, when: float) -> None:
-        """Wait."""
-        if (left := when - time.monotonic()) > 0:
-            time.sleep(left)
 
     def read(self) -> Measurement:
         """Angles from the bus, and speeds by differences.

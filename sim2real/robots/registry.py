@@ -26,14 +26,14 @@ class RobotEntry:
 
 ROBOTS: Mapping[str, RobotEntry] = {
     "mujoco": RobotEntry(
-        "stand-in for hardware: the task's own model in C MuJoCo",
-        "sim2real.robots.simulated:StandIn",
-        "sim2real.robots.mujoco:connect",
+        "simulated: the task's own model in C MuJoCo",
+        "sim2real.robots.simulated:SimulatedOptions",
+        "sim2real.robots.simulated:connect_mujoco",
     ),
     "pybullet": RobotEntry(
-        "stand-in for hardware: the same robot in PyBullet, an independent engine",
-        "sim2real.robots.simulated:StandIn",
-        "sim2real.robots.pybullet:connect",
+        "simulated: the same robot in PyBullet, an independent engine",
+        "sim2real.robots.simulated:SimulatedOptions",
+        "sim2real.robots.simulated:connect_pybullet",
     ),
     "udp": RobotEntry(
         "any robot behind a bridge that speaks docs/udp.md",

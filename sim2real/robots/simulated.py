@@ -1,4 +1,4 @@
-"""The stand-in for hardware: a task's own robot in an engine, with latency, noise, lost packets, wrong parameters.
+"""A simulated robot to deploy on: a task's own, with latency, sensor noise, packet loss and a model mismatch.
 
 Time is either real (physics follows the computer's clock) or simulated (physics waits for the policy; then a run is a
 function of its seed). The robot is held in its starting pose until the first command reaches it. It measures when it is
@@ -22,18 +22,18 @@ from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Contract
-from sim2real.robots.base import Measurement
-from sim2real.robots.bodies import Body, body_of
-from sim2real.robots.hidden import Hidden
-from sim2real.robots.judge import Judge, Verdict
+from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
+from sim2real.robots.mismatch import ModelMismatch
+from sim2real.robots.robot_models import RobotModel, model_of
+from sim2real.robots.task_evaluator import TaskEvaluator
 
 LONGEST = 1.0  # s, latency
 SLACK = 1e-9  # s, below which two times on a grid of physics steps are the same
 
 
 @dataclasses.dataclass(frozen=True)
-class StandIn:
-    """What the stand-in does to the policy."""
+class SimulatedOptions:
+    """Latency, noise, losses and model mismatch of a simulated robot."""
 
     realtime: bool = True
     """Follow the computer's clock; otherwise as fast as possible, and then each run is a function of its seed."""
@@ -45,22 +45,22 @@ class StandIn:
     """Factor on the noise of the sensors, of which 1 is the training's."""
     loss: float = 0.0
     """Probability that a packet is lost, a command or a measurement, each by itself."""
-    wrong: float = 0.0
+    mismatch: float = 0.0
     """Size of a random deviation of masses, frictions, motors and encoders from the model; 1 is about a real robot."""
     mass: float = 1.0
-    """Factor on the mass of every body, besides `wrong`."""
+    """Factor on the mass of every body, besides `mismatch`."""
     friction: float = 1.0
-    """Factor on the floor's sliding friction, besides `wrong`."""
+    """Factor on the floor's sliding friction, besides `mismatch`."""
     motor_strength: float = 1.0
-    """Factor on the servos' gains or the rotors' thrust, besides `wrong`."""
+    """Factor on the servos' gains or the rotors' thrust, besides `mismatch`."""
     joint_friction: float = 1.0
-    """Factor on the joints' dry friction, besides `wrong`."""
+    """Factor on the joints' dry friction, besides `mismatch`."""
     joint_damping: float = 1.0
-    """Factor on the joints' damping, besides `wrong`."""
+    """Factor on the joints' damping, besides `mismatch`."""
     armature: float = 1.0
-    """Factor on the motors' reflected inertia, besides `wrong`."""
+    """Factor on the motors' reflected inertia, besides `mismatch`."""
     seed: int = 0
-    """Of the start, the noise, the losses and the deviation."""
+    """Of the initial state, the noise, the losses and the mismatch."""
 
     def __post_init__(self) -> None:
         """Check ranges.
@@ -76,36 +76,37 @@ class StandIn:
         if not self.noise >= 0:
             raise EmbodiedError(f"noise={self.noise}; expected a factor of at least 0")
 
-    def hidden(self, joints: int) -> Hidden:
-        """The robot these options describe."""
-        names = [field.name for field in dataclasses.fields(Hidden) if field.name != "encoder_bias"]
+    def model_mismatch(self, joints: int) -> ModelMismatch:
+        """All deviations from the model, of a robot with so many joints."""
+        names = [field.name for field in dataclasses.fields(ModelMismatch) if field.name != "encoder_bias"]
         own: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return Hidden(**own).times(Hidden.draw(self.wrong, joints, self.seed))
+        return ModelMismatch(**own).times(ModelMismatch.draw(self.mismatch, joints, self.seed))
 
 
-class Simulated:
-    """A robot in an engine. Use it as a `Robot`; besides, it knows how well the task went."""
+class SimulatedRobot(Robot):
+    """A task's own robot in a physics engine; it evaluates the task while the policy runs."""
 
-    def __init__(self, contract: Contract, engine: str, options: StandIn) -> None:
+    def __init__(self, contract: Contract, engine: str, options: SimulatedOptions) -> None:
         """Build the robot of the contract's task.
 
         Raises:
             EmbodiedError: the task is unknown here, has no robot that can be simulated, or another robot.
         """
         self.name, self.contract, self.options = engine, contract, options
-        self.hidden = options.hidden(len(contract.joints))
-        self.body: Body = body_of(contract, self.hidden)
-        self._engine: Any = make_engine(engine, self.body.task, 1)
+        self.mismatch = options.model_mismatch(len(contract.joints))
+        self.model: RobotModel = model_of(contract, self.mismatch)
+        self._engine: Any = make_engine(engine, self.model.task, 1)
         self._rng = np.random.default_rng([options.seed, 2])
-        start = self.body.start(options.seed)
+        start = self.model.start(options.seed)
         self._engine.reset(np.arange(1), jax.tree.map(lambda leaf: np.asarray(leaf)[None], start))
-        self._dt = self.body.task.timing.physics_dt
+        self._dt = self.model.task.timing.physics_dt
         self._steps = 0  # physics steps since the clock began, those in which the robot is held included
         self._held = True
         self._target: np.ndarray | None = None
         self._on_the_way: collections.deque[tuple[float, np.ndarray]] = collections.deque()
-        self._ready: Judge | None = None
-        self._judge: Judge | None = None
+        self._prepared: TaskEvaluator | None = None
+        self._evaluator: TaskEvaluator | None = None
+        self._result: TaskResult | None = None
         self._world = self._read_world()
         # Measurements on their way, oldest first; without latency only the newest is of use.
         kept = 1 + round(options.sensor_latency / self._dt)
@@ -148,17 +149,19 @@ class Simulated:
         self.damp()
 
     def prepare(self, command: np.ndarray) -> None:
-        """Compile what judges the task under this command, which takes seconds that a running robot does not have."""
-        self._ready = Judge(self.body.task, np.asarray(command, float), self._world)
+        """Compile the task's evaluation under this command."""
+        task, with_command = self.model.commanded(command)
+        self._prepared = TaskEvaluator(task, with_command, self._world)
 
-    def judge(self) -> None:
-        """Judge the task by its own measures from now on."""
-        self._judge = self._ready
+    def enter(self, phase: Phase) -> None:
+        """Evaluate the task during the phase `RUN`, once `prepare` was called."""
+        if self._evaluator is not None:
+            self._result, self._evaluator = self._evaluator.result(), None
+        if phase is Phase.RUN:
+            self._evaluator = self._prepared
 
-    def verdict(self) -> Verdict | None:
-        """How the task went since `judge`; ends the judging."""
-        judge, self._judge = self._judge, None
-        return None if judge is None else judge.verdict()
+    def task_result(self) -> TaskResult | None:
+        return self._result if self._evaluator is None else self._evaluator.result()
 
     def _catch_up(self) -> None:
         if self.options.realtime:
@@ -171,26 +174,36 @@ class Simulated:
                 self._target, self._held = self._on_the_way.popleft()[1], False
             steps = min(left, self._held_for())
             if not self._held:
-                self._engine.step(self.body.control(self._world, self._target), steps)
+                self._engine.step(self.model.control(self._world, self._target), steps)
                 self._world = self._read_world()
             self._steps += steps
             self._worlds.append((self._steps * self._dt, self._world))
-            if self._judge is not None:
-                self._judge.step(self._world, steps)
+            if self._evaluator is not None:
+                self._evaluator.step(self._world, steps)
 
     def _held_for(self) -> int:
         """Physics steps for which nothing changes: no command arrives, nothing is measured or judged."""
         # What damps follows the joints, and rotors have a lag, from step to step.
-        if self.body.every_step or self._target is None or self.options.sensor_latency:
+        if self.model.every_step or self._target is None or self.options.sensor_latency:
             return 1
-        steps = self.body.task.timing.substeps if self._judge is None else self._judge.left
+        steps = self.model.task.timing.substeps if self._evaluator is None else self._evaluator.left
         if self._on_the_way:
             steps = min(steps, math.ceil((self._on_the_way[0][0] - SLACK) / self._dt) - self._steps)
         return max(steps, 1)
 
     def _measure(self, taken: float, world: World) -> Measurement:
-        return self.body.measure(world, taken, self._rng, self.options.noise)
+        return self.model.measure(world, taken, self._rng, self.options.noise)
 
     def _read_world(self) -> World:
         world = self._engine.world()
         return World(world.time[0], world.qpos[0], world.qvel[0], world.sensordata[0], world.layout)
+
+
+def connect_mujoco(contract: Contract, options: SimulatedOptions) -> SimulatedRobot:
+    """The robot of the contract's task in C MuJoCo."""
+    return SimulatedRobot(contract, "mujoco", options)
+
+
+def connect_pybullet(contract: Contract, options: SimulatedOptions) -> SimulatedRobot:
+    """The same in PyBullet, which shares nothing with the training but the description of the robot."""
+    return SimulatedRobot(contract, "pybullet", options)

@@ -13,7 +13,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError, reason
 from sim2real.contract.contract import Contract
-from sim2real.robots.base import Measurement, RobotError
+from sim2real.robots.base import Measurement, Robot, RobotError
 from sim2real.robots.udp_messages import (
     NS,
     STATE_SIZE,
@@ -63,7 +63,7 @@ def connect(contract: Contract, options: UdpOptions) -> Udp:
     return Udp(contract, options)
 
 
-class Udp:
+class Udp(Robot):
     """The host's side. Not for several threads."""
 
     name = "udp"
@@ -99,10 +99,6 @@ class Udp:
     def status(self) -> Status:
         """What the bridge says it is doing."""
         return Status.IDLE if self._state is None else self._state.status
-
-    def now(self) -> float:
-        """s, this computer's monotonic clock."""
-        return time.monotonic()
 
     def sleep_until(self, when: float) -> None:
         """Wait, taking in what comes meanwhile."""

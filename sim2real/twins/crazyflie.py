@@ -30,9 +30,8 @@ from embodied.math.rotations import quat_from_rotation_vector, quat_multiply
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.identification.simulate import Output, Windows
+from sim2real.identification.simulate import Output, Windows, value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Log
-from sim2real.twins.measured import value_and_slope
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset, Quadrotor
 

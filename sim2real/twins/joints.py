@@ -12,9 +12,8 @@ import numpy as np
 from sim2real.identification import parameters as pm
 from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import APPLY, Kind, Parameter
-from sim2real.identification.simulate import Output, Windows
+from sim2real.identification.simulate import Output, Windows, value_and_slope
 from sim2real.logs.log import Log
-from sim2real.twins.measured import value_and_slope
 
 TOLERANCE = 1e-12
 """Of the constraint solver: friction must not vary between runs by more than finite differences can bear."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
-from sim2real.robots.base import Measurement
+from sim2real.robots.base import Measurement, Robot
 
 LOWER, UPPER = -1.0, 1.0  # rad
 
@@ -31,7 +31,7 @@ def leg() -> Contract:
     )  # fmt: skip
 
 
-class FakeRobot:
+class FakeRobot(Robot):
     """Joints follow their targets with a lag of 50 ms; `change` may spoil each measurement, `delay` each cycle."""
 
     name = "fake"
@@ -51,9 +51,9 @@ class FakeRobot:
         """s."""
         return self.time
 
-    def sleep_until(self, time: float) -> None:
+    def sleep_until(self, when: float) -> None:
         """Move until then."""
-        self.advance(max(0.0, time - self.time) + self.delay(time))
+        self.advance(max(0.0, when - self.time) + self.delay(when))
 
     def advance(self, seconds: float) -> None:
         """Move."""

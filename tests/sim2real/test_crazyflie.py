@@ -12,9 +12,8 @@ import pytest
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Actuator, Contract, Term
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.loop_report import Phase
 from sim2real.deployment.safety import Safety, SafetyConfig
-from sim2real.robots.base import RobotError
+from sim2real.robots.base import Phase, RobotError
 from sim2real.robots.crazyflie import BLOCKS, Crazyflie, CrazyflieOptions, Setpoints, setpoints
 
 BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
@@ -165,18 +164,17 @@ def test_measurements_are_in_si_units_and_on_our_clock(radio):
 
 def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
     robot = Crazyflie(hover(), CrazyflieOptions(hz=50, speed=1.0))
-    policy, drone = robot.policy, radio.drone
+    policy, drone = robot.setpoint_policy, radio.drone
     phases = []
 
     def watch(progress):
         if not phases or phases[-1] is not progress.phase:
             phases.append(progress.phase)
-            robot.enter(progress.phase)
 
     settings = LoopSettings(seconds=1.0, soft_start=0.5, rest=0.5, damp=0.1)
     safety = Safety.of(policy.contract, ROOMY)
     point = np.array([0.5, 0.0, 0.8])
-    report = Loop(robot, policy, point, settings, safety=safety, watch=watch, rest=robot.rest).run()
+    report = Loop(robot, policy, point, settings, safety=safety, watch=watch).run()
     robot.close()
     assert report.whole, report.reason
     assert phases == [Phase.CHECK, Phase.SOFT_START, Phase.RUN, Phase.REST, Phase.DAMP]
@@ -198,7 +196,7 @@ def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
 def test_a_lost_link_latches_and_stops(radio):
     robot = Crazyflie(hover(), CrazyflieOptions())
     radio.drone.connection_lost.call("radio://0", "too many packets lost")
-    report = Loop(robot, robot.policy, np.array([0.0, 0, 1]), LoopSettings(damp=0.1)).run()
+    report = Loop(robot, robot.setpoint_policy, np.array([0.0, 0, 1]), LoopSettings(damp=0.1)).run()
     assert report.step == "error"
     assert "too many packets lost" in report.reason
     assert not radio.drone.sent

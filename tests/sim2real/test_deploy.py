@@ -13,8 +13,9 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from sim2real import deploy
-from sim2real.deployment.loop_report import Phase, Report, Timing
 from sim2real.deployment.operator_stop import OperatorStop
+from sim2real.deployment.record import Report, Timing
+from sim2real.robots.base import Phase
 from sim2real.robots.registry import ROBOTS, options_of
 from tests.sim2real.fakes import FakeRobot, Sway, leg
 
@@ -27,7 +28,7 @@ def test_a_run_is_logged_and_reported(tmp_path, capsys):
 
     log, result = tmp_path / "run.mcap", tmp_path / "run.json"
     words = [HOVER, "--robot", "mujoco", *FAST, "--command", "0", "0", "2", "--log", str(log), "--json", str(result)]
-    assert deploy.main([*words, "--latency", "0.004", "--wrong", "0.5"]) == 0
+    assert deploy.main([*words, "--latency", "0.004", "--mismatch", "0.5"]) == 0
     said = capsys.readouterr().err
     for word in ("swarm/hover on mujoco", "whole", "mean position error", "deadlines", "jitter"):
         assert word in said
@@ -38,7 +39,7 @@ def test_a_run_is_logged_and_reported(tmp_path, capsys):
     recorded = read(log)
     assert recorded.metadata["task"] == HOVER
     assert recorded.metadata["outcome"] == "whole"
-    assert recorded.metadata["option wrong"] == "0.5"
+    assert recorded.metadata["option mismatch"] == "0.5"
     assert recorded["command"].names == ("rotor1", "rotor2", "rotor3", "rotor4")
     assert len(recorded["command"]) == len(recorded["action"]) - 3 == 20  # the checks ask, and send nothing
     assert {"gyro", "position", "orientation", "linvel", "observation", "phase", "timing", "safety"} <= set(

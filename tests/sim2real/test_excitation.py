@@ -12,18 +12,19 @@ import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage.paths import asset
-from sim2real import excitation
 from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, limits_of, robot_names
-from sim2real.excitation import SHARE, Settings, excite, main
+from sim2real.excitation import main
+from sim2real.identification import excitation
+from sim2real.identification.excitation import SHARE, ExcitationConfig, excite
 from sim2real.identification.excitation_signals import Order, Waveform, fade
 from sim2real.logs.read_log import read_log
 
 SHORT = {"seconds": 4.0, "ramp": 0.5}
 
 
-def made(tmp_path, robot="go1", **options: Any):
+def made(robot="go1", **options: Any):
     given: dict[str, Any] = SHORT | options
-    return excite(Settings(robot, tmp_path / "a.mcap", **given))
+    return excite(ExcitationConfig(robot, **given))
 
 
 def played(robot, log):
@@ -60,8 +61,8 @@ def played(robot, log):
         ("panda", {}),
     ],
 )
-def test_no_limit_is_exceeded_in_mujoco(robot, options, tmp_path):
-    found, limits = made(tmp_path, robot, **options), limits_of(robot)
+def test_no_limit_is_exceeded_in_mujoco(robot, options):
+    found, limits = made(robot, **options), limits_of(robot)
     pos, vel, torque = played(robot, found.log)
     assert (pos > limits.lower).all()
     assert (pos < limits.upper).all()
@@ -73,21 +74,21 @@ def test_no_limit_is_exceeded_in_mujoco(robot, options, tmp_path):
     assert (moved > 0.05).all(), moved
 
 
-def test_a_joint_that_would_hit_another_part_moves_less(tmp_path, monkeypatch):
+def test_a_joint_that_would_hit_another_part_moves_less(monkeypatch):
     wide: dict[str, Any] = {"amplitude": 0.75, "low": 0.3, "high": 1.0}
-    kept = made(tmp_path, **wide)
+    kept = made(**wide)
     monkeypatch.setattr(
         excitation.Trial, "too_much", lambda self, limits, margin: (np.ones(12), np.ones(12))
     )  # nothing shrinks
-    free = made(tmp_path, **wide)
+    free = made(**wide)
     assert free.clearance < CLEARANCE
     assert kept.clearance > free.clearance
     assert (np.ptp(kept.log["command"].values, axis=0) < np.ptp(free.log["command"].values, axis=0)).any()
 
 
 @pytest.mark.parametrize("waveform", list(Waveform))
-def test_it_begins_and_ends_smoothly_at_rest(waveform, tmp_path):
-    found = made(tmp_path, waveform=waveform, rest=0.25)
+def test_it_begins_and_ends_smoothly_at_rest(waveform):
+    found = made(waveform=waveform, rest=0.25)
     command = found.log["command"]
     np.testing.assert_allclose(command.values[[0, -1]], np.tile(found.centre, (2, 1)), atol=1e-12)
     still = np.concatenate([command.values[:50], command.values[-50:]]) - found.centre
@@ -100,8 +101,8 @@ def test_it_begins_and_ends_smoothly_at_rest(waveform, tmp_path):
 
 
 @pytest.mark.parametrize("waveform", list(Waveform))
-def test_every_joint_is_excited_over_the_band_apart_from_the_others(waveform, tmp_path):
-    found = made(tmp_path, waveform=waveform, seconds=20.0, rest=0.0)
+def test_every_joint_is_excited_over_the_band_apart_from_the_others(waveform):
+    found = made(waveform=waveform, seconds=20.0, rest=0.0)
     values = found.log["command"].values - found.centre
     power = 2 * np.abs(np.fft.rfft(values, axis=0) / len(values)) ** 2
     frequency = np.fft.rfftfreq(len(values), 1 / 200)
@@ -113,8 +114,8 @@ def test_every_joint_is_excited_over_the_band_apart_from_the_others(waveform, tm
     assert np.abs(related).max() < 0.5
 
 
-def test_one_after_the_other_moves_one_at_a_time(tmp_path):
-    found = made(tmp_path, order=Order.EACH, seconds=1.0, ramp=0.2, low=1.0, rest=0.0)
+def test_one_after_the_other_moves_one_at_a_time():
+    found = made(order=Order.EACH, seconds=1.0, ramp=0.2, low=1.0, rest=0.0)
     command = found.log["command"]
     moving = np.abs(command.values - found.centre) > 1e-9
     assert (moving.sum(1) <= 1).all()
@@ -150,13 +151,13 @@ def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):
         EmbodiedError,
         match=r"'crazyflie' has no joints .* to excite; these robots have: allegro, g1, go1, go2, leap, p",
     ):
-        made(tmp_path, "crazyflie")
+        made("crazyflie")
     with pytest.raises(UnknownNameError, match="unknown robot 'go3'; known: allegro, ant, crazyflie, g1, go1, go2"):
-        made(tmp_path, "go3")
+        made("go3")
     with pytest.raises(EmbodiedError, match="--low 5 and --high 1 Hz at --rate 200"):
-        Settings("go1", tmp_path, low=5, high=1)
+        ExcitationConfig("go1", low=5, high=1)
     with pytest.raises(EmbodiedError, match=r"--amplitude -1"):
-        Settings("go1", tmp_path, amplitude=-1)
+        ExcitationConfig("go1", amplitude=-1)
     with pytest.raises(SystemExit):
         main(["--robot", "go1", "--out", str(tmp_path / "none" / "a.mcap")])
 
@@ -168,7 +169,7 @@ def test_a_robot_that_cannot_move_is_said(tmp_path, monkeypatch):
     with pytest.raises(
         EmbodiedError, match=r"'FL_thigh' of go1 cannot move by 5 mrad about 0\.90 rad within 80% of its"
     ):
-        made(tmp_path, seconds=2.0, low=1.0)
+        made(seconds=2.0, low=1.0)
 
 
 def test_limits_are_those_of_the_models():

@@ -11,7 +11,7 @@ import pytest
 
 from sim2real.checks.findings import Finding, Severity
 from sim2real.contract.limits import limits_of
-from sim2real.excitation import Stage
+from sim2real.identification.excitation import Stage
 from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs import mcap_log
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
@@ -45,7 +45,7 @@ def sound(robot: str = "go1") -> Log:
     noise = {"joint_pos": 0.002, "joint_vel": 0.03, "joint_torque": 0.1}
 
     def late(name: str) -> Channel:
-        """Simulated joints, answering `DELAY` late."""
+        """SimulatedRobot joints, answering `DELAY` late."""
         old = seen[name]
         values = np.stack([np.interp(time - DELAY, old.time, column) for column in old.values.T], 1)
         return Channel(time, values + noise[name] * rng.normal(size=values.shape), old.names, old.unit)

@@ -1,4 +1,4 @@
-"""The stand-ins: they walk and fly, spoil what they are told to spoil, and are a function of their seed."""
+"""Simulated robots: they walk and fly, spoil what they are told to spoil, and are a function of their seed."""
 
 import dataclasses
 import time
@@ -7,24 +7,23 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.deployment.deployable import Shipped, load
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.loop_report import Phase
+from sim2real.deployment.policies import ShippedPolicy, load
 from sim2real.robots import registry
 from sim2real.robots.base import PARTS, RobotError
-from sim2real.robots.hidden import Hidden
-from sim2real.robots.simulated import Simulated, StandIn
+from sim2real.robots.mismatch import ModelMismatch
+from sim2real.robots.simulated import SimulatedOptions, SimulatedRobot
 
 GO1, HOVER = "locomotion/go1-joystick-flat", "swarm/hover"
-POLICIES: dict[str, Shipped] = {}
+POLICIES: dict[str, ShippedPolicy] = {}
 
 
 def policy(task):
-    return POLICIES.setdefault(task, Shipped(task))
+    return POLICIES.setdefault(task, ShippedPolicy(task))
 
 
-def robot(task=GO1, engine="mujoco", **options) -> Simulated:
-    return registry.connect(engine, policy(task).contract, StandIn(realtime=False, **options))
+def robot(task=GO1, engine="mujoco", **options) -> SimulatedRobot:
+    return registry.connect(engine, policy(task).contract, SimulatedOptions(realtime=False, **options))
 
 
 def walked(built, seconds=0.5, **settings):
@@ -39,7 +38,7 @@ def walked(built, seconds=0.5, **settings):
 @pytest.mark.parametrize(
     ("task", "engine"), [(GO1, "mujoco"), (GO1, "pybullet"), (HOVER, "mujoco"), (HOVER, "pybullet")]
 )
-def test_a_policy_runs_on_every_stand_in(task, engine):
+def test_a_policy_runs_on_every_simulated_robot(task, engine):
     report, seen = walked(robot(task, engine, noise=0.0))
     assert report.whole, report.reason
     assert np.isfinite(seen).all()
@@ -47,7 +46,7 @@ def test_a_policy_runs_on_every_stand_in(task, engine):
 
 
 def test_a_run_is_a_function_of_its_seed():
-    runs = [walked(robot(seed=seed, wrong=0.5, loss=0.1, latency=0.01))[1] for seed in (1, 1, 2)]
+    runs = [walked(robot(seed=seed, mismatch=0.5, loss=0.1, latency=0.01))[1] for seed in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
 
@@ -156,41 +155,34 @@ def test_wrong_parameters_reach_the_physics():
     assert weak.read().accelerometer[2] < 9.0
 
 
-def test_hidden_parameters_are_drawn_within_their_spread():
-    drawn = [Hidden.draw(1.0, 12, seed) for seed in range(200)]
+def test_a_model_mismatch_is_drawn_within_their_spread():
+    drawn = [ModelMismatch.draw(1.0, 12, seed) for seed in range(200)]
     mass = np.array([hidden.mass for hidden in drawn])
     assert 0.9 <= mass.min() < 0.91
     assert 1.09 < mass.max() <= 1.1
     assert max(max(map(abs, hidden.encoder_bias)) for hidden in drawn) <= 0.02
-    assert Hidden.draw(0.0, 12, 3) == Hidden(encoder_bias=(0.0,) * 12)
-    assert Hidden.draw(1.0, 12, 3) == drawn[3]
-    assert Hidden().text() == "nothing"
-    assert "mass x 1.500" in Hidden(mass=1.5).text()
+    assert ModelMismatch.draw(0.0, 12, 3) == ModelMismatch(encoder_bias=(0.0,) * 12)
+    assert ModelMismatch.draw(1.0, 12, 3) == drawn[3]
+    assert ModelMismatch().text() == "nothing"
+    assert "mass x 1.500" in ModelMismatch(mass=1.5).text()
 
 
 def test_it_knows_how_the_task_went():
     built = robot(HOVER)
     command = np.array([0.0, 0.0, 2.0])
+    assert built.task_result() is None
     built.prepare(command)
-    verdicts = []
-
-    def watch(progress):
-        if progress.phase is Phase.RUN and not verdicts:
-            verdicts.append(built.judge())
-        if progress.phase is Phase.DAMP and len(verdicts) == 1:
-            verdicts.append(built.verdict())
-
-    Loop(built, policy(HOVER), command, LoopSettings(seconds=8.0, damp=0.1), watch=watch).run()
-    verdict = verdicts[1]
-    assert verdict.success
-    assert not verdict.failed
-    assert verdict.seconds == pytest.approx(8.0)
-    assert 0 < verdict.metrics["position_error"] < 0.3
+    Loop(built, policy(HOVER), command, LoopSettings(seconds=8.0, damp=0.1)).run()
+    result = built.task_result()
+    assert result.success
+    assert not result.failed
+    assert result.seconds == pytest.approx(8.0)
+    assert 0 < result.metrics["position_error"] < 0.3
     np.testing.assert_allclose(built.read().position, command, atol=0.1)
 
 
 def test_real_time_follows_the_clock():
-    built = registry.connect("mujoco", policy(GO1).contract, StandIn(noise=0.0))
+    built = registry.connect("mujoco", policy(GO1).contract, SimulatedOptions(noise=0.0))
     begin, then = time.monotonic(), built.now()
     built.sleep_until(then + 0.2)
     assert 0.19 < time.monotonic() - begin < 2.0
@@ -201,19 +193,19 @@ def test_another_robot_is_refused():
     contract = policy(GO1).contract
     other = dataclasses.replace(contract, joints=contract.joints[::-1])
     with pytest.raises(RobotError, match="the bundle's joints are RL_calf"):
-        registry.connect("mujoco", other, StandIn(realtime=False))
+        registry.connect("mujoco", other, SimulatedOptions(realtime=False))
     heavy = dataclasses.replace(
         policy(HOVER).contract,
         actuators=tuple(dataclasses.replace(a, upper=0.5) for a in policy(HOVER).contract.actuators),
     )
     with pytest.raises(RobotError, match="no drone here"):
-        registry.connect("mujoco", heavy, StandIn(realtime=False))
+        registry.connect("mujoco", heavy, SimulatedOptions(realtime=False))
 
 
 @pytest.mark.parametrize("options", [{"latency": -1.0}, {"loss": 1.5}, {"noise": -1.0}, {"sensor_latency": 2.0}])
 def test_options_outside_their_range_are_refused_by_name(options):
     with pytest.raises(EmbodiedError, match=next(iter(options))):
-        StandIn(**options)
+        SimulatedOptions(**options)
 
 
 def test_unknown_robots_and_policies_are_refused_with_those_there_are():

@@ -35,8 +35,8 @@ class Realtime(FakeRobot):
     def now(self):
         return time.monotonic()
 
-    def sleep_until(self, time_):
-        if (left := time_ - time.monotonic()) > 0:
+    def sleep_until(self, when):
+        if (left := when - time.monotonic()) > 0:
             time.sleep(left)
         self.advance(max(0.0, time.monotonic() - self.time) if self.time else 0.0)
         self.time = time.monotonic()

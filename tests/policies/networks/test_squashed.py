@@ -79,7 +79,7 @@ def test_exports_end_in_the_tangent(tmp_path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     from sim2real.bundles import c_code, onnx_graph
-    from sim2real.bundles.golden import Golden
+    from sim2real.bundles.bundle import Golden
     from sim2real.bundles.network import Network
     from sim2real.bundles.readme import readme
 

@@ -19,8 +19,8 @@ import torch
 
 from embodied.storage.files import seal
 from sim2real import export
-from sim2real.bundles import bundle, golden
-from sim2real.bundles.bundle import load
+from sim2real.bundles import bundle
+from sim2real.bundles.bundle import load, read_golden, write_golden
 from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
 from sim2real.contract.contract import Contract
 from tests.sim2real.exported import observations, small_contract, small_policy
@@ -259,8 +259,8 @@ def test_sizes_are_bounded(folder, name):
 def test_texts_keep_numbers_to_the_last_bit():
     contract, vectors = small_contract(), export.golden_vectors(small_policy(), small_contract())
     assert bundle.read_contract(bundle.contract_text(contract).encode(), None) == contract
-    text = golden.write(contract, vectors)
-    again = golden.read(text.encode(), contract)
+    text = write_golden(contract, vectors)
+    again = read_golden(text.encode(), contract)
     for field in ("observation", "action", "target"):
         np.testing.assert_array_equal(getattr(again, field), getattr(vectors, field))
     assert isinstance(contract, Contract)

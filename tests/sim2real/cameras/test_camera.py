@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embodied.math import transforms
 from sim2real.cameras import camera as files
-from sim2real.cameras import rigid
 from sim2real.cameras.camera import Camera, CameraError, Mount, Parent
+from tests.sim2real.cameras.rehearsal import looking_at
 
 
 def test_a_file_gives_back_every_bit(camera: Camera, tmp_path: Path) -> None:
-    mount = Mount.of(Parent.HAND, rigid.pose(np.array([0.1, 0.2, 1 / 3]), np.array([1 / 7, 0.0, -2.0])))
+    mount = Mount.of(Parent.HAND, transforms.pose(np.array([0.1, 0.2, 1 / 3]), np.array([1 / 7, 0.0, -2.0])))
     files.save(tmp_path / "a" / "camera.json", camera, mount, {"held_out_mm": float("nan"), "views": ["x"]})
     document = files.load(tmp_path / "a" / "camera.json")
     assert document.camera == camera
@@ -68,3 +69,11 @@ def test_enlarged_images_keep_their_edges(camera: Camera) -> None:
     np.testing.assert_allclose((small + 0.5) * 3, large + 0.5)  # distance from the image's corner, not from a pixel
     assert camera.scaled(2).fov == pytest.approx(camera.fov)
     assert dataclasses.replace(camera, fx=480 / 2, cx=239.5).fov[0] == pytest.approx(np.pi / 2)
+
+
+def test_what_a_camera_looks_at_is_before_it_and_down_is_down() -> None:
+    camera_to_world = looking_at(np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0]), np.array([0, 0, -1.0]))
+    assert np.linalg.det(camera_to_world[:3, :3]) == pytest.approx(1.0)
+    target = transforms.inverse(camera_to_world) @ [0.0, 0.0, 0.0, 1.0]
+    np.testing.assert_allclose(target[:3], [0, 0, np.sqrt(14)], atol=1e-12)
+    assert camera_to_world[2, 1] < 0  # its y axis points downwards

@@ -6,15 +6,17 @@ import cv2
 import numpy as np
 import pytest
 
+from embodied.math import transforms
 from sim2real.cameras import calibrate as intrinsics_command
 from sim2real.cameras import calibrate_hand_eye as command
 from sim2real.cameras import camera as files
-from sim2real.cameras import hand_eye, rehearsal, rigid, synthetic
+from sim2real.cameras import hand_eye
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError, Parent
 from sim2real.cameras.detect import View, detect
 from sim2real.cameras.hand_eye import calibrate
-from sim2real.cameras.refine import Session
+from sim2real.cameras.hand_eye_refinement import Session
+from tests.sim2real.cameras import rehearsal
 
 See = Callable[..., View]
 MIDDLE = np.array([0.096, 0.072, 0.0])  # m, of the board
@@ -26,24 +28,24 @@ def session(
 ) -> tuple[list[View], np.ndarray, np.ndarray]:  # fmt: skip
     """Views, hand_to_base, camera_to_parent; `robot` in m and rad, `turns` (count, 3) of the board in rad."""
     rng = np.random.default_rng(seed)
-    camera_to_parent = rigid.pose(rng.normal(0, 0.5, 3), rng.normal(0, 0.1, 3))
-    board_to_frame = rigid.pose(rng.normal(0, 0.5, 3), rng.normal(0, 0.5, 3))
+    camera_to_parent = transforms.pose(rng.normal(0, 0.5, 3), rng.normal(0, 0.1, 3))
+    board_to_frame = transforms.pose(rng.normal(0, 0.5, 3), rng.normal(0, 0.5, 3))
     views, poses = [], []
     turns = rng.normal(0, 0.35, (count, 3)) if turns is None else turns
     for number, turn in enumerate(turns):
-        to_camera = rigid.pose(turn, np.array([*rng.normal(0, 0.02, 2), rng.uniform(0.3, 0.5)]))
+        to_camera = transforms.pose(turn, np.array([*rng.normal(0, 0.02, 2), rng.uniform(0.3, 0.5)]))
         to_camera[:3, 3] -= to_camera[:3, :3] @ MIDDLE
         views.append(seen(to_camera, rng, noise, f"{number:02d}.png"))
-        chain = board_to_frame @ rigid.inverse(camera_to_parent @ to_camera)
-        chain = chain @ rigid.pose(rng.normal(0, robot[1], 3), rng.normal(0, robot[0], 3))
-        poses.append(chain if parent is Parent.HAND else rigid.inverse(chain))
+        chain = board_to_frame @ transforms.inverse(camera_to_parent @ to_camera)
+        chain = chain @ transforms.pose(rng.normal(0, robot[1], 3), rng.normal(0, robot[0], 3))
+        poses.append(chain if parent is Parent.HAND else transforms.inverse(chain))
     return views, np.array(poses), camera_to_parent
 
 
 def apart(result: hand_eye.HandEye, truth: np.ndarray) -> tuple[float, float]:
     """mm and degrees."""
-    error = rigid.inverse(truth) @ result.camera_to_parent
-    return 1e3 * float(np.linalg.norm(error[:3, 3])), float(np.degrees(rigid.angle(error[:3, :3])))
+    error = transforms.inverse(truth) @ result.camera_to_parent
+    return 1e3 * float(np.linalg.norm(error[:3, 3])), float(np.degrees(transforms.angle(error[:3, :3])))
 
 
 @pytest.mark.parametrize("parent", list(Parent))
@@ -53,9 +55,9 @@ def test_perfect_views_give_the_place_back(parent: Parent, board: Board, camera:
     assert apart(result, truth) < (1e-3, 1e-3)
     assert result.mount.parent is parent
     np.testing.assert_allclose(result.mount.camera_to_parent, result.camera_to_parent, atol=1e-12)
-    board_in_frame = (poses if parent is Parent.HAND else rigid.inverse(poses)) @ truth
+    board_in_frame = (poses if parent is Parent.HAND else transforms.inverse(poses)) @ truth
     np.testing.assert_allclose(
-        rigid.inverse(board_in_frame) @ result.board_to_frame @ [*MIDDLE, 1.0],
+        transforms.inverse(board_in_frame) @ result.board_to_frame @ [*MIDDLE, 1.0],
         [[*view_middle, 1.0] for view_middle in _middles(views, board, camera)], atol=1e-5,
     )  # fmt: skip
 
@@ -68,10 +70,10 @@ def _middles(views: list[View], board: Board, camera: Camera) -> np.ndarray:
 
 def test_park_martin_alone_is_exact_without_noise(board: Board, camera: Camera, seen: See) -> None:
     rng = np.random.default_rng(0)
-    x = rigid.pose(rng.normal(size=3), rng.normal(size=3))
-    chain = np.array([rigid.pose(rng.normal(0, 0.7, 3), rng.normal(size=3)) for _ in range(5)])
-    board_to_frame = rigid.pose(rng.normal(size=3), rng.normal(size=3))
-    seen_poses = rigid.inverse(chain @ x) @ board_to_frame
+    x = transforms.pose(rng.normal(size=3), rng.normal(size=3))
+    chain = np.array([transforms.pose(rng.normal(0, 0.7, 3), rng.normal(size=3)) for _ in range(5)])
+    board_to_frame = transforms.pose(rng.normal(size=3), rng.normal(size=3))
+    seen_poses = transforms.inverse(chain @ x) @ board_to_frame
     np.testing.assert_allclose(hand_eye.park_martin(chain, seen_poses), x, atol=1e-9)
     np.testing.assert_allclose(hand_eye.mean_board(chain, x, seen_poses), board_to_frame, atol=1e-9)
 
@@ -100,11 +102,11 @@ def test_a_loose_robot_is_trusted_less(parent: Parent, board: Board, camera: Cam
         boards = np.array([hand_eye.detect.pose(view, board, camera) for view in views])
         measured = Session(tuple(views), poses, boards, board, camera, parent)
         place, _ = hand_eye.refine(measured, hand_eye.closed_form(measured))
-        plain.append(rigid.angle(truth[:3, :3].T @ place.camera_to_parent[:3, :3]))
+        plain.append(transforms.angle(truth[:3, :3].T @ place.camera_to_parent[:3, :3]))
         for _ in range(2):
             spread = hand_eye.estimate_spread(measured, place)
             place, _ = hand_eye.refine(measured, place, spread)
-        weighed.append(rigid.angle(truth[:3, :3].T @ place.camera_to_parent[:3, :3]))
+        weighed.append(transforms.angle(truth[:3, :3].T @ place.camera_to_parent[:3, :3]))
         spreads.append((spread.pixels, spread.position, spread.rotation))
     assert hand_eye.rms(np.array(weighed)) < 0.6 * hand_eye.rms(np.array(plain))
     np.testing.assert_allclose(np.median(spreads, axis=0), (0.1, 5e-4, 1e-3), rtol=0.4)
@@ -120,7 +122,7 @@ def test_intervals_hold_what_they_promise(board: Board, camera: Camera, seen: Se
         place, _ = hand_eye.refine(measured, hand_eye.closed_form(measured))
         place, std = hand_eye.refine(measured, place, hand_eye.estimate_spread(measured, place))
         found = place.camera_to_parent
-        error = [*rigid.logarithm(truth[:3, :3].T @ found[:3, :3]), *(found - truth)[:3, 3]]
+        error = [*transforms.logarithm(truth[:3, :3].T @ found[:3, :3]), *(found - truth)[:3, 3]]
         scores.append(error / std)
     assert (np.abs(scores) < 1.96).mean() > 0.8  # of 120; with 12 views the spread itself is known to a fifth
     assert 0.6 < np.std(scores) < 1.5
@@ -144,7 +146,7 @@ def test_poses_of_other_pictures_are_noticed(board: Board, camera: Camera, seen:
     with pytest.raises(CameraError, match=r"the hand turns by .* the board in the picture by"):
         calibrate(views, np.roll(poses, 1, axis=0), board, camera, Parent.HAND)
     one = poses.copy()
-    one[4] = one[4] @ rigid.pose(np.array([0.3, 0.2, 0.0]), np.zeros(3))
+    one[4] = one[4] @ transforms.pose(np.array([0.3, 0.2, 0.0]), np.zeros(3))
     with pytest.raises(CameraError, match=r"04\.png disagrees with most others"):
         calibrate(views, one, board, camera, Parent.HAND)
 
@@ -196,7 +198,7 @@ def written(folder: Path, images: list[np.ndarray], poses: np.ndarray | None = N
     for number, image in enumerate(images):
         cv2.imwrite(str(folder / f"{number:02d}.png"), image[..., ::-1])
         if poses is not None:
-            numbers = [*poses[number][:3, 3], *rigid.wxyz_from_matrix(poses[number][:3, :3])]
+            numbers = [*poses[number][:3, 3], *transforms.wxyz_from_matrix(poses[number][:3, :3])]
             lines.append(f"{number:02d}.png," + ",".join(f"{n:.17g}" for n in numbers))
     (folder / "poses.csv").write_text("\n".join(lines))
 
@@ -217,9 +219,9 @@ def test_the_pandas_camera_is_found_from_rendered_photographs(
     assert command.main(words) == 0
     document = files.load(tmp_path / "eye.json")
     assert document.camera == camera
-    error = rigid.inverse(taken.camera_to_parent) @ document.mount.camera_to_parent
+    error = transforms.inverse(taken.camera_to_parent) @ document.mount.camera_to_parent
     assert 1e3 * np.linalg.norm(error[:3, 3]) < 1.0
-    assert np.degrees(rigid.angle(error[:3, :3])) < 0.1
+    assert np.degrees(transforms.angle(error[:3, :3])) < 0.1
     element = capsys.readouterr().out.strip()
     assert mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{element}</worldbody></mujoco>").ncam == 1
     page = (tmp_path / "eye_hand_eye.html").read_text()
@@ -234,9 +236,9 @@ def test_the_command_line_calibrates_a_folder_of_photographs(
     rng = np.random.default_rng(3)
     small = dataclasses.replace(camera.scaled(0.75), distortion=camera.distortion)
     images = [np.zeros((small.height, small.width, 3), np.uint8)]
-    with synthetic.Photographer(synthetic.studio(board), small, supersampling=1) as photographer:
-        for pose in synthetic.views(board, small, 9, rng):
-            synthetic.place(photographer, pose)
+    with rehearsal.Photographer(rehearsal.studio(board), small, supersampling=1) as photographer:
+        for pose in rehearsal.views(board, small, 9, rng):
+            rehearsal.place(photographer, pose)
             images.append(photographer.picture(rng))
     written(tmp_path / "photos", images)
     words = [str(tmp_path / "photos"), "--board", str(board), "--out", str(tmp_path / "camera.json")]

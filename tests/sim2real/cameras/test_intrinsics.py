@@ -4,18 +4,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sim2real.cameras import intrinsics, rigid, synthetic
+from embodied.math import transforms
+from sim2real.cameras import intrinsics
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError
 from sim2real.cameras.detect import View, detect
 from sim2real.cameras.intrinsics import Lens, calibrate
+from tests.sim2real.cameras import rehearsal
 
 See = Callable[..., View]
 
 
 def session(board: Board, camera: Camera, seen: See, seed: int, count: int = 16, noise: float = 0.1) -> list[View]:
     rng = np.random.default_rng(seed)
-    poses = synthetic.views(board, camera, count, rng)
+    poses = rehearsal.views(board, camera, count, rng)
     return [seen(pose, rng, noise, f"{number}.png") for number, pose in enumerate(poses)]
 
 
@@ -103,9 +105,11 @@ def test_boards_that_all_face_the_same_way_do_not_fix_a_camera(
     rng = np.random.default_rng(7)
     poses = []
     for _ in range(12):
-        rotation = rigid.exponential(np.array([tilt, 0, 0])) @ rigid.exponential(np.array([0, 0, rng.uniform(-1, 1)]))
+        rotation = transforms.exponential(np.array([tilt, 0, 0])) @ transforms.exponential(
+            np.array([0, 0, rng.uniform(-1, 1)])
+        )
         centre = np.array([*rng.uniform(-0.05, 0.05, 2), rng.uniform(0.3, 0.6)])
-        poses.append(rigid.pose(rotation, centre - rotation @ [*np.array(board.size) / 2, 0.0]))
+        poses.append(transforms.pose(rotation, centre - rotation @ [*np.array(board.size) / 2, 0.0]))
     with pytest.raises(CameraError, match="faces the same way, within") as caught:
         calibrate([seen(pose, rng, 0.1, f"{n}.png") for n, pose in enumerate(poses)], board)
     assert "tilted" in str(caught.value)
@@ -135,9 +139,9 @@ def test_a_rendered_board_gives_the_camera_back(seed: int, board: Board) -> None
     truth = Camera(480, 360, f, f * rng.uniform(0.98, 1.02), *rng.normal([239.5, 179.5], 8.0),
                    (rng.uniform(-0.3, 0.1), rng.uniform(-0.05, 0.1), *rng.normal(0, 0.001, 2)))  # fmt: skip
     views = []
-    with synthetic.Photographer(synthetic.studio(board), truth, supersampling=2) as photographer:
-        for number, pose in enumerate(synthetic.views(board, truth, 12, rng)):
-            synthetic.place(photographer, pose)
+    with rehearsal.Photographer(rehearsal.studio(board), truth, supersampling=2) as photographer:
+        for number, pose in enumerate(rehearsal.views(board, truth, 12, rng)):
+            rehearsal.place(photographer, pose)
             views.append(detect(photographer.picture(rng), board, f"{number}.png"))
     result = calibrate(views, board)
     found = result.camera

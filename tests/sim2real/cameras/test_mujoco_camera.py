@@ -3,21 +3,22 @@ import numpy as np
 import pytest
 
 from embodied.errors import UnknownNameError
-from sim2real.cameras import mujoco_camera, rigid
+from embodied.math import transforms
+from sim2real.cameras import mujoco_camera
 from sim2real.cameras.camera import Camera, CameraError
 
 
 def random_camera(rng: np.random.Generator) -> tuple[Camera, np.ndarray]:
     width, height = (int(n) for n in rng.integers(100, 1500, 2))
     camera = Camera(width, height, *rng.uniform(0.4, 2.0, 2) * width, *rng.uniform(0.3, 0.7, 2) * [width, height])
-    return camera, rigid.pose(rng.normal(size=3), rng.normal(size=3))
+    return camera, transforms.pose(rng.normal(size=3), rng.normal(size=3))
 
 
 def scene(camera: Camera, camera_to_body: np.ndarray) -> tuple[mujoco.MjModel, mujoco.MjData, np.ndarray]:
     """A camera on a turned body; also camera_to_world."""
     spec = mujoco.MjSpec()
-    body_to_world = rigid.pose(np.array([0.3, -0.2, 1.0]), np.array([1.0, 2.0, 3.0]))
-    body = spec.worldbody.add_body(pos=body_to_world[:3, 3], quat=rigid.wxyz_from_matrix(body_to_world[:3, :3]))
+    body_to_world = transforms.pose(np.array([0.3, -0.2, 1.0]), np.array([1.0, 2.0, 3.0]))
+    body = spec.worldbody.add_body(pos=body_to_world[:3, 3], quat=transforms.wxyz_from_matrix(body_to_world[:3, :3]))
     mujoco_camera.add_to(body, "eye", camera, camera_to_body)
     model = spec.compile()
     data = mujoco.MjData(model)
@@ -66,7 +67,7 @@ def test_points_are_drawn_where_the_calibrated_camera_shows_them() -> None:
     spec = mujoco.MjSpec()
     spec.visual.headlight.ambient = [1.0] * 3
     spec.visual.map.znear, spec.stat.extent = 0.01, 1.0
-    to_world = rigid.pose(rng.normal(size=3), rng.normal(size=3))
+    to_world = transforms.pose(rng.normal(size=3), rng.normal(size=3))
     mujoco_camera.add_to(spec.worldbody, "eye", camera, to_world)
     spots = np.array([[-0.25, -0.3, 1.0], [0.5, 0.2, 1.2], [0.1, -0.4, 1.5], [-0.3, 0.3, 0.9]])
     for number, spot in enumerate(spots):

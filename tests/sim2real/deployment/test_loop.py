@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.loop_report import Phase
+from sim2real.robots.base import Phase
 from tests.sim2real.fakes import LOWER, UPPER, FakeRobot, Sink, Sway, leg
 
 SHORT = LoopSettings(seconds=3.0, soft_start=1.0)
@@ -110,9 +110,11 @@ def test_a_run_is_a_function_of_its_inputs():
         np.testing.assert_array_equal(one, other)
 
 
-def test_rest_comes_before_damping():
+def test_the_rest_pose_comes_before_damping():
     rest = np.array([-0.5, -0.5, -0.5])
-    report, robot, _ = deploy(rest=rest)
+    robot = FakeRobot()
+    robot.rest_pose = rest
+    report, *_ = deploy(robot)
     assert report.phase is Phase.REST
     np.testing.assert_allclose(robot.sent[-1][1], rest, atol=1e-3)
     all_safe(robot)

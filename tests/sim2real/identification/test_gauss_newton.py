@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim2real.identification import gauss_newton as gn
-from sim2real.identification import intervals, search
+from sim2real.identification import search
 from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import CalibrationError
 from tests.sim2real import calibration_toys as toys
@@ -39,7 +39,7 @@ def inside(correlation, trials=30):
     held = []
     for seed in range(trials):
         twin, windows, fit = fitted(toys.log_of(seed, correlation=correlation))
-        sd = np.sqrt(np.diag(intervals.covariance(twin, windows, fit)))
+        sd = np.sqrt(np.diag(gn.covariance(twin, windows, fit)))
         held.append(np.abs(fit.values - toys.TRUTH[FREE]) < 1.96 * sd)
     return np.mean(held)
 
@@ -55,7 +55,7 @@ def test_intervals_grow_with_the_noises_memory():
 
 def test_white_residuals_give_the_usual_covariance():
     twin, windows, fit = fitted(toys.log_of(2, seconds=30))
-    covariance = intervals.covariance(twin, windows, fit)
+    covariance = gn.covariance(twin, windows, fit)
     hessian = np.einsum("wmp,wmq->pq", fit.jacobian, fit.jacobian) + np.eye(3)
     spread = np.array([twin.parameters[i].spread for i in fit.free])
     usual = np.linalg.inv(hessian) * np.outer(spread, spread)
@@ -83,11 +83,11 @@ def test_what_shows_only_together_is_named():
     twin = toys.Toy()
     both = dataclasses.replace(twin, parameters=tuple(dataclasses.replace(p, free=True) for p in twin.parameters))
     twin, _, fit = fitted(toys.log_of(5), both)
-    (direction,) = intervals.unidentified(twin, fit)
+    (direction,) = gn.unidentified(twin, fit)
     assert set(direction.names) == {"x.strength", "y.strength"}
     assert direction.shares[0] == pytest.approx(-direction.shares[1], rel=0.01)
     assert fit.values[1] + fit.values[2] == pytest.approx(2.0, rel=0.02)
-    assert intervals.unidentified(*fitted(toys.log_of(5))[::2]) == ()
+    assert gn.unidentified(*fitted(toys.log_of(5))[::2]) == ()
 
 
 def test_a_simulation_that_diverges_is_reported():

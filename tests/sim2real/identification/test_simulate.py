@@ -9,10 +9,9 @@ from benchmarks import calibration_logs as logs
 from embodied.errors import UnknownNameError
 from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import CalibrationError
+from sim2real.identification.simulate import value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
-from sim2real.twins import crazyflie, go1, panda
-from sim2real.twins.measured import value_and_slope
-from sim2real.twins.registry import make_twin
+from sim2real.twins import crazyflie, go1, make_twin, panda
 from tests.sim2real import calibration_toys as toys
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")

@@ -64,18 +64,3 @@ def matrix_from_wxyz(quat: np.ndarray) -> np.ndarray:
     quat = np.asarray(quat, float)
     mujoco.mju_quat2Mat(matrix, quat / np.linalg.norm(quat))
     return matrix.reshape(3, 3)
-
-
-def looking_at(position: np.ndarray, target: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """(4, 4) camera_to_world of a camera in OpenCV's axes at a position (3,) that looks at a target (3,), in m.
-
-    Args:
-        position: Of the camera.
-        target: What lies in the middle of the picture.
-        down: (3,) what shall point down in the picture, not along the line of sight.
-    """
-    forward = np.asarray(target, float) - position
-    forward = forward / np.linalg.norm(forward)
-    right = np.cross(down, forward)
-    right = right / np.linalg.norm(right)
-    return pose(np.stack([right, np.cross(forward, right), forward], axis=1), position)

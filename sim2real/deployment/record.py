@@ -1,19 +1,21 @@
-"""What a deployment writes to its log: every measurement, observation, action and target, and what safety did."""
+"""What a deployment leaves behind: its log, cycle by cycle, and the report of phases, clips, trip and timing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from sim2real.contract.contract import Contract
-from sim2real.deployment.loop_report import Phase
 from sim2real.deployment.safety import BOUNDS, Cycle, State
 from sim2real.deployment.safety_steps import JOINT_PARTS, part_of
 from sim2real.logs.log import UNITS, WXYZ, XYZ
-from sim2real.robots.base import PARTS
+from sim2real.robots.base import PARTS, Phase
 
+EDGES = np.array([0.0, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, np.inf])
+"""s, edges of the histogram of lateness."""
 CLIPS = ("action", *BOUNDS)
 
 
@@ -80,3 +82,68 @@ class LoopLog:
         clipped = [float(state.clips.get(name, 0) > self._clips.get(name, 0)) for name in CLIPS]
         self._clips = dict(state.clips)
         add("safety", now, np.array([*clipped, 2.0 * bool(state.reason)]), (*CLIPS, "latched"), "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """How punctual the cycles were. s, on the robot's clock; zeros on a simulated clock that waits for the policy."""
+
+    late: np.ndarray
+    """(n,) how long after its deadline each cycle began."""
+    compute: np.ndarray
+    """(n,) from there to the robot having its target, on the computer's clock."""
+    missed: int
+    """Cycles that ended after the next deadline."""
+    skipped: int
+    """Deadlines that had passed by then; the loop does not make up for them."""
+
+    def summary(self) -> dict[str, Any]:
+        """p50, p99 and maximum in s, and counts: values for JSON."""
+        result: dict[str, Any] = {"cycles": len(self.late), "missed": self.missed, "skipped": self.skipped}
+        for name in ("late", "compute"):
+            values = getattr(self, name)
+            p50, p99 = np.quantile(values, [0.5, 0.99]) if len(values) else (0.0, 0.0)
+            result[name] = {"p50": float(p50), "p99": float(p99), "max": float(values.max(initial=0.0))}
+        counts = np.histogram(np.maximum(self.late, 0.0), EDGES)[0]
+        result["histogram"] = {"from_s": EDGES[:-1].tolist(), "cycles": counts.tolist()}
+        return result
+
+    def bars(self) -> str:
+        """The histogram in a line of text, from prompt to late."""
+        counts = np.histogram(np.maximum(self.late, 0.0), EDGES)[0]
+        most = max(int(counts.max()), 1)
+        return "".join(" ▁▂▃▄▅▆▇█"[int(np.ceil(8 * count / most))] for count in counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """How a deployment went."""
+
+    phase: Phase
+    """The last one before the robot was damped."""
+    seconds: float
+    """s that the policy ran."""
+    reason: str
+    """Why it was latched; empty after a whole run."""
+    step: str
+    """Name of the step of the safety chain that tripped; `operator` for a stop, `error` for an exception."""
+    clips: Mapping[str, int]
+    """Step -> cycles in which it clipped a target."""
+    timing: Timing
+
+    @property
+    def whole(self) -> bool:
+        """Whether it ran to its end."""
+        return not self.reason
+
+    def summary(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "phase": self.phase.name.lower(),
+            "seconds": self.seconds,
+            "latched": bool(self.reason),
+            "step": self.step,
+            "reason": self.reason,
+            "clips": dict(self.clips),
+            "timing": self.timing.summary(),
+        }

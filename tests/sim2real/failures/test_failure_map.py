@@ -6,8 +6,8 @@ import pytest
 import embodied
 from embodied.core.initial_states import first_starts, load
 from sim2real import twin
-from sim2real.identification.failure_map import Features, demonstrations, failure_map, features_of, resampling_weights
-from sim2real.identification.failure_page import page
+from sim2real.failures.failure_map import Features, demonstrations, failure_map, features_of, resampling_weights
+from sim2real.failures.failure_page import page
 
 COUNT = 600
 

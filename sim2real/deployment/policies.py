@@ -1,4 +1,4 @@
-"""What can be deployed: a bundle, or, before there is one, a policy that ships with the package."""
+"""The policy that a command line names: a bundle, or the one shipped for a task, which needs no bundle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from policies.training.loading import shipped, shipped_path, stored_policy
-from sim2real.contract.contract import Contract
-from sim2real.deployment.loop import Deployable
+from sim2real.contract.contract import Contract, DeployablePolicy
 
 
-class Shipped:
+class ShippedPolicy:
     """A policy in torch with the contract of its task: a dry run without a bundle."""
 
     def __init__(self, task: str) -> None:
@@ -39,7 +38,7 @@ class Shipped:
         return action, self.contract.target(action)
 
 
-def load(name: str) -> Deployable:
+def load(name: str) -> DeployablePolicy:
     """A bundle's folder, or the policy shipped for a task of this name.
 
     Raises:
@@ -50,7 +49,7 @@ def load(name: str) -> Deployable:
 
         return bundle.load(name)
     if name in join_content():
-        return Shipped(name)
+        return ShippedPolicy(name)
     raise EmbodiedError(
         f"'{name}' is neither a bundle's folder nor a task with a shipped policy; export a bundle with "
         f"python -m sim2real.export RUN --out bundle, or try one of {', '.join(shipped())}"

@@ -1,4 +1,4 @@
-"""`Hidden`: in what a stand-in differs from the model its policy was trained on, as a real robot would."""
+"""`ModelMismatch`: parameters in which a simulated robot differs from the model its policy was trained on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPREAD: Mapping[str, float] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Hidden:
+class ModelMismatch:
     """Scales on the model's parameters; 1 everywhere is the model itself."""
 
     mass: float = 1.0
@@ -53,27 +53,27 @@ class Hidden:
                 raise EmbodiedError(f"{field.name}={value}; expected a positive scale")
 
     @classmethod
-    def draw(cls, size: float, joints: int, seed: int) -> Hidden:
+    def draw(cls, size: float, joints: int, seed: int) -> ModelMismatch:
         """Scales U(1 - size * spread, 1 + size * spread), `SPREAD` of each, for a robot with so many joints.
 
         Raises:
             EmbodiedError: the size would make a scale negative.
         """
         if not 0 <= size < 2:
-            raise EmbodiedError(f"wrong={size}; expected a size in [0, 2), where 0 is the model itself")
+            raise EmbodiedError(f"mismatch={size}; expected a size in [0, 2), where 0 is the model itself")
         rng = np.random.default_rng([seed, 1])
         drawn = {name: 1 + size * spread * rng.uniform(-1, 1) for name, spread in SPREAD.items()}
         bias = size * SPREAD["encoder_bias"] * rng.uniform(-1, 1, joints)
         return cls(**{**drawn, "encoder_bias": tuple(float(value) for value in bias)})  # type: ignore[arg-type]
 
-    def times(self, other: Hidden) -> Hidden:
+    def times(self, other: ModelMismatch) -> ModelMismatch:
         """Both deviations one after the other."""
         scales = {
             field.name: getattr(self, field.name) * getattr(other, field.name)
             for field in dataclasses.fields(self)
             if field.name != "encoder_bias"
         }
-        return Hidden(**scales, encoder_bias=self.encoder_bias or other.encoder_bias)
+        return ModelMismatch(**scales, encoder_bias=self.encoder_bias or other.encoder_bias)
 
     def fields(self, model: mujoco.MjModel) -> dict[str, np.ndarray]:
         """MjModel field -> values of this robot; only the fields that differ."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from embodied.evaluation.report import STYLE
 from embodied.evaluation.rollouts import wilson
-from sim2real.identification.failure_map import FailureMap
+from sim2real.failures.failure_map import FailureMap
 
 CELLS = 28  # of the map, along each side
 SIZE, LEFT, BOTTOM = 560, 64, 40  # px of the map and of its margins

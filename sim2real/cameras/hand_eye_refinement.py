@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim2real.cameras import rigid
+from embodied.math import transforms
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError, Parent
 from sim2real.cameras.detect import View
@@ -94,16 +94,16 @@ class Session:
     def expected(self, place: Place, hand_to_base: np.ndarray | None = None) -> np.ndarray:
         """(views, 4, 4) board_to_camera by the robot's poses."""
         chain = self.chain if hand_to_base is None else chain_of(hand_to_base, self.parent)
-        return rigid.inverse(chain @ place.camera_to_parent) @ place.board_to_frame
+        return transforms.inverse(chain @ place.camera_to_parent) @ place.board_to_frame
 
 
 def chain_of(hand_to_base: np.ndarray, parent: Parent) -> np.ndarray:
     """(..., 4, 4) hand_to_base for a camera on the hand, its inverse for one beside the robot."""
-    return hand_to_base if parent is Parent.HAND else rigid.inverse(hand_to_base)
+    return hand_to_base if parent is Parent.HAND else transforms.inverse(hand_to_base)
 
 
 def _moved(transform: np.ndarray, step: np.ndarray) -> np.ndarray:
-    return rigid.pose(transform[:3, :3] @ rigid.exponential(step[:3]), transform[:3, 3] + step[3:])
+    return transforms.pose(transform[:3, :3] @ transforms.exponential(step[:3]), transform[:3, 3] + step[3:])
 
 
 def refine(session: Session, start: Place, spread: Spread | None = None) -> tuple[Place, np.ndarray]:
@@ -150,7 +150,7 @@ def by_hand(session: Session, place: Place) -> np.ndarray:
     for unit in np.eye(6):
         ends = [
             session.project(
-                session.expected(place, session.hand_to_base @ rigid.pose(sign * unit[:3], sign * unit[3:]))
+                session.expected(place, session.hand_to_base @ transforms.pose(sign * unit[:3], sign * unit[3:]))
             )
             for sign in (STEP, -STEP)
         ]
@@ -184,9 +184,9 @@ def estimate_spread(session: Session, place: Place) -> Spread:
     by_corners = variance * np.array(
         [np.linalg.pinv(slopes[rows == view].T @ slopes[rows == view]) for view in range(views)]
     )
-    implied = place.board_to_frame @ rigid.inverse(place.camera_to_parent @ session.seen)
-    off = rigid.inverse(session.hand_to_base) @ chain_of(implied, session.parent)
-    twists = np.array([[*rigid.logarithm(each[:3, :3]), *each[:3, 3]] for each in off])
+    implied = place.board_to_frame @ transforms.inverse(place.camera_to_parent @ session.seen)
+    off = transforms.inverse(session.hand_to_base) @ chain_of(implied, session.parent)
+    twists = np.array([[*transforms.logarithm(each[:3, :3]), *each[:3, 3]] for each in off])
     # 12 parameters were fitted to 6 numbers of each view, which made these smaller.
     twists *= np.sqrt(views / max(views - 2, 1))
     turns, shifts = (grid.ravel() for grid in np.meshgrid(GRID, GRID))

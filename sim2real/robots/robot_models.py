@@ -1,9 +1,10 @@
-"""Bodies of the stand-ins: how targets become forces in a task's model, and what such a robot measures."""
+"""Simulated robots without their engine: how targets become forces in a task's model, and what sensors measure."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import jax
@@ -19,7 +20,7 @@ from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe
 from sim2real.deployment.terms import rotate_inverse
 from sim2real.robots.base import Measurement, RobotError
-from sim2real.robots.hidden import Hidden
+from sim2real.robots.mismatch import ModelMismatch
 from tasks.locomotion.legged import LeggedTask
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.hover import Hover
@@ -36,8 +37,8 @@ SOURCES: Mapping[str, str] = {
 """Source of an observation term -> the part of a measurement whose noise it carries."""
 
 
-class Body(Protocol):
-    """A robot without its engine."""
+class RobotModel(Protocol):
+    """A simulated robot without its engine."""
 
     task: Task[Any]
     every_step: bool
@@ -45,6 +46,10 @@ class Body(Protocol):
 
     def start(self, seed: int) -> ResetState[Any]:
         """Where it begins, with its own parameters."""
+        ...
+
+    def commanded(self, command: np.ndarray) -> tuple[Task[Any], Callable[[Any], Any]]:
+        """The task under an operator's command (k,), and what puts the command into the task's state."""
         ...
 
     def control(self, world: World, target: np.ndarray | None) -> Control:
@@ -56,19 +61,19 @@ class Body(Protocol):
         ...
 
 
-def body_of(contract: Contract, hidden: Hidden) -> Body:
+def model_of(contract: Contract, mismatch: ModelMismatch) -> RobotModel:
     """The robot of a contract.
 
     Raises:
-        EmbodiedError: its task is unknown here, or cannot be a stand-in.
+        EmbodiedError: its task is unknown here, or its robot cannot be simulated here.
     """
     kind: Any = join_content()[contract.task].load()
-    kinds: Mapping[type, Any] = {LeggedTask: Legged, Hover: Drone}
-    for base, body in kinds.items():
+    kinds: Mapping[type, Any] = {LeggedTask: LeggedModel, Hover: DroneModel}
+    for base, model in kinds.items():
         if issubclass(kind, base):
-            return body(kind, contract, hidden)
+            return model(kind, contract, mismatch)
     raise EmbodiedError(
-        f"'{contract.task}' has no stand-in; tasks of these kinds have: {listing(base.__name__ for base in kinds)}"
+        f"'{contract.task}' has no simulated robot; tasks of these kinds have: {listing(base.__name__ for base in kinds)}"
     )
 
 
@@ -82,21 +87,20 @@ def check_same(contract: Contract, task: Task[Any]) -> None:
     for what in ("joints", "actuators"):
         ours, theirs = ([item.name for item in getattr(side, what)] for side in (own, contract))
         if ours != theirs:
-            raise RobotError(f"the bundle's {what} are {listing(theirs)}; the stand-in's are {listing(ours)}")
+            raise RobotError(f"the bundle's {what} are {listing(theirs)}; the simulated robot's are {listing(ours)}")
 
 
-class Legged:
+class LeggedModel:
     """Position servos with the contract's gains."""
 
     every_step = False
 
-    def __init__(self, kind: type[LeggedTask[Any]], contract: Contract, hidden: Hidden) -> None:
-        """Set the contract's gains, then what is wrong with this robot."""
+    def __init__(self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch) -> None:
         self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",)))
         check_same(contract, self.task)
-        self._hidden, self._contract = hidden, contract
+        self._mismatch, self._contract = mismatch, contract
         self._layout, self._joints = self.task.layout, [joint.name for joint in contract.joints]
-        self._bias = np.asarray(hidden.encoder_bias) if hidden.encoder_bias else np.zeros(len(self._joints))
+        self._bias = np.asarray(mismatch.encoder_bias) if mismatch.encoder_bias else np.zeros(len(self._joints))
         self._noise = noise_of(contract)
 
     def start(self, seed: int) -> ResetState[Any]:
@@ -108,7 +112,12 @@ class Legged:
         model.actuator_biasprm[rows, 1] = -self._contract.row("stiffness")
         model.actuator_biasprm[rows, 2] = -self._contract.row("damping")
         gains = {name: getattr(model, name) for name in ("actuator_gainprm", "actuator_biasprm")}
-        return dataclasses.replace(start, model={**gains, **self._hidden.fields(model)})
+        return dataclasses.replace(start, model={**gains, **self._mismatch.fields(model)})
+
+    def commanded(self, command: np.ndarray) -> tuple[Task[Any], Callable[[Any], Any]]:
+        """The task keeps the command in its state, and draws another one now and then."""
+        wanted = jnp.asarray(command, jnp.float32)
+        return self.task, lambda state: dataclasses.replace(state, command=wanted)
 
     def control(self, world: World, target: np.ndarray | None) -> Control:
         """Servo targets; a servo that aims where it is only damps."""
@@ -133,12 +142,12 @@ class Legged:
         return noisy(clean, time, rng, noise, self._noise)
 
 
-class Drone:
+class DroneModel:
     """Four rotors with lag, thrust curves and drag; see `tasks.swarm.dynamics.quadrotor`."""
 
     every_step = True
 
-    def __init__(self, kind: type[Hover], contract: Contract, hidden: Hidden) -> None:
+    def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch) -> None:
         """Find the drone that the contract was made for."""
         config = kind.config_type(noise=False, mass_spread=0.0, thrust_spread=0.0)
         same = (preset for preset, drone in quadrotor.QUADROTORS.items() if fits(drone, contract))
@@ -146,18 +155,24 @@ class Drone:
             raise RobotError(f"no drone here has the thrusts of the bundle's: {contract.row('upper')} N at most")
         self.task: Any = kind(dataclasses.replace(config, preset=preset))
         check_same(contract, self.task)
-        self._hidden, self._noise = hidden, noise_of(contract)
-        self._actuate = jax.jit(self.task.actuate)
-        self._memory: Any = None
+        self._mismatch, self._noise = mismatch, noise_of(contract)
+        self._apply_action = jax.jit(self.task.apply_action)
+        self._state: Any = None
         self._command = np.zeros(4, np.float32)
         self._target: np.ndarray | None = None
 
     def start(self, seed: int) -> ResetState[Any]:
         """As the task begins: thrown into the air."""
         start = jax.jit(self.task.reset)(jax.random.key(seed))
-        strength = np.float32(self._hidden.motor_strength)
-        self._memory = dataclasses.replace(start.task_state, strength=strength)
-        return dataclasses.replace(start, task_state=self._memory, model=self._hidden.fields(self.task.model))
+        strength = np.float32(self._mismatch.motor_strength)
+        self._state = dataclasses.replace(start.task_state, strength=strength)
+        return dataclasses.replace(start, task_state=self._state, model=self._mismatch.fields(self.task.model))
+
+    def commanded(self, command: np.ndarray) -> tuple[Task[Any], Callable[[Any], Any]]:
+        """The commanded point is the target of the whole task."""
+        task = copy.copy(self.task)
+        task.target = np.asarray(command, np.float32)
+        return task, lambda state: state
 
     def control(self, world: World, target: np.ndarray | None) -> Control:
         """The rotors' wrench; without a target they run down."""
@@ -166,7 +181,7 @@ class Drone:
         elif target is not self._target:
             speed = quadrotor.speed_for_thrust(self.task.drone, jnp.asarray(target, jnp.float32))
             self._target, self._command = target, np.asarray(speed)
-        control, self._memory = self._actuate(world, self._memory, self._command)
+        control, self._state = self._apply_action(world, self._state, self._command)
         wrench: Any = np.asarray(control.wrench)[None]
         return Control(wrench=wrench)
 
