@@ -39,8 +39,6 @@ TRAININGS = {
     "rlpd drawer-close": "manipulation/drawer-close --learner rlpd --rlpd.demonstrations {demos} --rlpd.buffer-size 20000 --num-envs 8 --steps 800",
     "awac drawer-close": "manipulation/drawer-close --learner awac --awac.demonstrations {demos} --awac.offline-updates 200 --awac.buffer-size 20000 --num-envs 8 --steps 800",
     "cqn drawer-close": "manipulation/drawer-close --learner cqn --cqn.demonstrations {demos} --cqn.buffer-size 20000 --num-envs 8 --steps 800",
-    "q-transformer drawer-close": "manipulation/drawer-close --learner q-transformer --q-transformer.demonstrations {demos} --q-transformer.buffer-size 20000 --num-envs 8 --steps 400",
-    "idql drawer-close": "manipulation/drawer-close --learner idql --idql.demonstrations {demos} --idql.buffer-size 20000 --num-envs 8 --steps 400",
     "svea reach": "manipulation/reach --learner svea --cameras view --resolution 32 --num-envs 8 --steps 400",
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 
 from embodied.errors import EmbodiedError, guard
+from embodied.evaluation import tables
 from embodied.evaluation.rollouts import wilson
 from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import Difficulty
@@ -77,7 +78,7 @@ def main() -> None:
     summaries = {name: summary(rows) for name, rows in results.items()}
     for name, row in summaries.items():
         shown = {key: str(value) for key, value in row.items() if not key.startswith("success")}
-        cli.console().print(cli.table(name, {"success": cli.percent(row, "success"), **shown}))
+        cli.console().print(cli.table(name, {"success": tables.percent(row, "success"), **shown}))
     values = {
         "difficulty": settings.difficulty.value,
         "hand": settings.hand,

@@ -21,7 +21,7 @@ CLOSE = 2.0  # of 255: how much two decoders of the same film may differ on aver
 
 def ours(dataset: Path, folder: Path, every: int) -> None:
     """What our reader reads: numbers of all episodes, and a few frames of `every` so manyth with their steps."""
-    from embodied.cli.hardware import describe
+    from embodied.cli.results import describe
     from embodied.datasets.reader import open_dataset
 
     opened = open_dataset(dataset)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import tyro
 
-from embodied.cli.hardware import describe, write_json
+from embodied.cli.results import describe, write_json
 from embodied.storage.configs import to_json
 from policies import PPO, PPOConfig
 

@@ -11,6 +11,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
+from embodied.evaluation import tables
 from embodied.registry import Suite, TaskEntry, join_content
 
 C = TypeVar("C")
@@ -140,7 +141,7 @@ def run(settings: Settings[Any]) -> int:
         )
     summary = outcome.summary()
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
-    cli.console().print(cli.table(title, cli.evaluation_rows(summary)))
+    cli.console().print(cli.table(title, tables.evaluation_rows(summary)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     if settings.adversaries:
@@ -186,7 +187,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
                               options=shifted(eyes_for_suite(suite, settings.policy), settings))  # fmt: skip
-    cli.console().print(cli.suite_table(f"{suite.name}, policy {settings.policy}", rows))
+    cli.console().print(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}

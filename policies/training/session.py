@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from embodied import cli
 from embodied.cli.interrupts import Interrupts
 from embodied.errors import EmbodiedError
+from embodied.evaluation import tables
 from embodied.registry import Suite, join_content
 from policies.training.settings import Settings, build_env, without_training_options
 
@@ -184,7 +185,9 @@ class Session:
             outcome = evaluate(env, self._rule(env, policy), episodes, scored=self._scored,
                                on_step=lambda done, _: line.update(done, f"{done} episodes"))  # fmt: skip
         summary = outcome.summary()
-        cli.console().print(cli.table(f"{self.settings.task}, {episodes} fresh episodes", cli.evaluation_rows(summary)))
+        cli.console().print(
+            cli.table(f"{self.settings.task}, {episodes} fresh episodes", tables.evaluation_rows(summary))
+        )
         return summary
 
     def _try_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
@@ -201,7 +204,7 @@ class Session:
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
             rows = evaluate_suite(suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes,
                                   device=settings.device, on_task=line.update)  # fmt: skip
-        cli.console().print(cli.suite_table(suite.name, rows))
+        cli.console().print(tables.suite_table(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
 
 

@@ -10,6 +10,7 @@ import torch
 
 from embodied import cli
 from embodied.errors import guard
+from embodied.evaluation import tables
 from embodied.evaluation.suites import overall
 from embodied.storage.runs import Run
 from policies.vla.data.selection import Selection, read
@@ -84,7 +85,7 @@ def finish(session: Session, run: Run, settings: Settings, *, resume: bool = Fal
         suite = trials.suite
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
             rows = trials.report(tuning.policy, settings.evaluate_episodes, on_task=line.update)
-        cli.console().print(cli.suite_table(suite.name, rows))
+        cli.console().print(tables.suite_table(suite.name, rows))
         result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
     cli.write_result(settings.json, cli.command_line(COMMAND), result)
     return 0

@@ -141,11 +141,11 @@ def test_starts_are_random_across_environments(name: str, env_of: Callable[[str]
     env = env_of(name)
     obs = env.reset(seed=2)["policy"]
     world = env.world()
-    state = np.concatenate([np.asarray(world.qpos), np.asarray(world.qvel)], axis=1)
+    joints = np.concatenate([np.asarray(world.qpos), np.asarray(world.qvel)], axis=1)
     assert len(np.unique(obs.numpy(), axis=0)) == N
     state = jax.vmap(env.task.reset)(jax.random.split(jax.random.PRNGKey(0), N)).task_state
     drawn = [np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(state)]
-    assert len(np.unique(np.concatenate([state, *drawn], axis=1), axis=0)) == N
+    assert len(np.unique(np.concatenate([joints, *drawn], axis=1), axis=0)) == N
 
 
 @each_task

@@ -9,6 +9,7 @@ from typing import Any
 
 from embodied import cli
 from embodied.cli.interrupts import Interrupts
+from embodied.evaluation import tables
 from embodied.evaluation.suites import Rows, overall, shared_config
 from embodied.factory import make
 from embodied.registry import Suite
@@ -140,7 +141,7 @@ class ImproveSession:
             return []
         with cli.Line(f"evaluating {when}", len(suite.tasks) + len(suite.held_out)) as line:
             rows = self.trials.report(self.improvement.policy, episodes, on_task=line.update)
-        cli.console().print(cli.suite_table(f"{suite.name}, {when}", rows))
+        cli.console().print(tables.suite_table(f"{suite.name}, {when}", rows))
         each = {f"{when}/{row['task']}": row["success_any"] for row in rows}
         taught = [row for row in rows if not row["held_out"]]
         run.log(self.improvement.env_steps, {when: overall(taught)["success_any"], **each})

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.cli import hardware
-from embodied.cli.hardware import describe, write_json
+from embodied.cli import results
+from embodied.cli.results import describe, write_json
 from embodied.errors import EmbodiedError
 from embodied.storage import files
 
@@ -52,22 +52,22 @@ def test_commit_is_that_of_the_checkout_that_tracks_the_package(tmp_path):
     module = tmp_path / "package" / "module.py"
     module.parent.mkdir()
     module.write_text("1")
-    assert hardware._commit(module) == (None, None)
+    assert results._commit(module) == (None, None)
     git("init")
     (tmp_path / "other.py").write_text("1")
     git("add", "other.py")
     git("commit", "-m", "somebody else's repository")
-    assert hardware._commit(module) == (None, None)
+    assert results._commit(module) == (None, None)
     git("add", "package")
     git("commit", "-m", "ours")
     head = git("rev-parse", "HEAD")
-    assert hardware._commit(module) == (head, False)
+    assert results._commit(module) == (head, False)
     module.write_text("2")
-    assert hardware._commit(module) == (head, True)
+    assert results._commit(module) == (head, True)
 
 
 def test_absent_parts_are_none(monkeypatch):
-    monkeypatch.setattr(hardware, "LIBRARIES", ("torch", "no-such-distribution"))
+    monkeypatch.setattr(results, "LIBRARIES", ("torch", "no-such-distribution"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
     facts = describe()
     assert facts["no-such-distribution"] is facts["gpu"] is facts["commit"] is facts["dirty"] is None

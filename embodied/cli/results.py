@@ -1,4 +1,7 @@
-"""What a measurement was made on: enough to compare two benchmark files, nothing that identifies a machine."""
+"""Results as JSON files: numbers, the command that made them, and the hardware, versions and commit they were made with.
+
+Enough to compare two files, nothing that identifies a machine.
+"""
 
 import importlib.metadata
 import os
@@ -39,6 +42,19 @@ def describe() -> dict[str, Any]:
         "dirty": dirty,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def write_result(path: Path | None, command: str, values: Mapping[str, Any]) -> None:
+    """Write numbers with hardware, commit and command as JSON; nothing for no path."""
+    if path is None:
+        return
+    write_json(path, {**values, "command": command, "hardware": describe()})
+
+
+def command_line(module: str) -> str:
+    """The command as a reader would type it, without this machine's paths; `module` as in `python -m module`."""
+    words = [word if "/" not in word or not Path(word).is_absolute() else Path(word).name for word in sys.argv[1:]]
+    return " ".join(["python -m", module, *words])
 
 
 def write_json(path: Path, mapping: Mapping[str, Any]) -> None:

@@ -1,0 +1,72 @@
+"""What a command prints while it works and at its end: progress, numbers, tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
+
+
+def console() -> Console:
+    """Where tables and progress go: standard error, so that standard output can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+class Line:
+    """A progress bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, what: str, total: float, output: Console | None = None) -> None:
+        """Show nothing before the first `update`."""
+        self.output = output or console()
+        self.what, self.total = what, total
+        self._printed = time.monotonic()
+        columns: Iterable[ProgressColumn] = (
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+        )
+        self._bar = Progress(*columns, console=self.output, transient=False) if self.output.is_terminal else None
+        self._id = self._bar.add_task(what, total=total, text="") if self._bar else None
+
+    def __enter__(self) -> Line:
+        """Begin to show progress."""
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state on the screen."""
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, done: float, text: str) -> None:
+        """Show that `done` of the total is reached."""
+        if self._bar and self._id is not None:
+            self._bar.update(self._id, completed=done, text=text)
+        elif time.monotonic() - self._printed >= LINE_INTERVAL or done >= self.total:
+            self._printed = time.monotonic()
+            self.output.print(f"{self.what}  {100 * min(done / self.total, 1):3.0f} %  {text}", soft_wrap=True)
+
+
+def number(value: float) -> str:
+    """A number short enough for a table: 1.25M, 0.0312, 98."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.4g}{unit}"
+    return f"{value:.4g}"
+
+
+def table(title: str, rows: Mapping[str, str]) -> Table:
+    """Two columns: what, and its value."""
+    result = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    for name, value in rows.items():
+        result.add_row(name, value)
+    return result
