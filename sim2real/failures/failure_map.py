@@ -34,7 +34,7 @@ class Features:
     """Numbers in which starts differ."""
 
     names: tuple[str, ...]
-    """(F) as `qpos.FR_hip` or `state.command.0`."""
+    """(F) as `qpos.FR_hip` or `task_state.command.0`."""
     values: np.ndarray
     """(K, F) in the start's own units."""
 

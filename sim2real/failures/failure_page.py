@@ -2,72 +2,70 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 import numpy as np
 
-from embodied.evaluation.report import STYLE
+from embodied.evaluation import page as pages
+from embodied.evaluation.page import Html
 from embodied.evaluation.rollouts import wilson
 from sim2real.failures.failure_map import FailureMap
 
 CELLS = 28  # of the map, along each side
-SIZE, LEFT, BOTTOM = 560, 64, 40  # px of the map and of its margins
+SIZE, LEFT, TOP, BOTTOM = 560, 64, 14, 40  # px of the map and of its margins
 LOW, HIGH = np.array([34, 130, 96]), np.array([214, 60, 40])  # RGB of risk 0 and 1, told apart by brightness too
+CELL = "color:#14181f; padding-left:.5rem; white-space:nowrap"
 MIDDLE = np.array([244, 226, 160])  # RGB of risk one half
 
 
 def page(title: str, found: FailureMap, chosen: Sequence[int]) -> str:
-    """The page as HTML, one file that needs nothing else.
+    """The page as HTML.
 
     Args:
         title: What was swept.
         found: The map.
         chosen: Starts proposed for a demonstration.
     """
-    name = html.escape(title)
-    parts = [f"<h1>{name}</h1>", _numbers(found), "<h2>What tells failures apart</h2>", _features(found)]
+    parts = [_numbers(found), pages.heading("What tells failures apart"), _features(found)]
     if found.telling:
-        parts += ["<h2>Where they lie</h2>", _map(found, chosen)]
+        parts += [pages.heading("Where they lie"), _map(found, chosen)]
     if chosen:
-        parts += ["<h2>Worth a demonstration</h2>", _proposals(found, chosen)]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{name}</title>'
-    return (
-        f"<!doctype html><html lang=en><head>{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
-    )
+        parts += [pages.heading("Worth a demonstration"), _proposals(found, chosen)]
+    return pages.page(title, "", "", parts)
 
 
-def _numbers(found: FailureMap) -> str:
+def _numbers(found: FailureMap) -> Html:
     count, failures = len(found.failed), int(found.failed.sum())
     low, high = wilson(failures, count)
-    shown = (
-        f"<div><b>{100 * failures / count:.1f} %</b><span>fail (95 %: {100 * low:.1f} to {100 * high:.1f})</span></div>"
+    return pages.numbers(
+        {
+            f"fail (95 %: {100 * low:.1f} to {100 * high:.1f})": f"{100 * failures / count:.1f} %",
+            "starts, one episode from each": f"{count:,}",
+        }
     )
-    shown += f"<div><b>{count:,}</b><span>starts, one episode from each</span></div>"
-    return f'<div class="numbers">{shown}</div>'
 
 
-def _features(found: FailureMap) -> str:
+def _features(found: FailureMap) -> Html:
     """Failure rates over the quantiles of each telling feature."""
     if not found.telling:
-        return "<p>Nothing tells more than chance does: failures are everywhere alike, or there are too few.</p>"
-    lines = []
+        return pages.paragraph("Nothing tells more than chance does: failures are everywhere alike, or too few.")
+    rows = []
     for feature in found.telling:
-        rates = found.rates(feature)
-        cells = "".join(
-            f'<td style="background:{_colour(rate)};color:#14181f">{100 * rate:.0f} %<br>'
-            f"<small>{low:.3g} to {high:.3g}</small></td>"
-            for low, high, rate in rates
-        )
-        lines.append(
-            f"<tr><td>{html.escape(found.features.names[feature])}<br>"
-            f"<small>{found.information[feature]:.3f} bits</small></td>{cells}</tr>"
-        )
-    note = "<p>Failure rate in each fifth of the starts, from the lowest value to the highest.</p>"
-    return f"{note}<table>{''.join(lines)}</table>"
+        bits = f"{found.information[feature]:.3f} bits"
+        cells = [
+            (f"background:{_colour(rate)};{CELL}", _two(f"{100 * rate:.0f} %", f"{low:.3g} to {high:.3g}"))
+            for low, high, rate in found.rates(feature)
+        ]
+        rows.append((_two(found.features.names[feature], bits), *cells))
+    note = pages.paragraph("Failure rate in each fifth of the starts, from the lowest value to the highest.")
+    return pages.join((note, pages.table(("",) * max(map(len, rows)), rows)))
 
 
-def _map(found: FailureMap, chosen: Sequence[int]) -> str:
+def _two(above: str, below: str) -> Html:
+    return pages.join((above, Html("<br><small>"), below, Html("</small>")))
+
+
+def _map(found: FailureMap, chosen: Sequence[int]) -> Html:
     """Risk over the two most telling features (over one, and the order of the starts), with every start as a dot."""
     axes = [found.features.values[:, i] for i in found.telling[:2]]
     labels = [found.features.names[i] for i in found.telling[:2]]
@@ -84,15 +82,13 @@ def _map(found: FailureMap, chosen: Sequence[int]) -> str:
         shapes.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="9" fill="none" stroke="#14181f" stroke-width="2"/>')
         shapes.append(f'<text x="{cx + 12:.1f}" y="{cy + 4:.1f}" style="fill:#14181f">{number + 1}</text>')
     shapes += _axis_texts(axes, labels)
-    note = (
-        "<p>Dark dots failed, light ones succeeded; rings are the starts proposed below. Green: safe, red: risky.</p>"
-    )
-    return f'<svg viewBox="0 0 {LEFT + SIZE + 10} {SIZE + BOTTOM + 10}" width="100%">{"".join(shapes)}</svg>{note}'
+    note = "Dark dots failed, light ones succeeded; rings are the starts proposed below. Green: safe, red: risky."
+    return pages.join((pages.svg(LEFT + SIZE + 10, TOP + SIZE + BOTTOM + 5, shapes, "chart"), pages.paragraph(note)))
 
 
 def _place(x: float, y: float) -> tuple[float, float]:
     """Pixels of a point in the unit square."""
-    return LEFT + SIZE * x, 5 + SIZE * (1 - y)
+    return LEFT + SIZE * x, TOP + SIZE * (1 - y)
 
 
 def _cell(i: int, j: int, x: np.ndarray, y: np.ndarray, risk: np.ndarray) -> str:
@@ -110,28 +106,30 @@ def _cell(i: int, j: int, x: np.ndarray, y: np.ndarray, risk: np.ndarray) -> str
 
 
 def _axis_texts(axes: Sequence[np.ndarray], labels: Sequence[str]) -> list[str]:
-    x_name, y_name = (html.escape(label) for label in labels)
+    x_name, y_name = (pages.markup(label) for label in labels)
     (x_low, x_high), (y_low, y_high) = ((float(axis.min()), float(axis.max())) for axis in axes)
-    base, middle = SIZE + 22, LEFT + SIZE / 2
+    base, middle = TOP + SIZE + 17, LEFT + SIZE / 2
     return [
         f'<text x="{LEFT}" y="{base}">{x_low:.3g}</text>',
         f'<text x="{LEFT + SIZE}" y="{base}" text-anchor="end">{x_high:.3g}</text>',
         f'<text x="{middle}" y="{base + 14}" text-anchor="middle">{x_name}</text>',
-        f'<text x="{LEFT - 8}" y="{SIZE + 4}" text-anchor="end">{y_low:.3g}</text>',
-        f'<text x="{LEFT - 8}" y="15" text-anchor="end">{y_high:.3g}</text>',
-        f'<text transform="translate(18 {SIZE / 2}) rotate(-90)" text-anchor="middle">{y_name}</text>',
+        f'<text x="{LEFT - 8}" y="{TOP + SIZE}" text-anchor="end">{y_low:.3g}</text>',
+        f'<text x="{LEFT - 8}" y="{TOP + 10}" text-anchor="end">{y_high:.3g}</text>',
+        f'<text transform="translate(18 {TOP + SIZE / 2}) rotate(-90)" text-anchor="middle">{y_name}</text>',
     ]
 
 
-def _proposals(found: FailureMap, chosen: Sequence[int]) -> str:
-    names = [found.features.names[i] for i in found.telling]
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("", "start", "risk", *names))
-    rows = []
-    for number, row in enumerate(chosen):
-        values = (f"{found.features.values[row, i]:.3g}" for i in found.telling)
-        cells = "".join(f"<td>{cell}</td>" for cell in (number + 1, row, f"{100 * found.risk[row]:.0f} %", *values))
-        rows.append(f"<tr>{cells}</tr>")
-    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+def _proposals(found: FailureMap, chosen: Sequence[int]) -> Html:
+    rows = (
+        (
+            number + 1,
+            row,
+            f"{100 * found.risk[row]:.0f} %",
+            *(f"{found.features.values[row, i]:.3g}" for i in found.telling),
+        )
+        for number, row in enumerate(chosen)
+    )
+    return pages.table(("", "#start", "#risk", *(f"#{found.features.names[i]}" for i in found.telling)), rows)
 
 
 def _colour(risk: float) -> str:

@@ -1,183 +1,161 @@
-"""The page of a calibration: values with their intervals, what the log cannot tell, and how the twin follows the robot.
-
-One file that needs nothing else: charts are drawn as SVG.
-"""
+"""The report of a calibration: values with their intervals, what the log cannot tell, errors of the twin."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from sim2real.identification.calibration import NORMAL, Calibration, Direction, Estimate, OpenLoop, improvement
+from embodied.evaluation import page as pages
+from embodied.evaluation.page import Html
+from sim2real.identification.calibration import NORMAL, Calibration, Direction, Estimate, improvement
 from sim2real.identification.simulate import Output, Samples, Track, Twin
 
 SHOWN = 4  # windows in a chart, side by side
 CHARTS = 12  # at most, so that a humanoid's page stays readable
 SIZE = (380, 110, 64)  # pixels: width of a chart, height of the signal, height of the error
 GAP = 12  # pixels between the two
+NOWRAP = "white-space: nowrap"
 MARGIN = 0.15  # of the measured range, above and below it
 COLOURS = {"measured": "#8a95a5", "nominal": "#d9822b", "calibrated": "#2f6fde"}
 LABELS = (("measured", "measured"), ("nominal", "nominal model"), ("calibrated", "calibrated twin"))
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2430; --soft: #5d6878; --line: #dfe4ea; --page: #fbfcfd; --card: #fff;
-  --bar: #2f6fde; --warn: #b3541e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #98a3b3; --line: #313a47; --page: #12161c;
-  --card: #1a2029; --bar: #6c9df5; --warn: #e69a5c; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 76rem;
-  margin: 2.5rem auto; padding: 0 1.5rem; }
-h1 { font-size: 1.7rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2.4rem 0 .5rem; }
-p { margin: .3rem 0 .8rem; max-width: 60rem; } p, code { color: var(--soft); }
-code { font-size: .85em; overflow-wrap: anywhere; }
-.numbers { display: flex; flex-wrap: wrap; gap: 2.5rem; margin: 1.4rem 0; }
-.numbers b { display: block; font-size: 2rem; line-height: 1.2; }
-.numbers span { color: var(--soft); font-size: .85rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; color: var(--soft); font-size: .85rem; }
-td, th { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-td.n, th.n { text-align: right; } .warn { color: var(--warn); } .soft { color: var(--soft); }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(22rem, 1fr)); gap: 1rem; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .5rem .6rem; }
-figcaption { font-size: .85rem; color: var(--soft); } svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
-.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .35em 0 1em; }
-"""
-
 
 def page(result: Calibration, twin: Twin, track: Track, command: str) -> str:
     """The page as HTML; `command` is how it can be made again."""
-    title = f"Calibration of {html.escape(result.robot)}"
+    doubt = pages.paragraph("Gauss-Newton did not converge: take the values as provisional.", "warn")
+    keys = pages.legend({label: COLOURS[name] for name, label in LABELS})
     parts = [
-        f"<h1>{title}</h1><p>{html.escape(result.source) or 'a log'}<br><code>{html.escape(command)}</code></p>",
         _numbers(result),
-        ""
-        if result.converged
-        else '<p class="warn">Gauss-Newton did not converge: take the values as provisional.</p>',
-        "<h2>Parameters</h2>",
-        "<p>Intervals hold 95 %, with the residual's autocorrelation taken into account. The bar shows the interval "
-        "between the bounds; the tick is the nominal value.</p>",
-        _estimates(result),
-        "<h2>What the log cannot tell</h2>",
-        _directions(result.unidentified),
-        "<h2>Open-loop error on held-out data</h2>",
-        "<p>The twin starts from the state measured, follows the logged commands for the horizon, and nothing corrects "
-        "it. A noisy start is an error of its own: <i>start fitted</i> is the calibrated twin without it. Noise is "
-        "what remains in the fit: of sensors, and what no parameter explains.</p>",
-        _errors(result),
-        "<h2>Held-out windows</h2>",
-        _legend(),
-        f'<div class="charts">{"".join(_charts(twin, track))}</div>',
-    ]
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    return f"<!doctype html><html lang=en>{head}<title>{title}</title><style>{STYLE}</style>{''.join(parts)}</html>\n"
-
-
-def _numbers(result: Calibration) -> str:
-    horizons = [error.horizon for error in result.errors]
-    shown = 0.5 if 0.5 in horizons else horizons[-1]
-    identified = sum(estimate.identified for estimate in result.free)
-    rows = (
-        (f"{identified} of {len(result.free)}", "parameters identified"),
-        (
-            f"{100 * improvement(result.errors, result.errors[0].channel, shown):.2g} %",
-            f"of the nominal error left in {html.escape(result.errors[0].channel)}, {shown:g} s",
+        *([] if result.converged else [doubt]),
+        pages.heading("Parameters"),
+        pages.paragraph(
+            "Intervals hold 95 %, with the residual's autocorrelation taken into account. The bar shows the interval "
+            "between the bounds; the tick is the nominal value."
         ),
-        (f"{result.seconds:.0f} s", "of the log fitted"),
-        (f"{result.took:.0f} s", "of computation"),
+        _estimates(result),
+        pages.heading("What the log cannot tell"),
+        *_directions(result.unidentified),
+        pages.heading("Open-loop error on held-out data"),
+        pages.paragraph(
+            Html(
+                "The twin starts from the state measured, follows the logged commands for the horizon, and nothing "
+                "corrects it. A noisy start is an error of its own: <i>start fitted</i> is the calibrated twin without "
+                "it. Noise is what remains in the fit: of sensors, and what no parameter explains."
+            )
+        ),
+        _errors(result),
+        pages.heading("Held-out windows"),
+        pages.paragraph(
+            pages.join(("Errors above are over all windows; the first of them here, side by side. ", keys))
+        ),
+        pages.grid(_charts(twin, track), cell="22rem"),
+    ]
+    return pages.page(f"Calibration of {result.robot}", result.source or "a log", command, parts)
+
+
+def _numbers(result: Calibration) -> Html:
+    horizons = [error.horizon for error in result.errors]
+    shown, channel = 0.5 if 0.5 in horizons else horizons[-1], result.errors[0].channel
+    left = improvement(result.errors, channel, shown)
+    identified = sum(estimate.identified for estimate in result.free)
+    return pages.numbers(
+        {
+            "parameters identified": f"{identified} of {len(result.free)}",
+            f"of the nominal error left in {channel}, {shown:g} s": f"{100 * left:.2g} %",
+            "of the log fitted": f"{result.seconds:.0f} s",
+            "of computation": f"{result.took:.0f} s",
+        }
     )
-    return f'<div class="numbers">{"".join(f"<div><b>{a}</b><span>{b}</span></div>" for a, b in rows)}</div>'
 
 
-def _estimates(result: Calibration) -> str:
-    head = _head("parameter", "#nominal", "#value", "#&plusmn; 95 %", "unit", "between the bounds", "")
-    rows = []
-    for estimate in result.estimates:
-        parameter, half = estimate.parameter, NORMAL * estimate.sd
-        spread = _number(half) if parameter.free else ""
-        rows.append(
-            f"<tr><td>{html.escape(estimate.name)}<td class=n>{_number(parameter.nominal)}"
-            f"<td class=n>{_number(estimate.value)}<td class=n>{spread}"
-            f"<td>{html.escape(parameter.unit if parameter.unit != '1' else 'factor')}"
-            f"<td>{_bar(estimate)}<td>{_remark(estimate)}</tr>"
+def _estimates(result: Calibration) -> Html:
+    rows = (
+        (
+            estimate.name,
+            _number(estimate.parameter.nominal),
+            _number(estimate.value),
+            _number(NORMAL * estimate.sd) if estimate.parameter.free else "",
+            estimate.parameter.unit if estimate.parameter.unit != "1" else "factor",
+            _bar(estimate),
+            _remark(estimate),
         )
-    return f"<table>{head}{''.join(rows)}</table>"
+        for estimate in result.estimates
+    )
+    columns = ("parameter", "#nominal", "#value", "#± 95 %", "unit", "between the bounds", "")
+    return pages.table(columns, rows, {4: NOWRAP, 5: "min-width: 8rem", 6: NOWRAP})
 
 
-def _remark(estimate: Estimate) -> str:
+def _remark(estimate: Estimate) -> Html | str:
     if not estimate.parameter.free:
-        return '<span class="soft">fixed</span>'
+        return pages.span("fixed", "soft")
     if estimate.at_bound:
-        return '<span class="warn">at its bound</span>'
+        return pages.span("at its bound", "warn")
     if not estimate.identified:
-        return '<span class="warn">not identified: mostly what was believed before</span>'
+        return pages.span("not identified: mostly the prior", "warn")
     return ""
 
 
-def _bar(estimate: Estimate) -> str:
+def _bar(estimate: Estimate) -> Html:
     parameter, width = estimate.parameter, 180
     place = lambda value: width * (value - parameter.lower) / (parameter.upper - parameter.lower)  # noqa: E731
     low, high = (place(end) for end in estimate.interval)
     tick, size = place(parameter.nominal), max(high - low, 3.0)
-    mark = f'<rect x="{(low + high - size) / 2:.1f}" y="3" width="{size:.1f}" height="8" rx="1.5" fill="var(--bar)"/>'
-    return (
-        f'<svg viewBox="0 0 {width} 14" style="width:{width}px"><rect y="6.5" width="{width}" height="1" '
-        f'fill="var(--line)"/>{mark if parameter.free else ""}<rect x="{tick - 0.5:.1f}" y="1" width="1" height="12" '
-        f'fill="var(--ink)"/></svg>'
+    mark = (
+        f'<rect x="{(low + high - size) / 2:.1f}" y="3" width="{size:.1f}" height="8" rx="1.5" fill="var(--accent)"/>'
     )
+    shapes = [
+        f'<rect y="6.5" width="{width}" height="1" fill="var(--line)"/>',
+        *([mark] if parameter.free else []),
+        f'<rect x="{tick - 0.5:.1f}" y="1" width="1" height="12" fill="var(--ink)"/>',
+    ]
+    return pages.svg(width, 14, shapes, "bar")
 
 
-def _directions(directions: Sequence[Direction]) -> str:
+def _directions(directions: Sequence[Direction]) -> list[Html]:
     if not directions:
-        return "<p>Nothing: every combination of parameters shows in the log.</p>"
-    rows = "".join(
-        f"<tr><td>{' '.join(_term(n, s, i) for i, (n, s) in enumerate(zip(d.names, d.shares, strict=True)))}"
-        f"<td class=n>{'all of it' if math.isinf(d.left) else f'{d.left:.3g} x'}</tr>"
+        return [pages.paragraph("Nothing: every combination of parameters shows in the log.")]
+    rows = (
+        (
+            " ".join(_term(n, s, i) for i, (n, s) in enumerate(zip(d.names, d.shares, strict=True))),
+            "all of it" if math.isinf(d.left) else f"{d.left:.3g} x",
+        )
         for d in directions
     )
-    return (
-        "<p>Combinations about which the log says less than was believed before it. Along them the values stay where "
-        "they were; excite the robot in another way, fix a parameter, or give a value known from elsewhere "
-        "(<code>--known</code>).</p><table><tr><th>combination, in prior deviations"
-        f"<th class=n>uncertainty the log leaves, of that before</tr>{rows}</table>"
+    note = Html(
+        "Combinations about which the log says less than the prior. Along them the values stay where they were; excite "
+        "the robot in another way, fix a parameter, or give a value known from elsewhere (<code>--known</code>)."
     )
+    columns = ("combination, in prior standard deviations", "#uncertainty the log leaves, of the prior's")
+    return [pages.paragraph(note), pages.table(columns, rows)]
 
 
 def _term(name: str, share: float, index: int) -> str:
     sign = "-" if share < 0 else "+" if index else ""
-    return f"{sign} {abs(share):.2f} {html.escape(name)}"
+    return f"{sign} {abs(share):.2f} {name}"
 
 
-def _errors(result: Calibration) -> str:
-    head = _head("channel", "#horizon", "#windows", "#nominal", "#calibrated", "#left", "#start fitted", "#noise")
-    rows = "".join(
-        f"<tr><td>{html.escape(e.channel)}<td class=n>{e.horizon:g} s<td class=n>{e.windows}"
-        f"<td class=n>{_number(e.before)}<td class=n>{_number(e.after)}<td class=n>{_share(e)}"
-        f"<td class=n>{_number(e.fitted)}<td class=n>{_number(e.noise)}</tr>"
+def _errors(result: Calibration) -> Html:
+    rows = (
+        (
+            e.channel,
+            f"{e.horizon:g} s",
+            e.windows,
+            _number(e.before),
+            _number(e.after),
+            f"{100 * e.after / e.before:.2g} %" if e.before > 0 else "-",
+            _number(e.fitted),
+            _number(e.noise),
+        )
         for e in result.errors
     )
-    return f"<table>{head}{rows}</table>"
+    columns = ("channel", "#horizon", "#windows", "#nominal", "#calibrated", "#left", "#start fitted", "#noise")
+    return pages.table(columns, rows)
 
 
-def _share(error: OpenLoop) -> str:
-    return f"{100 * error.after / error.before:.2g} %" if error.before > 0 else "-"
-
-
-def _head(*columns: str) -> str:
-    """A table's first row; columns of numbers begin with #."""
-    cells = (f"<th class=n>{c[1:]}" if c.startswith("#") else f"<th>{c}" for c in columns)
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _legend() -> str:
-    keys = "".join(f'<span class="key" style="background:{COLOURS[name]}"></span>{label}' for name, label in LABELS)
-    return f"<p>Root mean square errors above are over all windows; the first of them here, side by side. {keys}</p>"
-
-
-def _charts(twin: Twin, track: Track) -> list[str]:
-    charts: list[str] = []
+def _charts(twin: Twin, track: Track) -> list[Html]:
+    charts: list[Html] = []
     for index, output in enumerate(twin.outputs):
         samples, before, after = track.windows.samples[index], track.before[index], track.after[index]
         for column, name in enumerate(output.names):
@@ -188,7 +166,7 @@ def _charts(twin: Twin, track: Track) -> list[str]:
 
 def _chart(
     output: Output, name: str, column: int, samples: Samples, tracks: tuple[np.ndarray, np.ndarray], timestep: float
-) -> str:
+) -> Html:
     """One component in the first windows, each in a field of its own: above what it was, below what is wrong of it."""
     count = min(SHOWN, len(samples.measured))
     rows = np.arange(count)[:, None]
@@ -212,9 +190,8 @@ def _chart(
             y = top + height * (1 - (np.clip(values, low, high) - low) / (high - low))
             lines += [_line(key, x_of(window), y[window], thick) for window in range(count)]
         lines += [_text(top + 10, high), _text(top + height - 2, low)]
-    caption = f"{html.escape(output.channel)}: {html.escape(name)}, and the error; {step.max() * timestep:.2g} s each"
-    body = f'<svg viewBox="0 0 {SIZE[0]} {SIZE[1] + GAP + SIZE[2]}">{"".join(lines)}</svg>'
-    return f"<figure>{body}<figcaption>{caption}</figcaption></figure>"
+    caption = f"{output.channel}: {name}, and the error; {step.max() * timestep:.2g} s each"
+    return pages.figure(pages.svg(SIZE[0], SIZE[1] + GAP + SIZE[2], lines), caption)
 
 
 def _text(y: float, value: float) -> str:

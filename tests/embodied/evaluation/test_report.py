@@ -2,6 +2,7 @@
 
 import pytest
 
+from embodied.evaluation import page as pages
 from embodied.evaluation.report import BINS, learning_curves
 from embodied.storage.runs import Run
 
@@ -34,3 +35,13 @@ def test_many_points_are_averaged_into_few(tmp_path):
 def test_before_the_first_episode_ends_there_is_no_curve(tmp_path):
     assert learning_curves(logged(tmp_path, {"loss": 1.0})) == {}
     assert learning_curves(str(tmp_path / "absent")) == {}
+
+
+def test_a_page_escapes_text_and_keeps_markup():
+    rows = [("<a> & b", pages.span("c<d", "warn"), ("color:red", 2.5))]
+    text = pages.page("<title>", "a & b", "python -m x", [pages.table(("name", "", "#value"), rows)])
+    assert "&lt;title&gt;" in text
+    assert "&lt;a&gt; &amp; b" in text
+    assert '<span class="warn">c&lt;d</span>' in text
+    assert '<td class="n" style="color:red">2.5</td>' in text
+    assert "http" not in text
