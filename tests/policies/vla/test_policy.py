@@ -93,7 +93,7 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
         return Instruction((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
 
     task = SimpleNamespace(instruction=("go",), instruction_varies=True, episode_instruction=episode_instruction)
-    episode = SimpleNamespace(steps=np.zeros(3), state={"number": np.arange(3)})
+    episode = SimpleNamespace(steps=np.zeros(3), task_state={"number": np.arange(3)})
     env = Room(task=task, simulator=SimpleNamespace(episode=lambda: episode))
     expected = {
         "own": (policy.in_env(env), ("go to 0", "go to 1", "go to 2")),

@@ -43,7 +43,7 @@ class Spots:
 
     def __init__(self) -> None:
         self.task = SimpleNamespace(instruction_varies=True, episode_instruction=self.episode_instruction)
-        self.simulator = SimpleNamespace(episode=lambda: SimpleNamespace(state=self.task_state))
+        self.simulator = SimpleNamespace(episode=lambda: SimpleNamespace(task_state=self.task_state))
 
     def reset(self, seed: int) -> dict[str, torch.Tensor]:
         random = np.random.default_rng(seed)
