@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json as jsonlib
 import sys
 from typing import Any
@@ -60,7 +61,7 @@ def describe(name: str) -> dict[str, Any]:
     env = make(name)
     task = env.task
     return outline(name) | {
-        "description": " ".join((type(task).__doc__ or "").split()),
+        "description": " ".join((inspect.getdoc(task) or "").split()),
         "instruction": list(task.instruction),
         "action_size": task.action_size,
         "observations": {

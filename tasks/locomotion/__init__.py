@@ -6,7 +6,7 @@ from embodied.registry import Registry, TaskEntry
 from tasks.locomotion import morphologies
 
 QUADRUPEDS = {"go1": "Unitree Go1", "go2": "Unitree Go2"}
-"""Module of this package that describes it, and its name in full."""
+"""Name in task names -> full name."""
 QUADRUPED_TASKS = (
     ("joystick-flat", "Joystick", "walks as a joystick commands, on a flat floor", "JOYSTICK"),
     ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over slopes, stairs and blocks", "ROUGH"),
@@ -14,7 +14,7 @@ QUADRUPED_TASKS = (
     ("handstand", "Handstand", "balances on its front feet", "TWO_FEET"),
     ("footstand", "Footstand", "balances on its hind feet", "TWO_FEET"),
 )
-"""Name below `locomotion/<robot>-`, class, what the robot does, and training defaults."""
+"""Name below `locomotion/<robot>-`, class without the robot's name, what the robot does, training defaults."""
 G1_TASKS = (
     ("joystick-flat", "Joystick", "walks as a joystick commands, on a flat floor", "G1_JOYSTICK"),
     ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over gentle rough ground", "G1_ROUGH"),
@@ -44,8 +44,8 @@ PLANAR = ("half-cheetah", "hopper", "walker2d")
 def register(registry: Registry) -> None:
     """Register the family's tasks."""
     for robot, full_name in QUADRUPEDS.items():
-        register_robot(registry, robot, full_name, QUADRUPED_TASKS, ("pybullet", "brax"))
-    register_robot(registry, "g1", "Unitree G1", G1_TASKS, ("pybullet",))
+        register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS, ("pybullet", "brax"))
+    register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS, ("pybullet",))
     for name, target, summary, training in CLASSICS:
         registry.register(
             TaskEntry(
@@ -61,17 +61,19 @@ def register(registry: Registry) -> None:
 
 
 def register_robot(
-    registry: Registry, robot: str, full_name: str, tasks: Iterable[tuple[str, str, str, str]], others: tuple[str, ...]
+    registry: Registry,
+    robot: str,
+    full_name: str,
+    module: str,
+    tasks: Iterable[tuple[str, str, str, str]],
+    others: tuple[str, ...],
 ) -> None:
-    """Register the tasks of a robot that is described in `tasks/locomotion/<robot>.py`.
-
-    The engines `others` run its `joystick-flat` only.
-    """
-    for name, attribute, summary, training in tasks:
+    """Register the tasks of a robot in `tasks.locomotion.<module>`; the engines `others` run `joystick-flat` only."""
+    for name, task, summary, training in tasks:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{robot}-{name}",
-                target=f"tasks.locomotion.{robot}:{attribute}",
+                target=f"tasks.locomotion.{module}:{robot.capitalize()}{task}",
                 summary=f"A {full_name} {summary}.",
                 engines=("mujoco", "mjx", *(others if name == "joystick-flat" else ())),
                 training=f"tasks.locomotion.training:{training}",

@@ -1,6 +1,7 @@
-"""The Unitree G1; constants and their origin in its MJCF."""
+# ruff: noqa: D101 -- each class is its base on this robot, and inherits its docstring
+"""Unitree's G1 and its tasks. Masses, inertias, motor constants and their origin are in the MJCF file."""
 
-from tasks.locomotion import humanoid_joystick
+from tasks.locomotion.humanoid_joystick import HumanoidJoystick, RoughHumanoidJoystick
 from tasks.locomotion.robots import LeggedRobot
 
 LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
@@ -26,13 +27,9 @@ G1 = LeggedRobot(
 )
 
 
-class Joystick(humanoid_joystick.HumanoidJoystick):
-    """A G1 follows forward, sideways and turning speed commands; see `HumanoidJoystick`."""
-
+class G1Joystick(HumanoidJoystick):
     robot = G1
 
 
-class RoughJoystick(humanoid_joystick.RoughHumanoidJoystick):
-    """A G1 follows velocity commands over slopes, bumps, stairs and blocks; see `HumanoidJoystick`."""
-
+class G1RoughJoystick(RoughHumanoidJoystick):
     robot = G1

@@ -136,7 +136,3 @@ class RoughHumanoidJoystick(HumanoidJoystick):
     """The humanoid's joystick task on gentle slopes, bumps, stairs and blocks."""
 
     ground = Rough(max_slope=0.3, max_noise=0.05, max_step=0.1, max_block=0.1)
-
-    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Also the level of the ground the episode began on."""
-        return {**super().metrics(world, state), "level": state.level.astype(jnp.float32)}

@@ -1,4 +1,4 @@
-"""Options of the joystick tasks."""
+"""`locomotion/*-joystick-*`: a legged robot follows a velocity command, on flat or rough ground."""
 
 from __future__ import annotations
 
@@ -309,11 +309,12 @@ class Joystick(LeggedTask[TaskState]):
         return Outcome(success=~fallen & (state.mean_error < TRACKED), failure=fallen)
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Mean planar velocity error in m/s and mean turning error in rad/s."""
-        return {
+        """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on."""
+        errors = {
             "velocity_error": self._velocity_error(world, state),
             "yaw_error": jnp.abs(state.command[2] - world["gyro"][2]),
         }
+        return {**errors, "level": state.level.astype(jnp.float32)} if self.ground.levels > 1 else errors
 
     def _velocity_error(self, world: World, state: TaskState) -> Array:
         return jnp.linalg.norm(state.command[:2] - world["linvel"][:2])
@@ -335,7 +336,3 @@ class RoughJoystick(Joystick):
     """The joystick task on slopes, bumps, stairs and blocks."""
 
     ground = Rough()
-
-    def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Also the level of the ground the episode began on."""
-        return {**super().metrics(world, state), "level": state.level.astype(jnp.float32)}

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from embodied.core.scenes import compose
-from tasks.locomotion.go2 import GO2
-from tasks.locomotion.joystick import Joystick
+from tasks.locomotion.quadrupeds import GO2, Go2Joystick
 from tests.conftest import build_env
 
 LEGS = ("FR", "FL", "RR", "RL")
@@ -213,7 +212,7 @@ def test_go2_offers_what_the_go1_offers(go2: mujoco.MjModel) -> None:
 
 
 def test_joystick_task_runs_on_the_go2() -> None:
-    task = type("Go2Joystick", (Joystick,), {"robot": GO2})()
+    task = Go2Joystick()
     assert task.mass == pytest.approx(15.2064, abs=1e-3)
     env = build_env(task, "mujoco", 4)
     env.reset(seed=0)

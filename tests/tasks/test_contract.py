@@ -224,7 +224,7 @@ def test_the_task_is_said_in_words(name: str) -> None:
     assert all(isinstance(text, str) and text.strip() for text in task.instruction)
     assert len(set(task.instruction)) == len(task.instruction)
     assert entry_of(name).summary.endswith(".")
-    assert task.__doc__
+    assert inspect.getdoc(task)
 
 
 def documented(task: type[Any]) -> str:

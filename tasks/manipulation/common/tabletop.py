@@ -96,14 +96,14 @@ class TaskState:
 class Tabletop(Task[TaskState], abc.ABC):
     """A Panda at a table.
 
-    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `process_action` and `observe`. What differs: the hand is an
-    arm's, which follows by inverse kinematics and servos; quaternions are wxyz everywhere; the first observation shows
-    the world as it is; `reset` honours its seed; rewards reach 10 exactly where the task is solved.
+    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `process_action` and `observe`. What differs: the
+    hand is an arm's, which follows by inverse kinematics and servos; quaternions are wxyz everywhere; the first
+    observation shows the world as it is; `reset` honours its seed; rewards reach 10 exactly where the task is solved.
 
     Fixtures stand elsewhere in every episode as mocap bodies, with joints below them: nothing derives from where a
     mocap body stands, so no constant of the model goes stale, the engines need no model of each episode's own, and
-    pictures show them. `ResetState.mocap_pos` places them for the first observation, `Control.mocap_pos` ever after. They
-    are only shifted: a fixture that faces another way is built turned.
+    pictures show them. `ResetState.mocap_pos` places them for the first observation, `Control.mocap_pos` ever after.
+    They are only shifted: a fixture that faces another way is built turned.
     """
 
     config_type = TabletopConfig

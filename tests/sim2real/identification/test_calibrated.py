@@ -24,12 +24,12 @@ from sim2real.identification.calibrated import calibrated
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
-from tasks.locomotion import go1 as go1_tasks
+from tasks.locomotion.quadrupeds import Go1Joystick
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.hover import Hover, HoverConfig
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
-WALK = go1_tasks.Joystick
+WALK = Go1Joystick
 
 
 def found(robot: str, parameters: tuple[Parameter, ...], **changes: float) -> Calibration:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ import tasks.locomotion
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
-from tasks.locomotion import g1, go1, go2
+from tasks.locomotion import g1, quadrupeds
 from tasks.locomotion.getup import GetupConfig
 from tasks.locomotion.joystick import JoystickConfig
 from tasks.locomotion.legged import Variation
@@ -29,7 +28,7 @@ def starts(task: Task[Any], count: int) -> Any:
 
 
 def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after_the_top() -> None:
-    task = go1.RoughJoystick()
+    task = quadrupeds.Go1RoughJoystick()
     state = task.reset(KEY).task_state
     end = jnp.asarray(float(task.timing.max_steps))
 
@@ -47,7 +46,7 @@ def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after
 
 
 def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
-    task = go1.RoughJoystick()
+    task = quadrupeds.Go1RoughJoystick()
     start = starts(task, 200)
     assert set(np.unique(start.task_state.level)) == set(range(task.ground.levels))
     above = start.qpos[:, 2] - task.ground.height(start.qpos[:, :2])
@@ -55,11 +54,11 @@ def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
 
 
 def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
-    whole = go1.Joystick()
+    whole = quadrupeds.Go1Joystick()
     assert {"floor_friction", "latency", "encoder_bias", "push", "observation_noise"} <= set(whole.variations)
     for name in whole.variations:
-        assert set(go1.Joystick(JoystickConfig(without=(name,))).variations) == set(whole.variations) - {name}
-    bare = go1.Joystick(JoystickConfig(without=("all",)))
+        assert set(quadrupeds.Go1Joystick(JoystickConfig(without=(name,))).variations) == set(whole.variations) - {name}
+    bare = quadrupeds.Go1Joystick(JoystickConfig(without=("all",)))
     start = starts(bare, 3)
     assert not bare.variations
     assert not start.model
@@ -70,7 +69,7 @@ def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
 
 def test_an_unknown_variation_is_answered_with_those_that_exist() -> None:
     with pytest.raises(EmbodiedError, match=r"'floor_frction'.*floor_friction"):
-        go1.Joystick(JoystickConfig(without=("floor_frction",)))
+        quadrupeds.Go1Joystick(JoystickConfig(without=("floor_frction",)))
 
 
 def test_a_range_the_wrong_way_round_is_refused() -> None:
@@ -79,7 +78,7 @@ def test_a_range_the_wrong_way_round_is_refused() -> None:
 
 
 def test_what_is_drawn_stays_in_its_range() -> None:
-    task = go1.Joystick()
+    task = quadrupeds.Go1Joystick()
     start = starts(task, 300)
     friction = np.asarray(start.model["geom_friction"])[:, task.model.geom("floor").id, 0]
     assert 0.4 <= friction.min() < 0.5
@@ -90,7 +89,7 @@ def test_what_is_drawn_stays_in_its_range() -> None:
 
 
 def test_latency_mixes_the_last_target_into_this_one() -> None:
-    task = go1.Joystick()
+    task = quadrupeds.Go1Joystick()
     last, action = jnp.zeros(12), jnp.ones(12)
     np.testing.assert_allclose(task.delayed(action, last, jnp.zeros(())), action)
     np.testing.assert_allclose(task.delayed(action, last, jnp.asarray(0.005)), 0.75 * action, rtol=1e-6)
@@ -98,7 +97,7 @@ def test_latency_mixes_the_last_target_into_this_one() -> None:
 
 
 def test_a_fallen_robot_starts_in_every_orientation_and_cannot_act_at_first() -> None:
-    task = go1.Getup(GetupConfig(without=("all",)))
+    task = quadrupeds.Go1Getup(GetupConfig(without=("all",)))
     start = starts(task, 400)
     quat = np.asarray(start.qpos[:, 3:7])
     up = 1 - 2 * (quat[:, 1] ** 2 + quat[:, 2] ** 2)
@@ -115,13 +114,13 @@ def test_getup_robots_collide_with_themselves_and_others_do_not() -> None:
         meets = (model.geom_contype[:, None] & model.geom_conaffinity[None]) != 0
         return int((meets & body[:, None] & body[None]).sum())
 
-    assert own_pairs(go1.Getup().model) > 0
-    assert own_pairs(go1.Joystick().model) == 0
+    assert own_pairs(quadrupeds.Go1Getup().model) > 0
+    assert own_pairs(quadrupeds.Go1Joystick().model) == 0
 
 
 def test_soft_ankles_still_carry_the_g1_at_home() -> None:
     """Held at its stance it neither drops nor jumps; that it tips over after some seconds is what it learns against."""
-    task = g1.Joystick()
+    task = g1.G1Joystick()
     model = task.model
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
@@ -132,7 +131,7 @@ def test_soft_ankles_still_carry_the_g1_at_home() -> None:
 
 
 def test_an_action_moves_each_joint_as_far_as_it_reaches() -> None:
-    task = g1.Joystick(g1.Joystick.config_type(without=("all",)))
+    task = g1.G1Joystick(g1.G1Joystick.config_type(without=("all",)))
     start = task.reset(KEY)
     joints = len(task.robot.joint_names)
     targets, _ = task.process_action(None, start.task_state, jnp.ones(joints), KEY)  # pyright: ignore[reportArgumentType]
@@ -149,7 +148,7 @@ def test_a_robot_with_numbers_for_other_joints_is_refused() -> None:
 
 
 def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
-    task = g1.Joystick()
+    task = g1.G1Joystick()
     state = dataclasses.replace(task.reset(KEY).task_state, command=jnp.array([0.5, 0.0, 0.0]), steps=jnp.asarray(9.0))
     left, right = np.sin(np.asarray(task._phase(state)))
     assert left == pytest.approx(-right, abs=1e-5)
@@ -157,9 +156,10 @@ def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
     assert not np.asarray(task._phase(still)).any()
 
 
-def test_a_second_quadruped_is_one_model_and_one_short_module() -> None:
-    module = Path(go2.__file__).read_text().splitlines()
-    assert len(module) < 15
+def test_a_second_quadruped_is_one_model_one_description_and_the_same_tasks() -> None:
     registry = join_content()
     for name, *_ in tasks.locomotion.QUADRUPED_TASKS:
-        assert registry[f"locomotion/go2-{name}"].load().robot is go2.GO2
+        go1, go2 = (registry[f"locomotion/{robot}-{name}"].load() for robot in ("go1", "go2"))
+        assert go1.__bases__ == go2.__bases__
+        assert [key for key in vars(go2) if not key.startswith("_")] == ["robot"]
+        assert go2.robot is quadrupeds.GO2

@@ -11,10 +11,10 @@ import pytest
 
 from embodied.core.world import World
 from embodied.math.rotations import quat_rotate
-from tasks.locomotion import go1, go2
+from tasks.locomotion import quadrupeds
 from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
 
-TASKS = [go1.Handstand, go1.Footstand, go2.Handstand, go2.Footstand]
+TASKS = [quadrupeds.Go1Handstand, quadrupeds.Go1Footstand, quadrupeds.Go2Handstand, quadrupeds.Go2Footstand]
 KEY = jax.random.PRNGKey(0)
 
 
@@ -73,7 +73,7 @@ def test_the_pose_goes_from_standing_to_balance_ahead_of_the_trunk(kind: type[Ha
 
 
 def test_rising_starts_have_any_pitch_with_the_standing_feet_on_the_ground() -> None:
-    task = go1.Footstand(TwoFeetConfig(upright_starts=0.0, rising_starts=1.0, without=("all",)))
+    task = quadrupeds.Go1Footstand(TwoFeetConfig(upright_starts=0.0, rising_starts=1.0, without=("all",)))
     starts = jax.vmap(task.reset)(jax.random.split(KEY, 40))
     lowest = []
     for qpos, qvel in zip(starts.qpos, starts.qvel, strict=True):

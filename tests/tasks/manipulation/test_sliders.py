@@ -11,7 +11,7 @@ import pytest
 
 from embodied.core.world import World
 from embodied.engines.mjx import admitted_pairs
-from tasks.manipulation.fixtures import drawers, windows
+from tasks.manipulation.articulated import drawers, windows
 from tests.tasks.manipulation.common.test_tabletop import task_of
 
 DRAWERS, WINDOWS = ["drawer-open", "drawer-close"], ["window-open", "window-close"]

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.manipulation.loose.tools import DRIVEN, NAIL_TRAVEL, REACHED, STICK_HALF
+from tasks.manipulation.rigid_objects.tools import DRIVEN, NAIL_TRAVEL, REACHED, STICK_HALF
 from tests.tasks.manipulation.common.test_tabletop import posed, task_of
 from tests.tasks.manipulation.sensed import cost, idle, outcomes, settles
 from tests.tasks.manipulation.test_metaworld import FACTS, holds, start_of

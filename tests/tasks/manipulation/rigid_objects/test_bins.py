@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.manipulation.loose.bins import HANDLE, RIM, TRAY_TOP
+from tasks.manipulation.rigid_objects.bins import HANDLE, RIM, TRAY_TOP
 from tests.tasks.manipulation.common.test_tabletop import task_of
 from tests.tasks.manipulation.sensed import idle
 from tests.tasks.manipulation.test_metaworld import start_of

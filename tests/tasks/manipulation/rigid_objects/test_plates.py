@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from embodied.engines.mjx import admitted_pairs
-from tasks.manipulation.loose.plates import CABINET_BACK, CABINET_SIDE, PANE, PLATE_HALF, TURNED
+from tasks.manipulation.rigid_objects.plates import CABINET_BACK, CABINET_SIDE, PANE, PLATE_HALF, TURNED
 from tests.tasks.manipulation.common.test_tabletop import task_of
 
 NAMES = ["plate-slide", "plate-slide-side", "plate-slide-back", "plate-slide-back-side"]

@@ -9,9 +9,9 @@ import pytest
 
 from embodied.core.world import World
 from embodied.engines.mjx import admitted_pairs
-from tasks.manipulation.loose.holes import BOARD
+from tasks.manipulation.rigid_objects.holes import BOARD
 from tests.tasks.manipulation.common.test_tabletop import task_of
-from tests.tasks.manipulation.loose.test_plates import begun, go_on
+from tests.tasks.manipulation.rigid_objects.test_plates import begun, go_on
 
 
 def test_the_goal_of_sweep_is_to_the_right_of_the_block() -> None:

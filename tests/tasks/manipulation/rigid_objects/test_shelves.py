@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.manipulation.loose.shelves import BALL, RING, TUBE
+from tasks.manipulation.rigid_objects.shelves import BALL, RING, TUBE
 from tests.tasks.manipulation.sensed import idle, outcomes
 from tests.tasks.manipulation.test_metaworld import start_of
 

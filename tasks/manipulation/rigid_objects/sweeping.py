@@ -12,8 +12,8 @@ from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import distance
 from tasks.manipulation.common.skills import CLOSE, OPEN, SKIM, Aim, Seen, aside, at_height, carry, fetch, first
 from tasks.manipulation.common.tabletop import Placement, TaskState
-from tasks.manipulation.loose.holes import BOARD, HOLE
-from tasks.manipulation.loose.pucks import OPEN_GROUND, REST, Push
+from tasks.manipulation.rigid_objects.holes import BOARD, HOLE
+from tasks.manipulation.rigid_objects.pucks import OPEN_GROUND, REST, Push
 
 FAR_SIDE = (0.5, 0.01)  # m, x and z of the goal; Meta-World
 HOLE_GOAL = (0.0, 0.84, 0.02)  # m, middle of the hole; Meta-World

@@ -14,7 +14,7 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.skills import OPEN, Aim, Seen, aside, at_height, first, raised
 from tasks.manipulation.common.tabletop import Placement
-from tasks.manipulation.loose.pucks import APART, Push
+from tasks.manipulation.rigid_objects.pucks import APART, Push
 
 BALL = 0.026  # m, its radius; Meta-World
 BALL_MASS = 0.04  # kg; Meta-World

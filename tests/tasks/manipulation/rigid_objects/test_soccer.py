@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from embodied.engines.mjx import admitted_pairs
-from tasks.manipulation.loose.soccer import BALL, GOAL_FRONT, GOAL_SIDE
+from tasks.manipulation.rigid_objects.soccer import BALL, GOAL_FRONT, GOAL_SIDE
 from tests.tasks.manipulation.common.test_tabletop import task_of
-from tests.tasks.manipulation.loose.test_plates import begun, go_on
+from tests.tasks.manipulation.rigid_objects.test_plates import begun, go_on
 
 
 def kicked(pos: np.ndarray, velocity: float, seed: int = 0) -> mujoco.MjData:
