@@ -29,8 +29,8 @@ from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.rollouts import wilson
 from embodied.rendering.opengl import choose_backend
-from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of
+from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import ClutterConfig, ClutterScene, clutter_scene
 from tasks.grasping.objects.pointclouds import Camera
 from tasks.grasping.objects.shapes import matrix

@@ -20,7 +20,7 @@ from torch import Tensor
 import embodied
 from embodied.evaluation.rollouts import evaluate, wilson
 from policies.training.loading import load_policy
-from tasks.grasping.inhand.targets import KICK, ReorientConfig
+from tasks.grasping.inhand.reorient import KICK, ReorientConfig
 
 QUARTILES = (0.25, 0.5, 0.75)
 

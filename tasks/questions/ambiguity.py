@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from tasks.grasping.objects.household import HOUSEHOLD
 from tasks.grasping.objects.pointclouds import Placed
-from tasks.questions.clutter.vocabulary import COLOURS, SHAPES, colour_word, described
+from tasks.questions.object_names import COLOURS, SHAPES, colour_word, described
 
 LONGEST = 1000  # characters of an instruction or an answer that are read
 WORD = r"[a-z0-9]+"

@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +19,53 @@ from typing import Annotated, Any
 import tyro
 
 from embodied import cli
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, reason
 from tasks.grasping.objects.pointclouds import Camera
-from tasks.questions.files import Files, document, lines
+
+
+class Files:
+    """Writes into one folder, and keeps the files' digests."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make it.
+
+        Raises:
+            EmbodiedError: it holds something already, or cannot be made.
+        """
+        self.folder, self.digests = folder, dict[str, str]()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            taken = sorted(entry.name for entry in folder.iterdir())
+        except OSError as error:
+            raise EmbodiedError(f"cannot write into '{folder}': {reason(error)}") from error
+        if taken:
+            raise EmbodiedError(f"'{folder}' is not empty (it holds {taken[0]!r}); expected a new folder")
+
+    def write(self, name: str, data: bytes, listed: bool = True) -> None:
+        """Write one file; `name` is its path in the folder.
+
+        Raises:
+            EmbodiedError: it cannot be written.
+        """
+        path = self.folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            raise EmbodiedError(f"cannot write '{path}': {reason(error)}") from error
+        if listed:
+            self.digests[name] = hashlib.sha256(data).hexdigest()
+
+
+def document(content: Mapping[str, Any]) -> bytes:
+    """One JSON document."""
+    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """JSON lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
 
 SEEDS = 1_000_000  # between the scenes of one benchmark seed and the next
 

@@ -13,8 +13,7 @@ from embodied.core import randomization
 from embodied.core.task import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
-from tasks.grasping.bimanual.base import Drive, Handling
-from tasks.grasping.bimanual.config import HandlingConfig
+from tasks.grasping.bimanual.base import Drive, Handling, HandlingConfig
 from tasks.grasping.bimanual.initial_grasps import held
 from tasks.grasping.hands.floating_hand import Station
 from tasks.grasping.hands.hand import PALM_UP, PHYSICS_DT, closing

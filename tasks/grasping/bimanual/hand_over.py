@@ -14,13 +14,12 @@ from embodied.core.task import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_rotate
-from tasks.grasping.bimanual.base import Drive, Handling
-from tasks.grasping.bimanual.config import HandlingConfig
+from tasks.grasping.bimanual.base import Drive, Handling, HandlingConfig
 from tasks.grasping.bimanual.initial_grasps import held
 from tasks.grasping.hands.floating_hand import Station
 from tasks.grasping.hands.hand import PALM_DOWN, PALM_UP, PHYSICS_DT, closing
-from tasks.grasping.objects.build import capsule
 from tasks.grasping.objects.object_spec import thing
+from tasks.grasping.objects.shapes import capsule
 
 CONTROL_HZ = 20
 LENGTH, WIDTH = 0.29, 0.04  # m; World Athletics' rules for relay batons: 28 to 30 cm, 12 to 13 cm around, 50 g or more

@@ -19,13 +19,12 @@ from embodied.core.task import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
-from tasks.grasping.bimanual.base import Drive, Handling
-from tasks.grasping.bimanual.config import HandlingConfig
+from tasks.grasping.bimanual.base import Drive, Handling, HandlingConfig
 from tasks.grasping.bimanual.initial_grasps import held
 from tasks.grasping.hands.floating_hand import Station
 from tasks.grasping.hands.hand import PHYSICS_DT, closing
-from tasks.grasping.objects.build import capsule
 from tasks.grasping.objects.object_spec import thing
+from tasks.grasping.objects.shapes import capsule
 
 CONTROL_HZ = 20
 BODY, NECK = 0.05, 0.025  # m, diameters: a bottle of sauce, our choice

@@ -20,12 +20,12 @@ from embodied.core.scenes import compile_spec
 from tasks.grasping.clutter.scenes import ClutterScene
 from tasks.grasping.hands.arm import arm_scene, follow, inverse_kinematics
 from tasks.grasping.hands.hand import MOUNTED, Hand, poses
-from tasks.grasping.lift import script
-from tasks.grasping.lift.config import HELD, RAISED
+from tasks.grasping.lift.lift import HELD, RAISED
 from tasks.grasping.objects.model import add_thing
 from tasks.grasping.objects.pointclouds import Camera, Placed
-from tasks.grasping.planner.grasp_trajectory import Kind
-from tasks.grasping.planner.planner import LIFT, Plan, Planned, Planner
+from tasks.grasping.planner import grasp_trajectory
+from tasks.grasping.planner.grasp_trajectory import LIFT, GraspType
+from tasks.grasping.planner.planner import Plan, Planned, Planner
 from tasks.manipulation.common import panda
 
 CENTRE = np.array([0.0, 0.55, 0.0])  # m, the middle of the clutter in the arm's world: within reach on all sides
@@ -118,21 +118,26 @@ class Cell:
     def grasp(self, name: str, plan: Plan) -> bool:
         """Carry out a plan; whether the object is then held up, as the lifting task defines it: 10 cm for 1 s."""
         over = self._over(plan)
-        self._move_fingers(plan.closing.before.targets)
+        self._move_fingers(plan.trajectory.preshape.targets)
         swung = over.copy()
         swung[0] = self._joints[0]
         self._move_joints(swung)
         self._move_joints(over)
         palm = np.concatenate([plan.grasp.pos, plan.grasp.quat])
-        before, _ = plan.grasp.back(script.BACK)
+        before, _ = plan.grasp.back(grasp_trajectory.BACK)
         self._move_palm(before, plan)
         start = self._pose(name)[2]
         aim = _aim()
-        steps = script.APPROACHING + script.SETTLING + script.CLOSING + round(LIFT / script.RISE)
+        steps = (
+            grasp_trajectory.APPROACHING
+            + grasp_trajectory.SETTLING
+            + grasp_trajectory.CLOSING
+            + round(LIFT / grasp_trajectory.RISE)
+        )
         held, pos, firm = 0, before, False
         for step in range(steps + round((HELD + 1.0) * CONTROL_HZ)):
             wanted, closure = (np.asarray(value) for value in aim(palm, step))
-            targets = plan.closing.targets(float(closure))
+            targets = plan.trajectory.targets(float(closure))
             pos = pos + np.clip(wanted - pos, -STEP, STEP)
             if not (plan.pinch and firm):
                 self._fingers += np.clip(targets - self._fingers, -BEND, BEND)
@@ -146,7 +151,7 @@ class Cell:
     def _firm(self) -> bool:
         """Whether something is held between the thumb and a finger."""
         tips = [self.data.sensor(f"{MOUNTED}{finger}_touch").data[0] for finger in self.hand.fingers]
-        return tips[-1] > script.FIRM and max(tips[:-1]) > script.FIRM
+        return tips[-1] > grasp_trajectory.FIRM and max(tips[:-1]) > grasp_trajectory.FIRM
 
     def put_aside(self, name: str) -> bool:
         """Swing what is held over the place aside and let go; False where it is lost on the way."""
@@ -177,7 +182,7 @@ class Cell:
 
     def _over(self, plan: Plan) -> np.ndarray:
         """(7,) rad, the hand as high above the pre-grasp as it reaches."""
-        before, quat = plan.grasp.back(script.BACK)
+        before, quat = plan.grasp.back(grasp_trajectory.BACK)
         places = np.array([before + np.array([0, 0, up]) for up in OVER])
         solved = inverse_kinematics(self.hand, places, np.array([quat] * len(OVER)), plan.joints[None])
         first = int(np.argmax(solved.reached[:, 0]))
@@ -189,9 +194,9 @@ class Cell:
         solved = inverse_kinematics(self.hand, places, np.array([plan.grasp.quat] * 2), plan.joints[None])
         found: set[int] = set()
         for joints in solved.joints[:, 0]:
-            found |= self._inside(joints, plan.closing.before.joints)
+            found |= self._inside(joints, plan.trajectory.preshape.joints)
         # Tips that would stand on the object itself do not fit beside it.
-        spared = set() if plan.closing.kind is Kind.FINGERTIPS else {self.model.body(name).id}
+        spared = set() if plan.trajectory.type is GraspType.FINGERTIPS else {self.model.body(name).id}
         return len(found - spared)
 
     def _inside(self, joints: np.ndarray, fingers: np.ndarray) -> set[int]:
@@ -268,9 +273,9 @@ def varied(plans: Sequence[Plan]) -> tuple[Plan, ...]:
 
     Kinds: between the fingertips; all around, from above; all around, from the side.
     """
-    kinds: dict[tuple[Kind, bool], list[Plan]] = {}
+    kinds: dict[tuple[GraspType, bool], list[Plan]] = {}
     for plan in plans:
-        kinds.setdefault((plan.closing.kind, plan.grasp.approach[2] < STEEP), []).append(plan)
+        kinds.setdefault((plan.trajectory.type, plan.grasp.approach[2] < STEEP), []).append(plan)
     rounds = itertools.zip_longest(*kinds.values())
     return tuple(plan for turn in rounds for plan in turn if plan is not None)
 
@@ -282,4 +287,4 @@ def _follow(hand: Hand) -> Callable[..., jax.Array]:
 
 @functools.cache
 def _aim() -> Callable[..., tuple[jax.Array, jax.Array]]:
-    return jax.jit(script.course)
+    return jax.jit(grasp_trajectory.palm_path)

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.clutter.casting import cast
+from tasks.grasping.clutter.ray_casting import cast
 from tasks.grasping.objects.pointclouds import Camera, Placed
 from tasks.grasping.objects.shapes import matrix
 

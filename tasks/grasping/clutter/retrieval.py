@@ -17,9 +17,9 @@ from enum import StrEnum
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import ObstructionGraph
+from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import in_view, look
 from tasks.grasping.objects.pointclouds import DepthNoise, Placed
 from tasks.grasping.planner.planner import Plan, Planned

@@ -19,7 +19,6 @@ import numpy as np
 from embodied.core.scenes import compile_spec
 from embodied.errors import EmbodiedError, UnknownNameError
 from tasks.grasping.clutter.arrange import Arrangement, arranged
-from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import (
     LEAST,
     Difficulty,
@@ -28,6 +27,7 @@ from tasks.grasping.clutter.graph import (
     ratios_of,
     removal_order,
 )
+from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.objects.drop_and_settle import settle, table_of
 from tasks.grasping.objects.household import HOUSEHOLD, household
 from tasks.grasping.objects.object_spec import Thing

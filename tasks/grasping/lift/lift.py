@@ -30,11 +30,88 @@ from embodied.math.rotations import (
 )
 from tasks.grasping.hands.arm import add_palm_sensors, arm_scene, follow
 from tasks.grasping.hands.hand import MOUNTED, PHYSICS_DT, Hand, poses
-from tasks.grasping.lift import script
-from tasks.grasping.lift.config import HELD, OTHER_VARIATIONS, RAISED, SPARE, LiftConfig
 from tasks.grasping.objects.slots import add_slots, slots_of
+from tasks.grasping.planner import grasp_trajectory
 from tasks.grasping.planner.grasp_library import names_of, plans_for, thing_named
 from tasks.manipulation.common import panda
+
+RAISED = 0.1  # m, by which an object must be raised
+HELD = 1.0  # s, for which it must stay there
+SPARE = 0.03  # m, above which nothing more is earned by rising
+OTHER_VARIATIONS: Mapping[str, str] = {
+    "place": "the object U(-config.vary.place, place) m in x and y and U(-yaw, yaw) rad off where it was seen",
+    "observation_noise": "noise on joints and on the object's position, see config.noise",
+}
+"""What differs between episodes besides the object and the model's own fields: name -> description."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """Observation noise, our choice."""
+
+    joint_pos: float = 0.02
+    """rad, half-width, uniform."""
+    object_pos: float = 0.005
+    """m, half-width, uniform: of the position that the camera tracks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variation:
+    """What every episode draws, besides an object and one of its planned grasps; our choice."""
+
+    place: float = 0.005
+    """m, half-width: how far the object stands from where it was seen, along x and along y."""
+    yaw: float = 0.05
+    """rad, half-width: how far it is turned about the vertical from how it was seen."""
+    friction: tuple[float, float] = (0.8, 1.2)
+    """Factor on the object's friction; on fingertips theirs counts, which is 1."""
+    mass: tuple[float, float] = (0.8, 1.2)
+    """Factor on its mass and inertia."""
+    joint_friction: tuple[float, float] = (0.5, 2.0)
+    """Factor on each finger joint's friction torque."""
+    motor_strength: tuple[float, float] = (0.9, 1.1)
+    """Factor on each finger servo's stiffness and damping."""
+
+    def __post_init__(self) -> None:
+        """Check that every range is one."""
+        if self.place < 0 or self.yaw < 0:
+            raise ValueError(f"vary.place={self.place}, vary.yaw={self.yaw}; expected 0 or more")
+        names = ("friction", "mass", "joint_friction", "motor_strength")
+        randomization.require_ranges("vary", {name: getattr(self, name) for name in names})
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights of the reward terms: the proportions of G-PAYN's, a tenth of its scale."""
+
+    touching: float = 0.1
+    """Fingers that begin to touch something, less those that cease."""
+    lifting: float = 100.0
+    """m by which the object rises, times the share of fingers that touch, from two on; and by which it falls."""
+    approach: float = 10.0
+    """m by which the palm comes nearer to where the object's centre was seen, until the first touch."""
+    raised: float = 0.5
+    """In every step in which the object is held above 10 cm, by half of the fingers or more."""
+    action: float = -0.001
+    """Squared action."""
+    lost: float = -1.0
+    """Once, when the object is pushed away."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LiftConfig:
+    """Options of the lifting tasks."""
+
+    objects: str = "train"
+    """train, held-out, household or all; or the name of one object."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Weights of the reward terms."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +148,7 @@ class TaskState:
     touching: Array
     """() fingers that touch something."""
     firm: Array
-    """() bool, whether something was ever held between thumb and a finger; see `lift_script.FIRM`."""
+    """() bool, whether something was ever held between thumb and a finger; see `grasp_trajectory.FIRM`."""
     height: Array
     """() m, by which the object is raised."""
     distance: Array
@@ -191,7 +268,7 @@ class Lift(Task[TaskState]):
     def _begun(self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array) -> TaskState:
         """The state at an episode's start."""
         nothing = jnp.zeros(())
-        pos = palm[:3] - script.BACK * script.approach_of(palm)
+        pos = palm[:3] - grasp_trajectory.BACK * grasp_trajectory.approach_direction(palm)
         return TaskState(
             item=item.astype(jnp.int32), palm=palm, pinch=pinch, shape=shape, start=start, rest=joints,
             pos=pos, quat=palm[3:], joints=joints,
@@ -233,7 +310,7 @@ class Lift(Task[TaskState]):
             step=state.step + 1,
             touched=state.touched | (touching > 0),
             touching=touching,
-            firm=state.firm | script.firm(tips),
+            firm=state.firm | grasp_trajectory.is_firm(tips),
             height=height,
             distance=distance,
             change=change,
@@ -333,10 +410,10 @@ class Lift(Task[TaskState]):
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """The planner's script: straight to the grasp, close, lift."""
         del observation
-        aim = script.aim(self.hand, state.palm, state.pinch, state.step)
-        move = quat_rotate_inverse(state.quat, aim.pos - state.pos) / STEP
+        setpoint = grasp_trajectory.setpoint(self.hand, state.palm, state.pinch, state.step)
+        move = quat_rotate_inverse(state.quat, setpoint.pos - state.pos) / STEP
         turn = quat_error(state.quat, state.palm[3:]) / TURN
-        bend = jnp.where(state.pinch & state.firm, 0.0, (aim.targets - state.targets) / BEND)
+        bend = jnp.where(state.pinch & state.firm, 0.0, (setpoint.targets - state.targets) / BEND)
         return jnp.clip(jnp.concatenate([move, turn, bend]), -1.0, 1.0)
 
 

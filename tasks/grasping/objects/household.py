@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from embodied.errors import UnknownNameError
-from tasks.grasping.objects.build import box, capsule, cylinder, sphere, wall
 from tasks.grasping.objects.object_spec import Thing, thing
+from tasks.grasping.objects.shapes import box, capsule, cylinder, sphere, wall
 
 RED = (0.80, 0.16, 0.14, 1.0)
 ORANGE = (0.93, 0.48, 0.12, 1.0)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.build import box, capsule, cylinder, sphere
 from tasks.grasping.objects.object_spec import Thing, thing
-from tasks.grasping.objects.shapes import Colour, Part
+from tasks.grasping.objects.shapes import Colour, Part, box, capsule, cylinder, sphere
 
 THIN = (0.025, 0.070)  # m, across: what hands of 8 cm and more take
 LONG = (0.05, 0.14)  # m, along the object's axis, of its first part

@@ -21,24 +21,30 @@ from tasks.grasping.hands.arm import inverse_kinematics
 from tasks.grasping.hands.hand import MOUNTED, Hand, pinch_of
 from tasks.grasping.objects.pointclouds import Camera
 from tasks.grasping.objects.shapes import Points, matrix, quaternion
-from tasks.grasping.planner.fingertip_grasps import fingertip_grasps
-from tasks.grasping.planner.fingertips import TIP
+from tasks.grasping.planner.fingertips import TIP, fingertips_of
 from tasks.grasping.planner.force_closure import Grasp, Grip, grasps
-from tasks.grasping.planner.grasp_trajectory import Closing, Kind, pinch, wrap
+from tasks.grasping.planner.grasp_trajectory import (
+    BACK,
+    LIFT,
+    ROOM,
+    GraspTrajectory,
+    GraspType,
+    fingertips,
+    pinch,
+    wrap,
+)
 from tasks.grasping.planner.superquadric_fit import fit_superquadric
 from tasks.grasping.planner.superquadrics import Superquadric
 from tasks.manipulation.common import panda
 
 VIEW = Camera.looking_at((0.0, 0.55, 0.05), (0.45, 1.1, 0.55), width=320, height=240)
 """The depth camera: over the far right corner of the table, 80 cm from what stands there."""
-BACK = 0.08  # m, from the grasp to the pre-grasp, along the approach (G-PAYN: 5 or 10 cm)
 UP = (0.0, 0.0, 1.0)
 MOST = 48  # grasps that are looked at
 SMALL = 0.055  # m, height up to which a thing is better taken between the fingertips than with the whole hand
 TALL = 0.10  # m, the same where all fingertips take it from above: they reach its middle
 DOWN = 0.99  # cosine: approaches within 8 degrees of straight down
 ROUNDS = 10  # of two-means
-LIFT = 0.13  # m, by which a grasp must leave room to lift
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,13 +57,13 @@ class Plan:
     """Where the palm goes; in the world."""
     joints: np.ndarray
     """(7,) rad, of the arm at the pre-grasp, `BACK` from it."""
-    closing: Closing
+    trajectory: GraspTrajectory
     """How the fingers close; the hand comes in its shape before."""
 
     @property
     def pinch(self) -> bool:
         """Whether two fingers and the thumb pinch it."""
-        return self.closing.kind is Kind.PINCH
+        return self.trajectory.type is GraspType.PINCH
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,8 +138,8 @@ class Planner:
             return Planned((), ranking.reason, shape)
         reasons: list[str] = []
         ways = (
-            self._first(shape, grasp, closing, starts, qpos, graze, reasons)
-            for (closing, grasp), starts in zip(ranked, self._pregrasps(ranked), strict=True)
+            self._first(shape, grasp, trajectory, starts, qpos, graze, reasons)
+            for (trajectory, grasp), starts in zip(ranked, self._pregrasps(ranked), strict=True)
         )
         plans = tuple(itertools.islice((way for way in ways if way is not None), limit))
         if plans:
@@ -162,7 +168,7 @@ class Planner:
         ours = self._robot[bodies].any(axis=1)
         return bodies[ours], np.asarray(data.contact.dist)[ours]
 
-    def _pregrasps(self, ranked: Sequence[tuple[Closing, Grasp]]) -> Iterator[np.ndarray]:
+    def _pregrasps(self, ranked: Sequence[tuple[GraspTrajectory, Grasp]]) -> Iterator[np.ndarray]:
         """Joints (k, 7) rad at each pre-grasp: one row for each start of the inverse kinematics that got there."""
         backed = [grasp.back(BACK) for _, grasp in ranked]
         # All at once, and always as many, so that the solver is compiled once.
@@ -175,7 +181,7 @@ class Planner:
         self,
         shape: Superquadric,
         grasp: Grasp,
-        closing: Closing,
+        trajectory: GraspTrajectory,
         starts: np.ndarray,
         qpos: np.ndarray,
         graze: float,
@@ -185,19 +191,19 @@ class Planner:
         if not len(starts):
             reasons.append("the arm is too short")
         for joints in starts:
-            if self.clashes(joints, qpos, closing.before.joints, graze):
+            if self.clashes(joints, qpos, trajectory.preshape.joints, graze):
                 reasons.append("something is in the hand's way")
             elif not self._passable(grasp, joints):
                 reasons.append("the arm cannot go on from the pre-grasp")
             else:
-                return Plan(shape, grasp, joints, closing)
+                return Plan(shape, grasp, joints, trajectory)
         return None
 
     def _stands_on(self, plan: Plan, qpos: np.ndarray, graze: float) -> bool:
         """Whether the hand would be inside of anything at the grasp: what a part was cut from, for one."""
         pos = np.array([plan.grasp.pos] * 2)
         solved = inverse_kinematics(self.hand, pos, np.array([plan.grasp.quat] * 2), plan.joints[None])
-        return self.clashes(solved.joints[0, 0], qpos, plan.closing.before.joints, graze)
+        return self.clashes(solved.joints[0, 0], qpos, plan.trajectory.preshape.joints, graze)
 
     def _passable(self, grasp: Grasp, joints: np.ndarray) -> bool:
         """Whether the arm gets from a pre-grasp to the grasp, and above it, without a detour."""
@@ -206,7 +212,7 @@ class Planner:
         return bool(solved.reached.all())
 
 
-def preferred(hand: Hand, shape: Superquadric, ranked: Sequence[Grasp]) -> list[tuple[Closing, Grasp]]:
+def preferred(hand: Hand, shape: Superquadric, ranked: Sequence[Grasp]) -> list[tuple[GraspTrajectory, Grasp]]:
     """How the hand closes, and the grasp, at most `MOST`; pinches first of what is low, else last."""
     pinches = [(pinch(hand), found) for grasp in ranked if (found := pinched(hand, shape, grasp)) is not None]
     return joined(shape, [(wrap(hand), grasp) for grasp in ranked], pinches, SMALL)
@@ -214,10 +220,10 @@ def preferred(hand: Hand, shape: Superquadric, ranked: Sequence[Grasp]) -> list[
 
 def joined(
     shape: Superquadric,
-    around: list[tuple[Closing, Grasp]],
-    tips: list[tuple[Closing, Grasp]],
+    around: list[tuple[GraspTrajectory, Grasp]],
+    tips: list[tuple[GraspTrajectory, Grasp]],
     height: float,
-) -> list[tuple[Closing, Grasp]]:
+) -> list[tuple[GraspTrajectory, Grasp]]:
     """Grasps of two kinds, at most `MOST`: the fingertips first where the shape is below `height` m, else last."""
     both = tips + around if shape.surface(200)[:, 2].max() < height else around + tips
     return both[:MOST]
@@ -245,3 +251,47 @@ def pinched(hand: Hand, shape: Superquadric, grasp: Grasp) -> Grasp | None:
     x, y, z = (float(value) for value in centre - turn @ hold.middle)
     w, i, j, k = (float(value) for value in quaternion(turn))
     return dataclasses.replace(grasp, pos=(x, y, z), quat=(w, i, j, k))
+
+
+MOST_FINGERTIP = 16  # fingertip grasps of one shape
+RANKED = 48  # grasps from all sides among which those from above are
+STEEP = (
+    0.96  # cosine: approaches within 16 degrees of straight down are made straight; `grasps` leaves up to 14 degrees
+)
+CLEAR = 0.01  # m, between the palm and what is below it
+BREADTH = 0.06  # m, half of what the fingers take along y
+
+
+def fingertip_grasps(hand: Hand, shape: Superquadric) -> list[tuple[GraspTrajectory, Grasp]]:
+    """How the fingers close, and where the palm is then, best first.
+
+    Args:
+        hand: With its fingertips' shapes (`fingertips_of`).
+        shape: The object, in the world, z up, on a table at z = 0.
+
+    Returns:
+        At most `MOST_FINGERTIP`; none where the shape is wider from every side than the hand opens.
+    """
+    tips = fingertips_of(hand)
+    narrowest, widest = tips.reached
+    reach, top = float(tips.middle[2]), float(shape.surface(200)[:, 2].max())
+    # As deep as the shape's middle, or as the palm's distance from its top allows.
+    low = max(shape.pos[2], TIP, top + CLEAR - reach)
+    grip = Grip(width=widest + ROOM, depth=reach + TIP, palm=BREADTH, finger=2 * TIP)
+    found = []
+    for grasp in grasps(shape, grip, table=0.0, limit=RANKED).grasps:
+        if grasp.approach[2] < -STEEP and narrowest <= grasp.width + 2 * ROOM <= widest:
+            turn = upright(matrix(grasp.quat))
+            x, y, z = (float(value) for value in np.array([*grasp.contacts.mean(0)[:2], low]) - turn @ tips.middle)
+            w, i, j, k = (float(value) for value in quaternion(turn))
+            placed = dataclasses.replace(grasp, pos=(x, y, z), quat=(w, i, j, k))
+            found.append((fingertips(hand, grasp.width), placed))
+    return found[:MOST_FINGERTIP]
+
+
+def upright(turn: np.ndarray) -> np.ndarray:
+    """The rotation (3, 3) with z straight down, and x level and as near as it can be to that of `turn`."""
+    down = np.array([0.0, 0.0, -1.0])
+    across = np.cross(down, turn[:, 0])
+    across /= np.linalg.norm(across)
+    return np.stack([np.cross(across, down), across, down], -1)

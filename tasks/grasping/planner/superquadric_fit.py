@@ -6,15 +6,263 @@ The problem itself, with its sources, is in `superquadric_problem`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.shapes import Points
-from tasks.grasping.planner.half_spaces import direction, known
-from tasks.grasping.planner.superquadric_problem import FEWEST, FitSettings, Problem, starts
-from tasks.grasping.planner.superquadrics import Superquadric, placed
+from tasks.grasping.planner.half_spaces import HalfSpaces, direction, known, support
+from tasks.grasping.planner.superquadrics import EXPONENTS, TINY, Superquadric, placed
+
+FEWEST = 30  # points: fewer hardly determine 11 parameters
+AXES = (0.01, 1.5)  # of the cloud's diameter: bounds of a half-axis
+FITTED = (EXPONENTS[0], 1.3)  # exponents: beyond, a diamond's, which is as well a box turned by 45 degrees
+STARTS = (0.3, 1.0)  # exponents of the starts: boxlike, round
+FINEST = 0.01  # of the diameter, least s: or a whole face of a clean cloud counts as outliers of the others
+STEADY = 1e-5  # of the cost: a step that gains less has converged
+
+
+@dataclasses.dataclass(frozen=True)
+class FitSettings:
+    """How hard to try."""
+
+    points: int = 300
+    """Points used: the ones farthest from each other, so that density does not matter."""
+    steps: int = 60
+    """Most steps of a start; each costs the same, so that a fit cannot hang."""
+    outliers: float = 0.05
+    """u, share of points expected not to belong to the object."""
+    smallness: float = 0.005
+    """Weight of the half-axes beside distances, no unit."""
+    confinement: float = 0.3
+    """Weight of how far it sticks out of what it is known to lie in, beside distances, no unit."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.points < FEWEST or self.steps < 1 or not 0 <= self.outliers < 1 or self.smallness < 0:
+            raise EmbodiedError(
+                f"{self}; expected at least {FEWEST} points, at least 1 step, outliers in [0, 1) and smallness >= 0"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """S candidates, in units of the cloud's size."""
+
+    pos: np.ndarray
+    """(S, 3)."""
+    turn: np.ndarray
+    """(S, 3, 3), its frame -> the cloud's."""
+    logs: np.ndarray
+    """(S, 3), of the half-axes."""
+    exponents: np.ndarray
+    """(S, 2)."""
+    variance: np.ndarray
+    """(S,) s^2."""
+    inliers: np.ndarray
+    """(S,) share."""
+    score: np.ndarray
+    """(S,) mean negative log likelihood of the points; lower is better."""
+
+    def at(self, chosen: np.ndarray) -> State:
+        """Some of the candidates."""
+        return State(*(getattr(self, field.name)[chosen] for field in dataclasses.fields(self)))
+
+    def moved(self, step: np.ndarray) -> State:
+        """A step (S, 11) on: centre and turn in the candidate's own frame, log half-axes, exponents."""
+        turn = self.turn @ _rotations(step[:, 3:6])
+        pos = self.pos + np.einsum("sij,sj->si", self.turn, step[:, :3])
+        exponents = np.clip(self.exponents + step[:, 9:], *FITTED)
+        return dataclasses.replace(self, pos=pos, turn=turn, logs=self.logs + step[:, 6:9], exponents=exponents)
+
+
+class Problem:
+    """One cloud, centred and of unit size."""
+
+    def __init__(self, points: Points, confines: HalfSpaces, settings: FitSettings) -> None:
+        self.points, self.confines, self.settings = points, confines, settings
+        self.diameter = 2 * float(np.linalg.norm(points, axis=-1).max())
+        self.bounds = np.log(np.multiply(AXES, self.diameter))
+        self.finest = (FINEST * self.diameter) ** 2
+
+    def run(self, state: State, steps: int) -> State:
+        """Follow every candidate for at most so many steps."""
+        damping = np.full(len(state.score), 1e-2)
+        done = np.zeros(len(state.score), bool)
+        for _ in range(steps):
+            residual, jacobian = self.linearised(state)
+            weight, state = self.expected(state, residual)
+            curvature, slope = self._normal(state, residual, jacobian, weight)
+            damped = curvature + damping[:, None, None] * (curvature * np.eye(11) + 1e-9 * np.eye(11))
+            step = np.clip(-np.linalg.solve(damped, slope[..., None])[..., 0], -0.5, 0.5)
+            trial = self._bounded(state.moved(step))
+            # Weights and gradients' lengths are those of the step's beginning, for both.
+            length = np.linalg.norm(jacobian[..., :3], axis=-1)
+            before = self._cost(state, residual, length, weight)
+            after = self._cost(trial, self.residual(trial), length, weight)
+            better = (after < before) & ~done
+            done |= better & (before - after < STEADY * before)
+            done |= damping > 1e6
+            damping = np.where(better, damping / 3, damping * 4)
+            state = chosen(better, trial, state)
+            if done.all():
+                break
+        residual, jacobian = self.linearised(state)
+        return self.expected(state, residual / np.linalg.norm(jacobian[..., :3], axis=-1), measured=True)[1]
+
+    def residual(self, state: State) -> np.ndarray:
+        """(S, n) radial distance."""
+        local, _, _, whole = self._logs(state)
+        return np.linalg.norm(local, axis=-1) * -np.expm1(-whole)
+
+    def linearised(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """(S, n) radial distance and its derivatives (S, n, 11), by `State.moved`."""
+        local, logs, section, whole = self._logs(state)
+        e1, e2 = state.exponents[:, 0, None], state.exponents[:, 1, None]
+        length = np.linalg.norm(local, axis=-1)
+        inverse = np.exp(-whole)
+        # Shares of the three axes in the gauge: they sum to 1.
+        section_share = np.exp(2 / e1 * (section - whole))
+        x_share, y_share = (section_share * np.exp(2 / e2 * (logs[..., i] - section)) for i in (0, 1))
+        z_share = np.exp(2 / e1 * (logs[..., 2] - whole))
+        shares = np.stack([x_share, y_share, z_share], -1)
+        lever = (length * inverse)[..., None]
+        nonzero = np.where(np.abs(local) < TINY, TINY, local)
+        gradient = local / length[..., None] * (1 - inverse)[..., None] + lever * shares / nonzero
+        first = (whole - section_share * section - z_share * logs[..., 2]) / e1
+        mixed = x_share * logs[..., 0] + y_share * logs[..., 1]
+        second = (section_share * section - mixed) / e2
+        by_exponents = lever * np.stack([first, second], -1)
+        jacobian = np.concatenate([-gradient, np.cross(gradient, local), -lever * shares, by_exponents], -1)
+        return length * (1 - inverse), jacobian
+
+    def expected(self, state: State, residual: np.ndarray, measured: bool = False) -> tuple[np.ndarray, State]:
+        """How likely each point is an inlier (S, n), and the state with deviation, inliers and score after that."""
+        share = self.settings.outliers
+        variance = state.variance[:, None]
+        normal = weight = np.ones_like(residual)
+        for _ in range(3 if measured else 1):
+            normal = np.exp(-(residual**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance) * (1 - share)
+            weight = normal / (normal + share / self.diameter)
+            total = np.maximum(weight.sum(-1, keepdims=True), 1.0)
+            variance = np.maximum((weight * residual**2).sum(-1, keepdims=True) / total, self.finest)
+        score = -np.log(normal + share / self.diameter).mean(-1) + self.settings.smallness * state.logs.sum(-1)
+        score = score + self._strictness * (self.excess(state)[0] ** 2).sum(-1) / (
+            2 * variance[:, 0] * len(self.points)
+        )
+        found = {"variance": variance[:, 0], "inliers": weight.mean(-1), "score": score}
+        return weight, dataclasses.replace(state, **found)
+
+    def _logs(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Points in the candidates' frames (S, n, 3); logarithms of |p / a|, of the section's gauge, of the whole's."""
+        local = (self.points - state.pos[:, None]) @ state.turn
+        logs = np.log(np.maximum(np.abs(local), TINY)) - state.logs[:, None]
+        e1, e2 = state.exponents[:, 0, None], state.exponents[:, 1, None]
+        section = e2 / 2 * np.logaddexp(2 / e2 * logs[..., 0], 2 / e2 * logs[..., 1])
+        return local, logs, section, e1 / 2 * np.logaddexp(2 / e1 * section, 2 / e1 * logs[..., 2])
+
+    def _normal(
+        self, state: State, residual: np.ndarray, jacobian: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The normal equations: curvature (S, 11, 11) and slope (S, 11)."""
+        weight = weight / np.sum(jacobian[..., :3] ** 2, -1)
+        weighted = np.swapaxes(jacobian * weight[..., None], 1, 2)
+        curvature, slope = weighted @ jacobian, (weighted @ residual[..., None])[..., 0]
+        small = len(self.points) * self.settings.smallness**2 * np.exp(2 * state.logs)
+        axes = np.arange(6, 9)
+        curvature[:, axes, axes] += small
+        slope[:, axes] += small
+        excess, outward = self.excess(state)
+        curvature += self._strictness * np.swapaxes(outward, 1, 2) @ outward
+        slope += self._strictness * (np.swapaxes(outward, 1, 2) @ excess[..., None])[..., 0]
+        return curvature, slope
+
+    def _cost(self, state: State, residual: np.ndarray, length: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """(S,) half the weighted squares, the half-axes' among them."""
+        small = len(self.points) * self.settings.smallness**2 * np.exp(2 * state.logs).sum(-1)
+        out = self._strictness * (self.excess(state)[0] ** 2).sum(-1)
+        return (weight * (residual / length) ** 2).sum(-1) + small + out
+
+    @property
+    def _strictness(self) -> float:
+        """Weight of a squared excess beside squared distances."""
+        return len(self.points) * self.settings.confinement**2
+
+    def excess(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """How far candidates stick out of each half-space (S, k), and its derivatives (S, k, 11).
+
+        Those by the exponents are left out: they change the reach little, and a step that does not help is not taken.
+        """
+        local = self.confines.normals @ state.turn
+        reach, terms = support(local, np.exp(state.logs), state.exponents)
+        excess = np.einsum("ki,si->sk", self.confines.normals, state.pos) + reach - self.confines.offsets
+        farthest = terms / np.where(np.abs(local) < TINY, TINY, local)
+        derivatives = np.concatenate([local, np.cross(farthest, local), terms, np.zeros((*excess.shape, 2))], -1)
+        out = excess > 0
+        return np.where(out, excess, 0.0), np.where(out[..., None], derivatives, 0.0)
+
+    def _bounded(self, state: State) -> State:
+        """The nearest state within bounds."""
+        reach = self.diameter
+        return dataclasses.replace(state, pos=np.clip(state.pos, -reach, reach), logs=np.clip(state.logs, *self.bounds))
+
+
+def starts(points: Points, up: np.ndarray | None) -> State:
+    """Candidates along the cloud's principal axes and the vertical, if known: each axis once as z, boxlike, round."""
+    frames = [np.linalg.svd(points, full_matrices=False)[2].T]
+    if up is not None:
+        frames.append(_upright(points, up))
+    pos, turns, logs, exponents = [], [], [], []
+    for frame, first, exponent in itertools.product(frames, range(3), STARTS):
+        turn = frame[:, [(first + 1) % 3, (first + 2) % 3, first]]
+        turn = turn * np.array([1.0, 1.0, np.sign(np.linalg.det(turn))])
+        low, high = np.percentile(points @ turn, [1, 99], axis=0)
+        pos.append(turn @ (low + high) / 2)
+        turns.append(turn)
+        logs.append(np.log(np.maximum((high - low) / 2, 0.05)))
+        exponents.append((exponent, exponent))
+    count = len(pos)
+    spread_now = np.full(count, 0.04)  # s of 0.2 of the cloud's size: at first nothing is an outlier
+    return State(
+        np.array(pos), np.array(turns), np.array(logs), np.array(exponents), spread_now, np.ones(count), np.zeros(count)
+    )
+
+
+def _upright(points: Points, up: np.ndarray) -> np.ndarray:
+    """(3, 3) axes of the box around the cloud that stands upright and has the smallest base; the last is `up`."""
+    side = np.linalg.svd(np.cross(points, up), full_matrices=False)[2][0]
+    side -= up * (up @ side)
+    side /= np.linalg.norm(side)
+    across = np.cross(up, side)
+    angles = np.radians(np.arange(0, 90, 3.0))
+    flat = points @ np.stack([side, across], -1)
+    ends = flat @ np.stack([np.stack([np.cos(angles), np.sin(angles)]), np.stack([-np.sin(angles), np.cos(angles)])])
+    best = angles[int(np.argmin(np.prod(np.ptp(ends, axis=1), axis=0)))]
+    first = np.cos(best) * side + np.sin(best) * across
+    return np.stack([first, np.cross(up, first), up], -1)
+
+
+def chosen(mask: np.ndarray, first: State, second: State) -> State:
+    """Candidate by candidate the first state where the mask (S,) says so, else the second."""
+
+    def pick(name: str) -> np.ndarray:
+        ours, theirs = getattr(first, name), getattr(second, name)
+        return np.where(mask.reshape(-1, *[1] * (ours.ndim - 1)), ours, theirs)
+
+    return State(*(pick(field.name) for field in dataclasses.fields(State)))
+
+
+def _rotations(vectors: np.ndarray) -> np.ndarray:
+    """(S, 3, 3) of rotation vectors (S, 3) rad, by Rodrigues' formula."""
+    angle = np.linalg.norm(vectors, axis=-1)[:, None, None]
+    x, y, z = vectors.T
+    zero = np.zeros_like(x)
+    cross = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).reshape(-1, 3, 3)
+    # sinc keeps both factors exact at angle 0.
+    return np.eye(3) + np.sinc(angle / np.pi) * cross + 0.5 * np.sinc(angle / (2 * np.pi)) ** 2 * cross @ cross
+
 
 FLAT = 5e-4  # m, root mean square distance to a plane or line below which a cloud counts as planar or collinear
 SHORTLIST = 4  # starts that are followed to the end

@@ -16,7 +16,7 @@ import numpy as np
 
 from tasks.grasping.clutter.graph import ObstructionGraph, Severity, removal_order, severity
 from tasks.grasping.clutter.scenes import ClutterScene
-from tasks.questions.clutter.vocabulary import described
+from tasks.questions.object_names import described
 
 MOST_PATHS = 200  # listed; of a scene with more, no `reason` is asked
 

@@ -21,9 +21,8 @@ from tasks.grasping.clutter.graph import LEAST, MEDIUM_REMOVALS, SEVERITIES, Dif
 from tasks.grasping.clutter.pictures import SCALE, Picture, png, take, with_marks
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
 from tasks.questions.clutter.questions import FORMATS, Question, questions
-from tasks.questions.clutter.vocabulary import described
-from tasks.questions.files import Files, document
-from tasks.questions.writing import WriteSettings, described_making, write_command, write_tables
+from tasks.questions.object_names import described
+from tasks.questions.writing import Files, WriteSettings, described_making, document, write_command, write_tables
 
 FORMAT = 1  # of the files; counted up when they change
 CAMERA = dataclasses.replace(VIEW, width=640, height=480)

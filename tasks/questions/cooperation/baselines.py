@@ -18,7 +18,6 @@ import tyro
 from embodied import cli
 from embodied.errors import EmbodiedError, guard, reason
 from embodied.storage.files import write_atomic
-from tasks.questions.answers import read, truth
 from tasks.questions.cooperation.actions import State, after
 from tasks.questions.cooperation.facts import Facts, Goal
 from tasks.questions.cooperation.pictures import pixels_of
@@ -26,7 +25,8 @@ from tasks.questions.cooperation.plans import possible_steps, rows
 from tasks.questions.cooperation.questions import Kind
 from tasks.questions.cooperation.scenes import VIEW
 from tasks.questions.cooperation.score import FORMAT, NAME
-from tasks.questions.files import lines
+from tasks.questions.scoring import read, truth
+from tasks.questions.writing import lines
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,7 @@ import numpy as np
 
 from tasks.grasping.objects.pointclouds import Placed
 from tasks.grasping.objects.shapes import matrix
-from tasks.questions.cooperation.reach import ring
-from tasks.questions.cooperation.robots import Arm
+from tasks.questions.cooperation.robots import Arm, ring
 from tasks.questions.cooperation.scenes import CooperationScene
 
 LEVEL = 0.12  # m, height of the tcp over the table, our choice: a hand passes over blocks and cans that lie

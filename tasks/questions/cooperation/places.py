@@ -10,10 +10,9 @@ import dataclasses
 import math
 from enum import Enum
 
-from tasks.grasping.objects.build import box
 from tasks.grasping.objects.object_spec import Thing, thing
 from tasks.grasping.objects.pointclouds import Placed
-from tasks.grasping.objects.shapes import Colour
+from tasks.grasping.objects.shapes import Colour, box
 
 WALL = 0.006  # m, thickness of walls and floors
 PALE: Colour = (0.90, 0.89, 0.86, 1.0)

@@ -18,8 +18,7 @@ from tasks.questions.cooperation.facts import teams
 from tasks.questions.cooperation.paths import FEELERS, HAND, LEVEL, PALM, SLACK, PathTask
 from tasks.questions.cooperation.pictures import pixels_of
 from tasks.questions.cooperation.plans import length, rows, shortest
-from tasks.questions.cooperation.reach import ring
-from tasks.questions.cooperation.robots import LOOK, OPENING, RELEASE, half_view
+from tasks.questions.cooperation.robots import LOOK, OPENING, RELEASE, half_view, ring
 from tasks.questions.cooperation.scenes import CooperationScene, instruction
 
 

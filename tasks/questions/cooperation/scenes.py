@@ -9,16 +9,16 @@ import math
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.clutter.casting import depth_images
+from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import visible_shares
-from tasks.grasping.objects.build import box, cylinder, sphere
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.object_spec import Thing, thing
 from tasks.grasping.objects.pointclouds import Camera, Placed
-from tasks.questions.clutter.vocabulary import COLOURS, described
+from tasks.grasping.objects.shapes import box, cylinder, sphere
 from tasks.questions.cooperation.facts import Facts, Goal, facts_of, teams
 from tasks.questions.cooperation.places import KINDS, SHELF, Kind, Opening, Place
 from tasks.questions.cooperation.robots import Robot, Team, team
+from tasks.questions.object_names import COLOURS, described
 
 PLAIN = ("red", "yellow", "green", "blue", "purple", "white")  # of `COLOURS`, easy to tell apart
 SHAPES = {

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from embodied.errors import guard
-from tasks.questions.answers import parsed
 from tasks.questions.cooperation.actions import check
 from tasks.questions.cooperation.facts import Facts, Goal
 from tasks.questions.cooperation.paths import LEVEL, clear, path_length
@@ -22,7 +21,7 @@ from tasks.questions.cooperation.pictures import pixels_of
 from tasks.questions.cooperation.plans import length, of_rows
 from tasks.questions.cooperation.questions import Kind
 from tasks.questions.cooperation.scenes import VIEW
-from tasks.questions.scoring import Benchmark, Measure, Report, Scores, score_answers, score_command
+from tasks.questions.scoring import Benchmark, Measure, Report, Scores, parsed, score_answers, score_command
 
 POINTS = 64  # along each path, our choice
 

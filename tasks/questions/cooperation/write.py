@@ -22,8 +22,7 @@ from tasks.questions.cooperation.pictures import path_picture, take
 from tasks.questions.cooperation.questions import FORMATS, Kind, Question, questions
 from tasks.questions.cooperation.scenes import VIEW, CooperationScene, SceneConfig, cooperation_scene, instruction
 from tasks.questions.cooperation.score import FORMAT, NAME
-from tasks.questions.files import Files, document
-from tasks.questions.writing import WriteSettings, described_making, write_command, write_tables
+from tasks.questions.writing import Files, WriteSettings, described_making, document, write_command, write_tables
 
 MODULE = "tasks.questions.cooperation.write"
 NEEDS = (2, 1, 2, 0)  # robots that the goals of the scenes need, in turn; 0: it cannot be done

@@ -28,8 +28,8 @@ from tasks.grasping.bimanual.initial_grasps import held
 from tasks.grasping.bimanual.pour import Pour
 from tasks.grasping.hands.floating_hand import Station
 from tasks.grasping.hands.hand import HANDS, hand_named
-from tasks.grasping.objects.build import sphere
 from tasks.grasping.objects.object_spec import thing
+from tasks.grasping.objects.shapes import sphere
 
 BASES = (HandOver, Catch, Pour)
 SMALL = 4

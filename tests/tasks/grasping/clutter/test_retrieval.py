@@ -111,5 +111,5 @@ def test_grasps_of_different_kinds_take_turns() -> None:
     around, tips = wrap(HAND), fingertips(HAND, 0.06)
     down = [Plan(shape, grasp, np.zeros(7), around) for grasp in ranked if grasp.approach[2] < -0.9][:3]
     side = [Plan(shape, grasp, np.zeros(7), around) for grasp in ranked if abs(grasp.approach[2]) < 0.1][:1]
-    precise = [dataclasses.replace(down[0], closing=tips)]
+    precise = [dataclasses.replace(down[0], trajectory=tips)]
     assert varied([*down, *side, *precise]) == (down[0], side[0], precise[0], down[1], down[2])

@@ -9,8 +9,8 @@ import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from tasks.grasping.clutter.arrange import Arrangement, arranged
-from tasks.grasping.clutter.casting import depth_images
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of, removal_order
+from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import (
     VIEW,
     ClutterConfig,

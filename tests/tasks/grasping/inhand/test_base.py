@@ -21,9 +21,8 @@ from embodied.math.rotations import quat_angle, quat_from_axis_angle, quat_multi
 from tasks.grasping.hands.each_hand import tasks_of
 from tasks.grasping.hands.hand import HANDS, hand_named
 from tasks.grasping.inhand import base
-from tasks.grasping.inhand.reorient import _lie, _turn
+from tasks.grasping.inhand.reorient import FALL, NEAREST, REACHED, RISE, ReorientConfig, _lie, _turn, difficulty
 from tasks.grasping.inhand.rotate_z import FASTEST, STROKE, TURN
-from tasks.grasping.inhand.targets import FALL, NEAREST, REACHED, RISE, ReorientConfig, difficulty
 from tasks.grasping.training import OF_LATER_TRAINING
 
 REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))

@@ -16,10 +16,9 @@ from embodied.math.rotations import quat_rotate
 from policies.training.loading import load_policy
 from tasks.grasping.hands.each_hand import tasks_of
 from tasks.grasping.hands.hand import hand_named
-from tasks.grasping.lift.config import HELD, RAISED, LiftConfig
-from tasks.grasping.lift.lift import AWAY, Lift
-from tasks.grasping.lift.script import APPROACHING, CLOSING, SETTLING, aim
+from tasks.grasping.lift.lift import AWAY, HELD, RAISED, Lift, LiftConfig
 from tasks.grasping.objects.household import household
+from tasks.grasping.planner.grasp_trajectory import APPROACHING, CLOSING, SETTLING, aim
 from tasks.manipulation.common import panda
 
 STILL = LiftConfig(objects="sugar_box", without=("all",))

@@ -8,11 +8,10 @@ import pytest
 
 from embodied.core.scenes import compile_spec
 from tasks.grasping.hands.hand import HANDS, hand_named
-from tasks.grasping.objects.build import box, sphere
 from tasks.grasping.objects.drop_and_settle import put_down, table_of
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.object_spec import Thing, thing
-from tasks.grasping.objects.shapes import matrix
+from tasks.grasping.objects.shapes import box, matrix, sphere
 from tasks.grasping.planner.grasp_library import plans_for, thing_named
 
 # As spheres with a box on top do, it balances, but nothing keeps it there.

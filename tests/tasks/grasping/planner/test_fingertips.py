@@ -9,11 +9,10 @@ import pytest
 from embodied.core.scenes import compile_spec
 from tasks.grasping.hands.hand import hand_named, spec_of
 from tasks.grasping.objects.shapes import matrix
-from tasks.grasping.planner.fingertip_grasps import fingertip_grasps, upright
 from tasks.grasping.planner.fingertips import NEAR, TIP, Fingertips, fingertips_of, pressing_of
 from tasks.grasping.planner.force_closure import Grip, grasps
-from tasks.grasping.planner.grasp_trajectory import ROOM, Kind, fingertips, pinch, wrap
-from tasks.grasping.planner.planner import parts
+from tasks.grasping.planner.grasp_trajectory import ROOM, GraspType, fingertips, pinch, wrap
+from tasks.grasping.planner.planner import fingertip_grasps, parts, upright
 from tasks.grasping.planner.superquadrics import Superquadric
 
 LEAP = hand_named("leap")
@@ -55,8 +54,8 @@ def test_what_is_too_wide_to_wrap_is_taken_from_above(tips: Fingertips) -> None:
     assert "hand" in grasps(FLAT, Grip(width=LEAP.width), table=0.0).reason
     found = fingertip_grasps(LEAP, FLAT)
     assert found
-    for closing, grasp in found:
-        assert closing.kind is Kind.FINGERTIPS
+    for trajectory, grasp in found:
+        assert trajectory.type is GraspType.FINGERTIPS
         assert grasp.approach == pytest.approx([0, 0, -1], abs=1e-6)
         assert grasp.width == pytest.approx(0.095, abs=1e-3)
         # Between the tips is the object's middle plane; palm and tips stay off object and table.
@@ -92,12 +91,14 @@ def test_upright_turns_about_a_level_axis() -> None:
 
 
 def test_fingers_close_from_one_shape_to_the_other(tips: Fingertips) -> None:
-    for closing in (wrap(LEAP), pinch(LEAP), fingertips(LEAP, 0.05)):
-        assert np.array_equal(closing.targets(0.0), closing.before.targets)
-        assert closing.targets(-1.0) == pytest.approx(closing.before.targets)
-        assert closing.targets(1.0) == pytest.approx(closing.after.targets)
-        assert closing.targets(2.0) == pytest.approx(closing.after.targets)
-        assert closing.targets(0.5) == pytest.approx((closing.before.targets + closing.after.targets) / 2, abs=1e-6)
+    for trajectory in (wrap(LEAP), pinch(LEAP), fingertips(LEAP, 0.05)):
+        assert np.array_equal(trajectory.targets(0.0), trajectory.preshape.targets)
+        assert trajectory.targets(-1.0) == pytest.approx(trajectory.preshape.targets)
+        assert trajectory.targets(1.0) == pytest.approx(trajectory.closed.targets)
+        assert trajectory.targets(2.0) == pytest.approx(trajectory.closed.targets)
+        assert trajectory.targets(0.5) == pytest.approx(
+            (trajectory.preshape.targets + trajectory.closed.targets) / 2, abs=1e-6
+        )
     assert np.array_equal(fingertips(LEAP, 0.05).before.joints, tips.pose(0.05 + 2 * ROOM).joints)
 
 

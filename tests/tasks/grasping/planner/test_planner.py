@@ -57,7 +57,7 @@ def test_the_arm_stands_at_the_pre_grasp_and_touches_nothing(sugar):
     back, turned = plan.grasp.back(BACK)
     assert np.asarray(pos) == pytest.approx(back, abs=4e-3)
     assert float(quat_angle(quat, jnp.asarray(turned))) < 0.04
-    assert not planner.clashes(plan.joints, qpos, plan.closing.before.joints)
+    assert not planner.clashes(plan.joints, qpos, plan.trajectory.preshape.joints)
 
 
 def test_something_in_the_way_is_seen(sugar):
@@ -71,7 +71,7 @@ def test_something_in_the_way_is_seen(sugar):
     moved = qpos.copy()
     first = model.joint("object").qposadr[0]
     moved[first : first + 3] = data.site(MOUNTED + "palm").xpos
-    assert planner.clashes(plan.joints, moved, plan.closing.before.joints)
+    assert planner.clashes(plan.joints, moved, plan.trajectory.preshape.joints)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from tasks.grasping.objects.household import household
 from tasks.grasping.objects.pointclouds import Camera, Placed, surface_cloud, visible_cloud
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.planner.half_spaces import HalfSpaces, known, support
-from tasks.grasping.planner.superquadric_fit import fit_superquadric
-from tasks.grasping.planner.superquadric_problem import FitSettings, Problem, starts
+from tasks.grasping.planner.superquadric_fit import FitSettings, Problem, fit_superquadric, starts
 from tasks.grasping.planner.superquadrics import Superquadric, overlap, placed
 
 EXPONENTS = ((1.0, 1.0), (0.1, 0.1), (0.1, 1.0), (0.4, 1.5), (2.0, 2.0))

@@ -6,12 +6,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.grasping.clutter.casting import cast, depth_images
-from tasks.grasping.objects.build import box, capsule, cylinder, sphere
+from tasks.grasping.clutter.ray_casting import cast, depth_images
 from tasks.grasping.objects.drop_and_settle import table_of
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.object_spec import thing
 from tasks.grasping.objects.pointclouds import Camera, Placed, trace
+from tasks.grasping.objects.shapes import box, capsule, cylinder, sphere
 
 CAMERA = Camera.looking_at((0, 0, 0.05), (0.1, -0.5, 0.45), 35, 64, 48)
 EYE = np.array(CAMERA.pos)

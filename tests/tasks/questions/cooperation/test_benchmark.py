@@ -15,8 +15,7 @@ from tasks.questions.cooperation.questions import Question, questions
 from tasks.questions.cooperation.scenes import SceneConfig, cooperation_scene
 from tasks.questions.cooperation.score import DIAGONAL, FORMAT, score_file
 from tasks.questions.cooperation.write import NEEDS, _answered, _asked, write
-from tasks.questions.files import Files, document, lines
-from tasks.questions.writing import WriteSettings
+from tasks.questions.writing import Files, WriteSettings, document, lines
 
 
 @pytest.fixture(scope="module")

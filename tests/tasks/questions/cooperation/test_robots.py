@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tasks.manipulation.common import panda
-from tasks.questions.cooperation.reach import joints_at, ring
-from tasks.questions.cooperation.robots import MEETING, Arm
+from tasks.questions.cooperation.robots import MEETING, Arm, joints_at, ring
 
 
 def test_the_joints_put_the_tcp_there_with_the_hand_down() -> None:

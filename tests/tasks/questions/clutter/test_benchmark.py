@@ -20,9 +20,8 @@ from tasks.grasping.objects.random_objects import random_object
 from tasks.questions.clutter import write as writing
 from tasks.questions.clutter.questions import Kind, questions
 from tasks.questions.clutter.score import WORST, score_file
-from tasks.questions.clutter.vocabulary import colour_word, described
-from tasks.questions.files import Files, document, lines
-from tasks.questions.writing import WriteSettings
+from tasks.questions.object_names import colour_word, described
+from tasks.questions.writing import Files, WriteSettings, document, lines
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,11 @@ import pytest
 
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.grasping.objects.build import wall
 from tasks.grasping.objects.household import HELD_OUT, HOUSEHOLD, TRAIN, household, households
 from tasks.grasping.objects.model import add_thing, contact_parts
 from tasks.grasping.objects.object_spec import Thing, thing
 from tasks.grasping.objects.random_objects import is_held_out, random_object, random_objects
-from tasks.grasping.objects.shapes import Part, Shape
+from tasks.grasping.objects.shapes import Part, Shape, wall
 
 # The YCB table, a second time and in its own units: g and mm. Largest first.
 YCB = {
