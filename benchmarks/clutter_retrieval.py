@@ -27,7 +27,7 @@ from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import Difficulty
 from tasks.grasping.clutter.retrieval import MOST_ATTEMPTS, Result, Strategy, retrieve
 from tasks.grasping.clutter.scenes import ClutterConfig, ClutterScene, clutter_scene
-from tasks.grasping.hands.hand import hand_named
+from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.household import HOUSEHOLD
 
 TOO_WIDE = ("pitcher_base", "bowl", "master_chef_can")  # 108, 159 and 102 mm across; hands wrap 100 mm at most

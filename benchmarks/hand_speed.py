@@ -25,18 +25,8 @@ from jax import Array
 from embodied.core.task import Observation, Task, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.engines import make_engine
-from tasks.grasping.hands.hand import (
-    HANDS,
-    PALM_DOWN,
-    PHYSICS_DT,
-    Hand,
-    closed,
-    closing,
-    hand_named,
-    poses,
-    set_physics,
-    spec_of,
-)
+from tasks.grasping.hands.hand import PALM_DOWN, PHYSICS_DT, Hand, closed, closing, poses, set_physics, spec_of
+from tasks.grasping.hands.models import HANDS, hand_named
 
 ROD_RADIUS, ROD_HALF, ROD_MASS = 0.03, 0.06, 0.2  # m, m, kg
 HEIGHT = 0.5  # m, of the palm
@@ -122,7 +112,8 @@ def measure(settings: Settings, name: str) -> dict[str, float]:
         lambda leaf: np.repeat(np.asarray(leaf)[None], settings.num_envs, 0), task.reset(jax.random.key(0))
     )
     engine.reset(np.arange(settings.num_envs), start)
-    control = Control(ctrl=np.repeat(np.asarray(closed(task.hand))[None], settings.num_envs, 0))
+    targets: Any = np.repeat(np.asarray(closed(task.hand))[None], settings.num_envs, 0)
+    control = Control(ctrl=targets)
     engine.step(control, SUBSTEPS)
     began, worked = time.perf_counter(), time.process_time()
     for _ in range(settings.calls):

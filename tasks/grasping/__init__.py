@@ -6,7 +6,7 @@ ENGINES = ("mujoco", "mjx")
 HANDS = {"leap": "The LEAP hand", "allegro": "The Allegro hand", "shadow": "The Shadow hand"}
 STANDARD = "leap"  # stands for the others in tests
 
-# name -> target, training defaults, summary
+# name -> class without the name of the hand, training defaults, summary
 TASKS = {
     "reorient": ("Reorient", "REORIENT", "turns a cube to one target orientation after the other."),
     "rotate-z": ("RotateZ", "ROTATE_Z", "turns a cube about the vertical, as fast as it can."),
@@ -24,7 +24,7 @@ def register(registry: Registry) -> None:
             registry.register(
                 TaskEntry(
                     name=f"grasping/{hand}-{name}",
-                    target=f"tasks.grasping.hands.{hand}:{target}",
+                    target=f"tasks.grasping.hand_tasks:{hand.capitalize()}{target}",
                     summary=f"{words} {summary}",
                     engines=ENGINES,
                     training=f"tasks.grasping.training:{training}",

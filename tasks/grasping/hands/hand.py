@@ -1,7 +1,7 @@
 """Multi-fingered hands as tasks need them: parts, palm, poses; alone on a fixed palm, or on the Panda's flange.
 
-A hand is one MJCF and one short module with a `Hand` (`tasks/grasping/hands/allegro.py`). The MJCF holds a site `palm`, the
-sensors that `Hand` names, and five keyframes: `home`, `pregrasp` (opened wide), `closed` (a power grasp), `pinch` (the
+A hand is one MJCF and one `Hand` (`tasks.grasping.hands.models`). The MJCF holds a site `palm`, the sensors that `Hand`
+names, and five keyframes: `home`, `pregrasp` (opened wide), `closed` (a power grasp), `pinch` (the
 preshape of a precision grasp) and `pinched`. The servos of a closed hand push towards poses inside what is grasped.
 
 The palm's frame, of every hand: origin where an object lies in it, x along the stretched fingers, z out of the palm.
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import mujoco
@@ -21,15 +20,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from embodied.core.scenes import compile_spec, compose, load_spec
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import EmbodiedError
 from tasks.manipulation.common import panda
-
-HANDS: Mapping[str, str] = {
-    "allegro": "tasks.grasping.hands.allegro:HAND",
-    "leap": "tasks.grasping.hands.leap:HAND",
-    "shadow": "tasks.grasping.hands.shadow:HAND",
-}
-"""Hand name -> `module:constant`."""
 
 PHYSICS_DT = 0.005
 """s per physics step. Grasps come out alike at 2.5, 5 and 10 ms (a held rod within .3 mm), but MuJoCo softens contacts
@@ -129,18 +121,6 @@ class Poses:
     """Index and middle finger bent, their pads 5 cm from the thumb's and facing it."""
     pinched: Pose
     """The same pads pressed together, or on what is between them."""
-
-
-def hand_named(name: str) -> Hand:
-    """The hand of that name.
-
-    Raises:
-        UnknownNameError: there is none; lists those that exist.
-    """
-    if name not in HANDS:
-        raise UnknownNameError("hand", name, HANDS)
-    module, constant = HANDS[name].split(":")
-    return getattr(importlib.import_module(module), constant)
 
 
 @functools.cache

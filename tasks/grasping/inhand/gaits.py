@@ -27,7 +27,8 @@ from jax.typing import ArrayLike
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.storage.paths import asset
-from tasks.grasping.hands.hand import Hand, hand_named
+from tasks.grasping.hands.hand import Hand
+from tasks.grasping.hands.models import hand_named
 
 if TYPE_CHECKING:
     from embodied.env.env import Env

@@ -374,7 +374,7 @@ class Lift(Task[TaskState]):
         grasped = jnp.where(state.touching >= 2, state.touching / fingers, 0.0)
         rising = jnp.minimum(state.height, RAISED + SPARE) - jnp.minimum(state.height - height, RAISED + SPARE)
         return {
-            "touching": touching,
+            "touching": jnp.asarray(touching),
             "lifting": jnp.where(rising > 0, grasped, 1.0) * rising,
             "approach": jnp.where(state.touched, 0.0, -distance),
             "raised": (state.held > 0) * jnp.minimum(grasped * 2, 1.0),

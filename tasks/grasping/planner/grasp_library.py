@@ -23,7 +23,8 @@ from embodied.core.scenes import compile_spec
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.storage.paths import asset
 from tasks.grasping.hands.arm import arm_scene
-from tasks.grasping.hands.hand import Hand, hand_named
+from tasks.grasping.hands.hand import Hand
+from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.drop_and_settle import put_down
 from tasks.grasping.objects.household import HELD_OUT, HOUSEHOLD, TRAIN, household
 from tasks.grasping.objects.object_spec import Thing

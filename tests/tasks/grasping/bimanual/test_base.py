@@ -21,13 +21,14 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.math.rotations import quat_from_axis_angle, quat_multiply
 from policies.training.loading import load_policy
+from tasks.grasping import hand_tasks
 from tasks.grasping.bimanual import catch, pour
 from tasks.grasping.bimanual.catch import Catch, CatchConfig, landing
 from tasks.grasping.bimanual.hand_over import HandOver
 from tasks.grasping.bimanual.initial_grasps import held
 from tasks.grasping.bimanual.pour import Pour
 from tasks.grasping.hands.floating_hand import Station
-from tasks.grasping.hands.hand import HANDS, hand_named
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.objects.object_spec import thing
 from tasks.grasping.objects.shapes import sphere
 
@@ -39,7 +40,7 @@ slow_hands = [pytest.param(name, marks=[] if name == "leap" else pytest.mark.slo
 
 @functools.cache
 def task_of(base: type, hand: str = "leap", *without: str) -> Any:
-    kind = type(base.__name__, (base,), {"hand": hand_named(hand), "__doc__": base.__doc__})
+    kind = getattr(hand_tasks, hand.capitalize() + base.__name__)
     return kind(kind.config_type(without=without))
 
 

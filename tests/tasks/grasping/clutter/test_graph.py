@@ -14,7 +14,7 @@ from tasks.grasping.clutter.graph import (
     removal_order,
     severity,
 )
-from tasks.questions.clutter import metrics
+from tasks.questions.clutter.score import edit_distance, path_distance, score
 from tasks.questions.scoring import balanced
 
 INF = np.inf
@@ -120,20 +120,20 @@ def test_edit_distance_is_a_metric() -> None:
     rng = np.random.default_rng(2)
     words = ["".join(rng.choice(list("abc"), rng.integers(0, 6))) for _ in range(12)]
     for left, right in itertools.product(words, words):
-        distance = metrics.edit_distance(left, right)
-        assert distance == metrics.edit_distance(right, left)
+        distance = edit_distance(left, right)
+        assert distance == edit_distance(right, left)
         assert (distance == 0) == (left == right)
         assert abs(len(left) - len(right)) <= distance <= max(len(left), len(right))
         for between in words[:4]:
-            assert distance <= metrics.edit_distance(left, between) + metrics.edit_distance(between, right)
+            assert distance <= edit_distance(left, between) + edit_distance(between, right)
 
 
 def test_scores_of_answers() -> None:
-    assert metrics.score({"a", "b"}, {"b", "c", "d"}).f1 == pytest.approx(0.4)
-    assert metrics.score([], []).f1 == 1.0
-    assert metrics.score(["a"], []).f1 == metrics.score([], ["a"]).f1 == 0.0
+    assert score({"a", "b"}, {"b", "c", "d"}).f1 == pytest.approx(0.4)
+    assert score([], []).f1 == 1.0
+    assert score(["a"], []).f1 == score([], ["a"]).f1 == 0.0
     paths = [("a", "b", "c"), ("a", "d")]
-    assert metrics.path_distance(paths, paths[::-1]) == 0.0
-    assert metrics.path_distance(paths, []) == 1.0
-    assert metrics.path_distance([("a", "b")], paths) == pytest.approx((1 / 3 + 1) / 2)
+    assert path_distance(paths, paths[::-1]) == 0.0
+    assert path_distance(paths, []) == 1.0
+    assert path_distance([("a", "b")], paths) == pytest.approx((1 / 3 + 1) / 2)
     assert balanced({"none": [1.0, 1.0, 1.0], "hard": [0.0], "easy": []}) == 0.5

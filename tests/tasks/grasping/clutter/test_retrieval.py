@@ -12,7 +12,7 @@ from tasks.grasping.clutter.cell import CENTRE, Cell, varied
 from tasks.grasping.clutter.graph import Difficulty
 from tasks.grasping.clutter.retrieval import End, Strategy, observe, retrieve
 from tasks.grasping.clutter.scenes import VIEW, ClutterScene, look
-from tasks.grasping.hands.hand import hand_named
+from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.object_spec import Thing
 from tasks.grasping.objects.pointclouds import Placed

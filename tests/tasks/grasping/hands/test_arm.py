@@ -8,7 +8,8 @@ import pytest
 from embodied.core.scenes import compile_spec
 from embodied.math.rotations import quat_angle
 from tasks.grasping.hands.arm import STARTS, add_palm_sensors, arm_scene, follow, inverse_kinematics, palm_frame
-from tasks.grasping.hands.hand import HANDS, PALM_DOWN, hand_named
+from tasks.grasping.hands.hand import PALM_DOWN
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.manipulation.common import panda
 
 LEAP = hand_named("leap")

@@ -24,7 +24,8 @@ from tasks.grasping.hands.floating_hand import (
     add_carried,
     drive,
 )
-from tasks.grasping.hands.hand import HANDS, PALM_DOWN, PHYSICS_DT, hand_named, poses, set_physics
+from tasks.grasping.hands.hand import PALM_DOWN, PHYSICS_DT, poses, set_physics
+from tasks.grasping.hands.models import HANDS, hand_named
 
 STATION = Station("right_", (0.1, 0.2, 0.6), (np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
 DT = 0.05  # s

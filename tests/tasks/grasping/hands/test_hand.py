@@ -12,7 +12,6 @@ import pytest
 from embodied.core.scenes import load_spec
 from embodied.errors import EmbodiedError, UnknownNameError
 from tasks.grasping.hands.hand import (
-    HANDS,
     MOUNTED,
     PALM_DOWN,
     PALM_UP,
@@ -22,7 +21,6 @@ from tasks.grasping.hands.hand import (
     check_width,
     closed,
     closing,
-    hand_named,
     mounted,
     opened,
     pinching,
@@ -30,6 +28,7 @@ from tasks.grasping.hands.hand import (
     set_physics,
     spec_of,
 )
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.manipulation.common import panda
 
 HEIGHT = 0.5  # m, of the palm in these tests
@@ -297,6 +296,7 @@ def test_touch_sensors_report_what_is_pressed_on_them_and_nothing_else(name):
         mujoco.mj_forward(model, data)
         assert all(data.sensor(f"{other}_touch").data[0] == 0 for other in touching)
         data.xfrc_applied[model.body("ball").id, :3] = -5 * out
+        felt = set[str]()
         for _ in range(100):
             mujoco.mj_step(model, data)
             felt = {other for other in touching if data.sensor(f"{other}_touch").data[0] > 0.5}

@@ -18,14 +18,13 @@ from embodied.engines import make_engine
 from embodied.env.env import Env
 from embodied.errors import UnknownNameError
 from embodied.math.rotations import quat_angle, quat_from_axis_angle, quat_multiply, random_quat
-from tasks.grasping.hands.each_hand import tasks_of
-from tasks.grasping.hands.hand import HANDS, hand_named
+from tasks.grasping import hand_tasks
+from tasks.grasping.hand_tasks import LeapReorient, LeapRotateZ
+from tasks.grasping.hands.models import HANDS
 from tasks.grasping.inhand import base
 from tasks.grasping.inhand.reorient import FALL, NEAREST, REACHED, RISE, ReorientConfig, _lie, _turn, difficulty
 from tasks.grasping.inhand.rotate_z import FASTEST, STROKE, TURN
 from tasks.grasping.training import OF_LATER_TRAINING
-
-REORIENT, ROTATE, *_ = tasks_of(hand_named("leap"))
 
 
 def env_of(task: Any, num_envs: int) -> Env:
@@ -42,7 +41,7 @@ def world_of(kind: type[Any]) -> World:
 
 @pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
 def test_most_cubes_stay_in_a_hand_that_does_nothing(hand: str) -> None:
-    env = env_of(tasks_of(hand_named(hand))[1](), 32)
+    env = env_of(getattr(hand_tasks, f"{hand.capitalize()}RotateZ")(), 32)
     env.reset()
     dropped = torch.zeros(32, dtype=torch.bool)
     for _ in range(40):
@@ -51,7 +50,7 @@ def test_most_cubes_stay_in_a_hand_that_does_nothing(hand: str) -> None:
 
 
 def test_the_cube_is_the_published_one() -> None:
-    model = REORIENT().model
+    model = LeapReorient().model
     cube = model.body("cube")
     assert model.geom("cube").size == pytest.approx([0.035] * 3)
     assert cube.mass[0] == base.MASS
@@ -61,7 +60,7 @@ def test_the_cube_is_the_published_one() -> None:
 
 
 def test_a_target_that_is_reached_counts_and_moves_on() -> None:
-    task, world = REORIENT(), world_of(REORIENT)
+    task, world = LeapReorient(), world_of(LeapReorient)
     state = task.reset(jax.random.key(0)).task_state
     at_goal = dataclasses.replace(state, goal=world["cube_quat"], angle=jnp.zeros(()))
     np.testing.assert_array_equal(task.goal_visualization(world, at_goal)["cube"][3:], world["cube_quat"])
@@ -78,7 +77,7 @@ def test_a_target_that_is_reached_counts_and_moves_on() -> None:
 
 
 def test_the_first_target_is_as_near_as_asked() -> None:
-    task = REORIENT(ReorientConfig(first=0.5, without=("all",)))
+    task = LeapReorient(ReorientConfig(first=0.5, without=("all",)))
     starts = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 64))
     angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.task_state.goal)
     assert 0.4 < float(angle.max()) <= 0.501
@@ -103,7 +102,7 @@ def test_targets_grow_harder_up_to_what_was_asked_and_none_is_harder_than_that()
 
 def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
     config = ReorientConfig(patience=0.1, curriculum=True, without=("all",))
-    task, world = REORIENT(config), world_of(REORIENT)
+    task, world = LeapReorient(config), world_of(LeapReorient)
     start = task.reset(jax.random.key(0)).task_state
     assert float(start.level) == 0.0
     cube = jax.vmap(task.reset)(jax.random.split(jax.random.key(1), 64))
@@ -118,7 +117,7 @@ def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
         missed = task.post_step(world, missed, jnp.zeros(16), jax.random.key(2))
     assert float(missed.level) == pytest.approx(0.5 - FALL)
     assert float(task.restart(jax.random.key(3), missed).task_state.level) == float(missed.level)
-    plain = REORIENT(ReorientConfig(patience=0.1))
+    plain = LeapReorient(ReorientConfig(patience=0.1))
     assert (
         float(plain.post_step(world, plain.reset(jax.random.key(0)).task_state, jnp.zeros(16), jax.random.key(1)).level)
         == 1
@@ -128,11 +127,11 @@ def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
 
 
 def test_training_begins_without_any_variation_but_the_start() -> None:
-    assert set(OF_LATER_TRAINING) == set(REORIENT().variations) - {"start"}
+    assert set(OF_LATER_TRAINING) == set(LeapReorient().variations) - {"start"}
 
 
 def test_far_away_targets_are_not_reached() -> None:
-    task, world = REORIENT(), world_of(REORIENT)
+    task, world = LeapReorient(), world_of(LeapReorient)
     start = task.reset(jax.random.key(0)).task_state
     turned = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
     after = task.post_step(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
@@ -141,7 +140,7 @@ def test_far_away_targets_are_not_reached() -> None:
 
 
 def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_none() -> None:
-    task, world = REORIENT(), world_of(REORIENT)
+    task, world = LeapReorient(), world_of(LeapReorient)
     start = task.reset(jax.random.key(0)).task_state
     goal = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
     nearer = task.post_step(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
@@ -155,8 +154,8 @@ def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_
 
 
 def test_patience_for_a_target_ends() -> None:
-    task = REORIENT(ReorientConfig(first=0.5, patience=0.5, within=0.2))
-    world = world_of(REORIENT)
+    task = LeapReorient(ReorientConfig(first=0.5, patience=0.5, within=0.2))
+    world = world_of(LeapReorient)
     far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
     state = dataclasses.replace(task.reset(jax.random.key(0)).task_state, goal=far)
     for number in range(10):
@@ -191,7 +190,7 @@ def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others()
 
 
 def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
-    task, world = ROTATE(), world_of(ROTATE)
+    task, world = LeapRotateZ(), world_of(LeapRotateZ)
     state = dataclasses.replace(task.reset(jax.random.key(0)).task_state, turned=jnp.asarray(1.01 * TURN))
     assert bool(task.outcome(world, state).success)
     assert not bool(task.outcome(world, dataclasses.replace(state, turned=jnp.zeros(()))).success)
@@ -199,7 +198,7 @@ def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
 
 @pytest.mark.parametrize(("rate", "seconds"), [(0.3, 10.0), (8.0, 2.0), (-1.0, 2.0)])
 def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: float, seconds: float) -> None:
-    task, world = ROTATE(), world_of(ROTATE)
+    task, world = LeapRotateZ(), world_of(LeapRotateZ)
     spun = world.sensordata.at[world.layout.slices["cube_angvel"]].set(jnp.array([0.0, 0.0, rate]))
     turning = dataclasses.replace(world, sensordata=spun)
     state, action, paid = task.reset(jax.random.key(0)).task_state, jnp.zeros(task.action_size), 0.0
@@ -211,26 +210,26 @@ def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: floa
 
 
 def test_variations_can_be_left_out_by_name() -> None:
-    task = REORIENT(ReorientConfig(without=("all",)))
+    task = LeapReorient(ReorientConfig(without=("all",)))
     first, second = (task.reset(jax.random.key(seed)) for seed in range(2))
     assert not first.model
     np.testing.assert_allclose(first.qpos[task.layout.qpos], second.qpos[task.layout.qpos])
     assert not task.variations
     with pytest.raises(UnknownNameError, match=r"variation 'cube_weight'.*cube_mass"):
-        REORIENT(ReorientConfig(without=("cube_weight",)))
+        LeapReorient(ReorientConfig(without=("cube_weight",)))
     with pytest.raises(ValueError, match=r"vary.friction=\(1.0, 0.5\); expected the smaller number first"):
         base.Variation(friction=(1.0, 0.5))
     with pytest.raises(ValueError, match="action_scale=0 rad; expected a positive number"):
         ReorientConfig(action_scale=0)
-    drawn = jax.vmap(REORIENT().reset)(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
-    cube = REORIENT().model.body("cube").id
+    drawn = jax.vmap(LeapReorient().reset)(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
+    cube = LeapReorient().model.body("cube").id
     ratio = np.asarray(drawn)[:, cube] / base.MASS
     assert 0.8 <= ratio.min() < 0.85 < 1.15 < ratio.max() <= 1.2
 
 
 def test_the_cubes_friction_decides_on_every_part_of_the_hand() -> None:
     """Of two shapes the one with priority says how they slide, of equals the rougher: randomising must have effect."""
-    model = REORIENT().model
+    model = LeapReorient().model
     cube = model.geom("cube").id
     others = [
         geom for geom in range(model.ngeom) if geom != cube and model.geom_contype[geom] | model.geom_conaffinity[geom]

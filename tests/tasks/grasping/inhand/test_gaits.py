@@ -6,7 +6,7 @@ import pytest
 from embodied.errors import EmbodiedError
 from embodied.factory import make
 from embodied.registry import join_content
-from tasks.grasping.hands.hand import HANDS, hand_named
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.inhand import gaits
 from tasks.grasping.inhand.gaits import HARMONICS, Gait, gait_of, try_gaits
 

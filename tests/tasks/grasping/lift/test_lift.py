@@ -14,18 +14,18 @@ import torch
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.math.rotations import quat_rotate
 from policies.training.loading import load_policy
-from tasks.grasping.hands.each_hand import tasks_of
-from tasks.grasping.hands.hand import hand_named
+from tasks.grasping.hand_tasks import LeapLift, ShadowLift
+from tasks.grasping.hands.models import hand_named
 from tasks.grasping.lift.lift import AWAY, HELD, RAISED, Lift, LiftConfig
 from tasks.grasping.objects.household import household
-from tasks.grasping.planner.grasp_trajectory import APPROACHING, CLOSING, SETTLING, aim
+from tasks.grasping.planner.grasp_trajectory import APPROACHING, CLOSING, SETTLING, setpoint
 from tasks.manipulation.common import panda
 
 STILL = LiftConfig(objects="sugar_box", without=("all",))
 
 
 def lift(config: LiftConfig = STILL) -> Lift:
-    return next(task for task in tasks_of(hand_named("leap")) if issubclass(task, Lift))(config)
+    return LeapLift(config)
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +90,8 @@ def test_held_out_objects_are_others():
 
 
 def test_an_object_that_this_hand_cannot_take_is_said_so():
-    shadow = next(task for task in tasks_of(hand_named("shadow")) if issubclass(task, Lift))
     with pytest.raises(EmbodiedError, match="no grasp of gelatin_box is planned for the hand 'shadow'"):
-        shadow(LiftConfig(objects="gelatin_box"))
+        ShadowLift(LiftConfig(objects="gelatin_box"))
 
 
 def test_success_is_ten_centimetres_for_a_second_on_end(env, began):
@@ -153,7 +152,7 @@ def test_the_script_closes_only_when_it_has_arrived():
     hand = hand_named("leap")
     palm = jnp.array([0.1, 0.6, 0.1, 0.0, 1.0, 0.0, 0.0])
     arrived, gone = APPROACHING + SETTLING - 1, APPROACHING + SETTLING + CLOSING
-    closing = [aim(hand, palm, jnp.array(False), jnp.float32(step)) for step in (0, arrived, gone - 1, gone + 5)]
+    closing = [setpoint(hand, palm, jnp.array(False), jnp.float32(step)) for step in (0, arrived, gone - 1, gone + 5)]
     assert np.asarray(closing[1].pos) == pytest.approx(np.asarray(palm[:3]))
     assert np.asarray(closing[0].targets) == pytest.approx(np.asarray(closing[1].targets))
     assert np.abs(np.asarray(closing[2].targets - closing[1].targets)).max() > 1.0

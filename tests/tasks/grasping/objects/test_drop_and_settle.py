@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from embodied.core.scenes import compile_spec
-from tasks.grasping.hands.hand import HANDS, hand_named
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.objects.drop_and_settle import put_down, table_of
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.object_spec import Thing, thing

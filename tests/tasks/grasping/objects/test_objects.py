@@ -41,9 +41,9 @@ YCB = {
 }
 
 
-def model_of(item: Thing, scene: str = "scenes/floor.xml", **options: bool) -> mujoco.MjModel:
+def model_of(item: Thing, scene: str = "scenes/floor.xml", touch: bool = False) -> mujoco.MjModel:
     spec = load_spec(scene)
-    add_thing(spec, item, **options).pos = [0, 0, item.extents[2] / 2 + 0.005]
+    add_thing(spec, item, touch=touch).pos = [0, 0, item.extents[2] / 2 + 0.005]
     return compile_spec(spec)
 
 

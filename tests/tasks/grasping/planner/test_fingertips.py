@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from embodied.core.scenes import compile_spec
-from tasks.grasping.hands.hand import hand_named, spec_of
+from tasks.grasping.hands.hand import spec_of
+from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.planner.fingertips import NEAR, TIP, Fingertips, fingertips_of, pressing_of
 from tasks.grasping.planner.force_closure import Grip, grasps
@@ -99,7 +100,7 @@ def test_fingers_close_from_one_shape_to_the_other(tips: Fingertips) -> None:
         assert trajectory.targets(0.5) == pytest.approx(
             (trajectory.preshape.targets + trajectory.closed.targets) / 2, abs=1e-6
         )
-    assert np.array_equal(fingertips(LEAP, 0.05).before.joints, tips.pose(0.05 + 2 * ROOM).joints)
+    assert np.array_equal(fingertips(LEAP, 0.05).preshape.joints, tips.pose(0.05 + 2 * ROOM).joints)
 
 
 def test_parts_of_an_angle_are_its_arms() -> None:

@@ -79,7 +79,7 @@ def test_grasps_move_with_the_object() -> None:
     turn, shift = matrix((0.8, 0.3, -0.1, 0.5)), np.array([0.2, 0.1, -0.3])
     up = turn[:, 2]
     here = grasps(BOX, Grip(0.10), table=0.0, limit=100).grasps
-    there = grasps(BOX.moved(shift, turn), Grip(0.10), table=float(up @ shift), up=up, limit=100).grasps
+    there = grasps(BOX.moved(shift, turn), Grip(0.10), table=float(up @ shift), up=up.tolist(), limit=100).grasps
     assert len(here) == len(there)
     for first, second in zip(here, there, strict=True):
         assert second.score == pytest.approx(first.score, abs=1e-6)

@@ -12,7 +12,8 @@ from embodied.core.scenes import compile_spec
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.math.rotations import quat_angle
 from tasks.grasping.hands.arm import arm_scene, palm_frame
-from tasks.grasping.hands.hand import HANDS, MOUNTED, hand_named, pinch_of, poses, spec_of
+from tasks.grasping.hands.hand import MOUNTED, pinch_of, poses, spec_of
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.model import add_thing
 from tasks.grasping.objects.object_spec import Thing

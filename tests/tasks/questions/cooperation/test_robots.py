@@ -26,7 +26,9 @@ def test_the_joints_put_the_tcp_there_with_the_hand_down() -> None:
 
 def test_the_home_pose_is_found_again() -> None:
     home = (0.6 - panda.BASE_POS[1], 0.0, 0.2 - panda.BASE_POS[2])
-    np.testing.assert_allclose(joints_at(home), panda.HOME, atol=1e-5)
+    found = joints_at(home)
+    assert found is not None
+    np.testing.assert_allclose(found, panda.HOME, atol=1e-5)
 
 
 @pytest.mark.parametrize("height", [0.05, 0.3])
