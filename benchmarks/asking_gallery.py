@@ -15,8 +15,8 @@ import tyro
 
 import embodied
 from embodied.core.instruction import Dialogue
-from embodied.env.dialogue import dialogues_of, first_words
 from embodied.env.env import Env
+from embodied.env.instructions import InstructedTask, default_instructions, dialogues_of
 from embodied.rendering.cameras import PREFIX
 
 INK, PAPER = (40, 40, 40), (255, 255, 255)  # RGB
@@ -62,7 +62,9 @@ def main(settings: Settings) -> None:
 
 def acted(env: Env, settings: Settings) -> dict[str, np.ndarray]:
     """What is observed after some seconds of the script, which has heard everything."""
-    rule = env.task.listener(env, first_words(env))
+    if not isinstance(env.task, InstructedTask):
+        raise SystemExit(f"'{env.name}' has no script that follows instructions")
+    rule = env.task.instructed_expert(env, default_instructions(env))
     obs = env.reset(settings.seed)
     for _ in range(round(settings.seconds / env.control_dt)):
         obs = env.step(rule(obs)).obs

@@ -46,7 +46,8 @@ class Settings(CollectConfig, Generic[C]):
     resolution: int = 64
     """Pixels of both sides."""
     visual_shift: str | None = None
-    """colours, camera, lights or all: how looks differ between episodes (embodied.rendering.visual_randomization); by default not."""
+    """colours, camera, lights or all: how the appearance differs between episodes
+    (embodied.rendering.visual_randomization); by default not."""
     num_envs: int = 50
     """Environments that step together."""
     engine: str | None = None

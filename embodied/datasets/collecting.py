@@ -22,8 +22,8 @@ from torch import Tensor
 from embodied.core.instruction import Instruction
 from embodied.core.task import PROPRIO
 from embodied.datasets.episode import Episode
-from embodied.env.dialogue import words_of
 from embodied.env.env import Env
+from embodied.env.instructions import instructions_of
 from embodied.errors import EmbodiedError, listing
 from embodied.rendering.appearance import Appearance
 from embodied.rendering.cameras import PREFIX
@@ -90,8 +90,7 @@ class Wave:
     """(N,) bool, solved at any step."""
     noise: np.ndarray
     """(N,) standard deviation."""
-    words: tuple[Instruction, ...]
-    """What each was told."""
+    instructions: tuple[Instruction, ...]
     finished: np.ndarray
     """(N,) bool; the others were left when enough before them had finished."""
 
@@ -122,7 +121,7 @@ def collect(
             tried += 1
             if done.success[place] or config.failures:
                 # In turn, so that every paraphrase is heard equally often.
-                told = done.words[place].paraphrases
+                told = done.instructions[place].paraphrases
                 episode = episode_of(env, done, place, told[kept % len(told)], seed)
                 kept += 1
                 yield Demonstration(episode, float(done.noise[place]), tried)
@@ -165,7 +164,7 @@ def attempt(
     generators = [np.random.default_rng([seed, place]) for place in range(count)]
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
     obs = env.reset(seed)
-    words = tuple(words_of(env))
+    instructions = tuple(instructions_of(env))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
     states, actions, looks = [], [], []
@@ -190,7 +189,7 @@ def attempt(
         lengths=lengths,
         success=solved,
         noise=noise,
-        words=words,
+        instructions=instructions,
         finished=finished,
     )
 

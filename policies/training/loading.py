@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import torch
@@ -33,6 +33,18 @@ from embodied.storage.runs import Run
 
 ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
 """Observation groups (N, size) to actions (N, A) in [-1, 1], or those of many agents."""
+
+
+@runtime_checkable
+class InstructedPolicy(Protocol):
+    """A stored policy that follows instructions, which it gets when it is bound to environments."""
+
+    def bind(
+        self, env: Env, what: str, *, instruction: str | None = None, wrong_instruction: bool = False
+    ) -> ActionRule:
+        """The policy of one set of environments; errors call it `what`."""
+        ...
+
 
 PREFIX = "policy/"
 SCRIPTS = ("expert", "random", "zero")
@@ -123,8 +135,8 @@ def policy_of(
         EmbodiedError: it holds none, or one whose observation or action has another size.
     """
     policy = stored_policy(checkpoint, what, env.device)
-    if hasattr(policy, "in_env"):
-        return policy.in_env(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
+    if isinstance(policy, InstructedPolicy):
+        return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
     if instruction is not None or wrong_instruction:
         raise _deaf(what)
     if cameras := checkpoint.meta["policy"].get("cameras"):
@@ -139,7 +151,7 @@ def policy_of(
 
 def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
     """The policy that a checkpoint holds, whatever environment it may fit: a `policies.policy.Policy`, or one of
-    another kind, whose `in_env` makes the rule for an environment.
+    another kind, such as a `InstructedPolicy`, which is bound to an environment before it acts.
 
     Raises:
         EmbodiedError: it holds none, or one that cannot be rebuilt; begins with `what`.

@@ -1,4 +1,4 @@
-"""`python -m policies.vla.compare`: what a policy does differently after reinforcement learning."""
+"""`python -m policies.vla.compare`: how a policy's behaviour changed by reinforcement learning."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from embodied.evaluation.suites import shared_config
 from embodied.factory import make
 from embodied.storage.configs import to_json
 from policies.training.loading import open_checkpoint
-from policies.vla.comparison.behaviour import Trace, observe_conduct
-from policies.vla.comparison.difference import Difference, Manner, compare
-from policies.vla.comparison.paths_picture import save_paths
-from policies.vla.fine_tuning.trials import suite_of
+from policies.vla.comparison.difference import BehaviourDifference, BehaviourSummary, compare
+from policies.vla.comparison.path_plot import save_paths
+from policies.vla.comparison.trajectories import Trajectory, record_trajectories
 from policies.vla.policy import VLAPolicy
 from policies.vla.rl_finetune import vla_policy
+from policies.vla.trials import suite_of
 
-Both = dict[str, tuple[tuple[Trace, ...], tuple[Trace, ...]]]
-"""Task -> traces before and after."""
+Trajectories = dict[str, tuple[tuple[Trajectory, ...], tuple[Trajectory, ...]]]
+"""Task -> trajectories before and after."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Let two policies do what they think best from the same starts, and tell what they do differently.
+    """Compare the behaviour of two policies, with their most likely actions from the same initial states.
 
     Example:
 
@@ -42,9 +42,9 @@ class Settings:
     after: tyro.conf.Positional[Path]
     """Run or checkpoint."""
     task: tuple[str, ...] = ()
-    """Tasks or suites; by default every task that the first policy was taught."""
+    """Tasks or suites; by default every task that the first policy was trained on."""
     episodes: int = 20
-    """Of each task, from the starts on which it is evaluated."""
+    """Of each task, from the initial states of its evaluation."""
     horizon: int = 0
     """Control steps of an episode at most; 0: the task's own."""
     engine: str | None = None
@@ -54,10 +54,9 @@ class Settings:
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     picture: Path | None = None
-    """Also draw the hand's paths into this PNG."""
+    """Also plot the hand's paths into this PNG."""
 
     def __post_init__(self) -> None:
-        """Check counts."""
         if self.episodes < 4 or self.horizon < 0:
             raise EmbodiedError(f"--episodes {self.episodes} --horizon {self.horizon}: expected at least 4, and 0")
 
@@ -68,39 +67,39 @@ def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "policies.vla.compare")
     named = {f"policy '{path}'": path for path in (settings.before, settings.after)}
     policies = {what: vla_policy(open_checkpoint(path), what, settings.device) for what, path in named.items()}
-    traces = observe_both(settings, policies)
-    rows = [compare(task, *sides) for task, sides in traces.items()]
+    trajectories = record_both(settings, policies)
+    rows = [compare(task, *sides) for task, sides in trajectories.items()]
     cli.console().print(table(rows))
     if settings.picture is not None:
-        save_paths(settings.picture, traces)
+        save_paths(settings.picture, trajectories)
     result: dict[str, Any] = {"episodes": settings.episodes, "results": [to_json(row) for row in rows]}
     cli.write_result(settings.json, cli.command_line("policies.vla.compare"), result)
     return 0
 
 
-def observe_both(settings: Settings, policies: dict[str, VLAPolicy]) -> Both:
-    """Traces of both policies, task by task, from the suite's own starts."""
+def record_both(settings: Settings, policies: dict[str, VLAPolicy]) -> Trajectories:
+    """Trajectories of both policies, task by task, from the suite's own initial states."""
     first = next(iter(policies.values()))
-    suite = suite_of(*(settings.task or (lesson.task for lesson in first.lessons)))
-    senses, config, traces = first.senses, shared_config(suite, training=False), {}
+    suite = suite_of(*(settings.task or (trained.task for trained in first.training_tasks)))
+    spec, config, trajectories = first.spec, shared_config(suite, training=False), {}
     with cli.Line("watching", len(suite.tasks)) as line:
         for done, task in enumerate(suite.tasks):
             env = make(
                 task, settings.episodes, settings.engine, device=str(first.device), config=config,
-                cameras=senses.cameras, resolution=senses.resolution,
+                cameras=spec.cameras, resolution=spec.resolution,
             )  # fmt: skip
             sides = tuple(
-                observe_conduct(
-                    env, policy.in_env(env, what), suite.seed, settings.horizon,
+                record_trajectories(
+                    env, policy.bind(env, what), suite.seed, settings.horizon,
                     lambda steps, done=done, task=task: line.update(done, f"{task}, step {steps}"),
                 )
                 for what, policy in policies.items()
             )  # fmt: skip
-            traces[task] = (sides[0], sides[-1])
-    return traces
+            trajectories[task] = (sides[0], sides[-1])
+    return trajectories
 
 
-def table(rows: list[Difference]) -> Table:
+def table(rows: list[BehaviourDifference]) -> Table:
     """Two lines for each task: how the first policy does it and how its own episodes differ, then the other one."""
     result = Table(title="before, after", title_justify="left", title_style="bold", box=box.SIMPLE)
     for column in ("task", "success", "steps", "closed", "holding", "actions", "path, cm", "deviation", "outside"):
@@ -116,9 +115,9 @@ def table(rows: list[Difference]) -> Table:
     return result
 
 
-def _cells(manner: Manner) -> tuple[str, ...]:
-    steps = "-" if manner.steps is None else f"{manner.steps:.0f}"
-    return _percent(manner.success), steps, _percent(manner.closed), _percent(manner.holding)
+def _cells(summary: BehaviourSummary) -> tuple[str, ...]:
+    steps = "-" if summary.steps is None else f"{summary.steps:.0f}"
+    return _percent(summary.success), steps, _percent(summary.closed), _percent(summary.holding)
 
 
 def _percent(share: float | None) -> str:

@@ -1,121 +1,150 @@
-"""A vision-language-action policy as robots run and files keep it."""
+"""The vision-language-action policy: a network, its normalisation and robot spec; stored, loaded, bound to envs."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from embodied.core.task import PROPRIO
-from embodied.env.dialogue import Tell, first_words, wrong_words
+from embodied.env.env import Env
+from embodied.env.instructions import InstructionSource, default_instructions, wrong_instructions
 from embodied.errors import EmbodiedError, listing
 from embodied.rendering.cameras import PREFIX
 from embodied.storage.configs import from_json, to_json
 from policies.policy import require_same_shapes
-from policies.vla.chunks import ChunkedRule
-from policies.vla.data.batches import Lesson, Senses, difference
-from policies.vla.data.statistics import Statistics
+from policies.vla.action_chunks import ChunkedPolicy
+from policies.vla.data.normalization import Normalization
+from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.config import VLAConfig
 from policies.vla.model.network import VLANetwork
-from policies.vla.model.pretrained import Folders, Parts, PretrainedImages, PretrainedReader
-
-if TYPE_CHECKING:
-    from embodied.env.env import Env
+from policies.vla.model.pretrained import (
+    PretrainedFolders,
+    PretrainedImageEncoder,
+    PretrainedParts,
+    PretrainedTextEncoder,
+)
 
 KIND = "vla"
 """What such a policy is called where it is stored."""
 
 
 class VLAPolicy:
-    """Network, statistics, and what it has to know of robot and tasks: all that is needed to act."""
+    """A network with the normalisation, robot spec and training tasks that it needs to act."""
 
     def __init__(
         self,
         network: VLANetwork,
-        statistics: Statistics,
-        senses: Senses,
-        lessons: Sequence[Lesson],
+        normalization: Normalization,
+        spec: RobotSpec,
+        training_tasks: Sequence[TrainingTask],
         execute: int = 0,
-        parts: Parts = Parts(),  # noqa: B008 - frozen
+        parts: PretrainedParts = PretrainedParts(),  # noqa: B008 - frozen
     ) -> None:
         """Wrap a network, which is shared, not copied.
 
         Args:
-            network: On the statistics' device.
-            statistics: Of what it learned from.
-            senses: What it was trained with.
-            lessons: What it was trained on.
-            execute: Actions of a chunk that are carried out before the next look; 0: all.
-            parts: What of the network is pretrained.
+            network: On the device of the normalisation.
+            normalization: Of the demonstrations.
+            spec: Robot that the policy was trained with.
+            training_tasks: Tasks that it was trained on.
+            execute: Actions of a chunk that are executed before the next inference; 0: all.
+            parts: Which encoders are pretrained.
 
         Raises:
             EmbodiedError: `execute` exceeds the chunk.
         """
-        self.network, self.statistics, self.senses, self.lessons = network, statistics, senses, tuple(lessons)
-        self.parts, chunk = parts, network.config.chunk
-        if not 0 <= execute <= chunk:
-            raise EmbodiedError(f"execute={execute}; expected 1 to {chunk}, the chunk's length, or 0 for all of it")
-        self.execute = execute or chunk
+        self.network, self.normalization, self.spec = network, normalization, spec
+        self.training_tasks, self.parts = tuple(training_tasks), parts
+        if not 0 <= execute <= self.chunk:
+            raise EmbodiedError(
+                f"execute={execute}; expected 1 to {self.chunk}, the chunk's length, or 0 for all of it"
+            )
+        self.execute = execute or self.chunk
 
     @classmethod
     def untrained(
         cls,
         config: VLAConfig,
-        statistics: Statistics,
-        senses: Senses,
-        lessons: Sequence[Lesson],
+        normalization: Normalization,
+        spec: RobotSpec,
+        training_tasks: Sequence[TrainingTask],
         execute: int = 0,
-        folders: Folders = Folders(),  # noqa: B008 - frozen
+        folders: PretrainedFolders = PretrainedFolders(),  # noqa: B008 - frozen
         rank: int = 0,
     ) -> VLAPolicy:
-        """One with a fresh network, on the statistics' device, and pretrained parts from `folders`.
+        """A policy with random weights, on the device of the normalisation, and pretrained encoders from `folders`.
 
         Raises:
             EmbodiedError: a folder's model is incomplete, or wants to run code.
         """
         parts = folders.parts(rank)
-        network = _build(config, senses, parts, folders).to(statistics.action_low.device)
-        return cls(network, statistics, senses, lessons, execute, parts)
+        network = _build(config, spec, parts, folders).to(normalization.action_low.device)
+        return cls(network, normalization, spec, training_tasks, execute, parts)
 
     def copy(self) -> VLAPolicy:
-        """The same with a network of its own."""
+        """The same policy with a network of its own."""
         network = copy.deepcopy(self.network)
-        return VLAPolicy(network, self.statistics, self.senses, self.lessons, self.execute, self.parts)
+        return VLAPolicy(network, self.normalization, self.spec, self.training_tasks, self.execute, self.parts)
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
-        return self.statistics.action_low.device
+        return self.normalization.action_low.device
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The observation groups it reads."""
-        return (*(PREFIX + camera for camera in self.senses.cameras), PROPRIO)
+        """Observation groups that it reads."""
+        return (*(PREFIX + camera for camera in self.spec.cameras), PROPRIO)
 
-    def features(self, obs: Mapping[str, Tensor], words: Tensor) -> Tensor:
-        """(N, chunk, width) for `network.head`, from raw observation groups and (N, width) of `network.read`."""
-        return self.network(self.pixels(obs), self.statistics.unit_state(obs[PROPRIO]), words)
+    @property
+    def chunk(self) -> int:
+        """Actions of a chunk."""
+        return self.network.config.chunk
+
+    @property
+    def action_size(self) -> int:
+        return self.spec.action_size
+
+    def encode_instructions(self, instructions: Sequence[str], *, bfloat16: bool = False) -> Tensor:
+        """(k, width) of k instructions."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=bfloat16):
+            return self.network.encode_instructions(instructions)
 
     def pixels(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """(N, cameras, height, width, 3) uint8, what `network` takes of raw observation groups."""
-        return torch.stack([obs[PREFIX + camera].permute(0, 2, 3, 1) for camera in self.senses.cameras], 1)
+        """(N, cameras, height, width, 3) uint8, the network's input, from observation groups."""
+        return torch.stack([obs[PREFIX + camera].permute(0, 2, 3, 1) for camera in self.spec.cameras], 1)
+
+    def features(self, pixels: Tensor, state: Tensor, text: Tensor, *, bfloat16: bool = False) -> Tensor:
+        """(B, chunk, width) float32, for the head.
+
+        Args:
+            pixels: (B, cameras, height, width, 3) uint8, on any device.
+            state: (B, S) in the task's units, on any device.
+            text: (B, width) of `encode_instructions`.
+            bfloat16: Compute in bfloat16; the weights stay float32, as do the head's probabilities and velocities.
+        """
+        device = self.device
+        normalized = self.normalization.normalize_state(state.to(device))
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            found = self.network(pixels.to(device, non_blocking=True), normalized, text)
+        return found.float()
 
     def plan(
         self,
         obs: Mapping[str, Tensor],
-        words: Tensor,
+        text: Tensor,
         temperature: float | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Decide the next actions of every environment.
+        """Predict the next action chunk of every environment.
 
         Args:
             obs: Observation groups: `pixels/<camera>` (N, 3, height, width) uint8 and `proprio` (N, S).
-            words: (N, width), what `network.read` makes of each one's instruction.
+            text: (N, width) of `encode_instructions`.
             temperature: Of sampling; 0: the most likely tokens. By default the head's own.
             generator: Of sampling.
 
@@ -123,114 +152,115 @@ class VLAPolicy:
             (N, chunk, A) in [-1, 1].
         """
         head = self.network.head
-        unit = head.act(self.features(obs, words), head.temperature if temperature is None else temperature, generator)
-        return self.statistics.action(unit).clamp(-1.0, 1.0)
+        features = self.features(self.pixels(obs), obs[PROPRIO], text)
+        normalized = head.sample(features, head.temperature if temperature is None else temperature, generator)
+        return self.normalization.denormalize_action(normalized).clamp(-1.0, 1.0)
 
-    def in_env(
+    def bind(
         self,
         env: Env,
         what: str = "the policy",
         *,
         instruction: str | None = None,
         wrong_instruction: bool = False,
-        tell: Tell | None = None,
+        source: InstructionSource | None = None,
         temperature: float | None = None,
         seed: int = 0,
-    ) -> ChunkedRule:
-        """What chooses actions in `env`, which is told what to do.
+    ) -> ChunkedPolicy:
+        """The policy of one set of environments, which gives it its instructions and keeps its action chunks.
 
         Args:
             env: Made with this policy's cameras.
             what: What errors call the policy.
-            instruction: What every environment is told; by default the task's own first instruction, or the episode's.
-            wrong_instruction: Tell each environment something else: what its episode calls wrong, or in turn another
-                task's instruction. Whoever still succeeds does not listen.
-            tell: What each episode is told when it begins, in place of all that.
+            instruction: Of every environment; by default the task's own first instruction, or the episode's.
+            wrong_instruction: Give each environment an instruction for something else: what its episode calls wrong,
+                or in turn another task's. A policy that follows instructions fails.
+            source: Gives each episode's instruction when it begins, in place of all that.
             temperature: As of `plan`.
             seed: Of sampling.
 
         Raises:
-            EmbodiedError: environment and policy do not fit, or there is nothing to say.
+            EmbodiedError: environment and policy do not fit, or there is no instruction.
         """
         self.require_fit(env, what)
-        if tell is None and env.task.instruction_varies and instruction is None:
-            tell = wrong_words(env) if wrong_instruction else first_words(env)
-        others = wrong_instruction and tell is None
-        told = self._others(env, what) if others else (instruction or self._instruction(env, what),)
-        instructions = [told[number % len(told)] for number in range(env.num_envs)]
+        if source is None and env.task.instruction_varies and instruction is None:
+            source = wrong_instructions(env) if wrong_instruction else default_instructions(env)
+        others = wrong_instruction and source is None
+        texts = self._wrong_instructions(env, what) if others else (instruction or self._instruction(env, what),)
+        instructions = [texts[number % len(texts)] for number in range(env.num_envs)]
 
         def restarted() -> Tensor:
             return torch.as_tensor(env.simulator.episode().steps.__array__() == 0).to(self.device)
 
-        return ChunkedRule(self, instructions, restarted, tell=tell, temperature=temperature, seed=seed)
+        return ChunkedPolicy(self, instructions, restarted, source=source, temperature=temperature, seed=seed)
 
-    def _taught(self, env: Env) -> list[str]:
-        """The words in which the task was demonstrated."""
-        return [text for lesson in self.lessons if lesson.task == env.name for text in lesson.instructions]
-
-    def _own(self, env: Env) -> list[str]:
-        """The task's instructions, then those that it was demonstrated with."""
-        return [*env.task.instruction, *self._taught(env)]
-
-    def told(self, env: Env, what: str = "the policy") -> tuple[str, ...]:
-        """What it may be told in an environment: the words in which the task was demonstrated, or else the task's own.
+    def instructions(self, env: Env, what: str = "the policy") -> tuple[str, ...]:
+        """Instructions for an environment's task: those of its demonstrations, or else the task's own.
 
         Raises:
             EmbodiedError: there are neither.
         """
-        return tuple(dict.fromkeys(self._taught(env) or env.task.instruction)) or (self._instruction(env, what),)
+        found = self._demonstrated_instructions(env) or env.task.instruction
+        return tuple(dict.fromkeys(found)) or (self._instruction(env, what),)
+
+    def _demonstrated_instructions(self, env: Env) -> list[str]:
+        return [text for trained in self.training_tasks if trained.task == env.name for text in trained.instructions]
+
+    def _own_instructions(self, env: Env) -> list[str]:
+        """The task's instructions, then those of its demonstrations."""
+        return [*env.task.instruction, *self._demonstrated_instructions(env)]
 
     def _instruction(self, env: Env, what: str) -> str:
-        """What an environment is told unless someone says otherwise."""
-        if not (known := self._own(env)):
+        """The default instruction."""
+        if not (known := self._own_instructions(env)):
             raise EmbodiedError(f"'{env.name}' has no instruction, which {what} needs; say one")
         return known[0]
 
-    def _others(self, env: Env, what: str) -> tuple[str, ...]:
-        """An instruction of each other task it learned."""
-        others = [lesson.instructions[0] for lesson in self.lessons if lesson.task != env.name]
-        if not (wrong := tuple(text for text in others if text not in self._own(env))):
-            tasks = listing(lesson.task for lesson in self.lessons)
+    def _wrong_instructions(self, env: Env, what: str) -> tuple[str, ...]:
+        """An instruction of each other training task."""
+        others = [trained.instructions[0] for trained in self.training_tasks if trained.task != env.name]
+        if not (wrong := tuple(text for text in others if text not in self._own_instructions(env))):
+            tasks = listing(trained.task for trained in self.training_tasks)
             raise EmbodiedError(f"{what} knows no task but {tasks}, so there is no wrong instruction for '{env.name}'")
         return wrong
 
     def require_fit(self, env: Env, what: str = "the policy") -> None:
-        """Compare what an environment shows with what this policy takes.
+        """Compare an environment with the robot spec of this policy.
 
         Raises:
-            EmbodiedError: They differ; names both sides.
+            EmbodiedError: they differ; names both sides.
         """
-        missing = [camera for camera in self.senses.cameras if PREFIX + camera not in env.pixel_shapes]
+        missing = [camera for camera in self.spec.cameras if PREFIX + camera not in env.pixel_shapes]
         if missing:
             raise EmbodiedError(
-                f"{what} sees through {listing(self.senses.cameras)}; '{env.name}' was made without "
-                f"{listing(missing)}: embodied.make({env.name!r}, cameras={self.senses.cameras}, "
-                f"resolution={self.senses.resolution})"
+                f"{what} sees through {listing(self.spec.cameras)}; '{env.name}' was made without "
+                f"{listing(missing)}: embodied.make({env.name!r}, cameras={self.spec.cameras}, "
+                f"resolution={self.spec.resolution})"
             )
         if PROPRIO not in env.observation_sizes:
             raise EmbodiedError(
                 f"{what} reads the observation group '{PROPRIO}', but '{env.name}' has {listing(env.observation_sizes)}"
             )
-        shown = env.pixel_shapes[PREFIX + self.senses.cameras[0]]
-        found = Senses(
-            self.senses.cameras, (shown[-1], shown[-2]), env.observation_sizes[PROPRIO], env.action_size,
+        shape = env.pixel_shapes[PREFIX + self.spec.cameras[0]]
+        found = RobotSpec(
+            self.spec.cameras, (shape[-1], shape[-2]), env.observation_sizes[PROPRIO], env.action_size,
             round(env.control_dt, 6),
         )  # fmt: skip
-        if found != self.senses:
-            raise EmbodiedError(f"{what} does not fit '{env.name}', which {difference(found, self.senses)}")
+        if found != self.spec:
+            raise EmbodiedError(f"{what} does not fit '{env.name}', which {found.difference(self.spec)}")
 
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Names and numbers that rebuild it: JSON values, and copies of its tensors."""
+        """JSON values and copies of tensors from which `from_tensors` rebuilds the policy."""
         meta = {
             "kind": KIND,
             "config": to_json(self.network.config),
-            "lessons": to_json(self.lessons),
+            "training_tasks": to_json(self.training_tasks),
             "execute": self.execute,
             "parts": to_json(self.parts),
-            **to_json(self.senses),
+            **to_json(self.spec),
         }
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors |= {f"statistics.{name}": getattr(self.statistics, name) for name in Statistics.names()}
+        tensors |= {f"normalization.{name}": getattr(self.normalization, name) for name in Normalization.names()}
         return meta, {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
     @classmethod
@@ -238,29 +268,40 @@ class VLAPolicy:
         """Rebuild what `to_tensors` described, on the tensors' device.
 
         Raises:
-            ValueError: Another kind of policy, or tensors that do not belong to it.
+            ValueError: another kind of policy, one of an earlier version, or tensors that do not belong to it.
         """
         if meta.get("kind") != KIND:
             raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected '{KIND}'")
-        senses = from_json(Senses, {field.name: meta[field.name] for field in dataclasses.fields(Senses)})
-        lessons = tuple(from_json(Lesson, lesson) for lesson in meta["lessons"])
-        parts = from_json(Parts, meta["parts"])
-        network = _build(from_json(VLAConfig, meta["config"]), senses, parts)
+        if "training_tasks" not in meta:
+            raise ValueError(
+                "an earlier version of this library wrote it; train again: python -m policies.vla.train DATASET"
+            )
+        spec = from_json(RobotSpec, {field.name: meta[field.name] for field in dataclasses.fields(RobotSpec)})
+        training_tasks = tuple(from_json(TrainingTask, task) for task in meta["training_tasks"])
+        parts = from_json(PretrainedParts, meta["parts"])
+        network = _build(from_json(VLAConfig, meta["config"]), spec, parts, PretrainedFolders())
         own = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
         require_same_shapes(network.state_dict(), own)
         network.load_state_dict(own)
-        statistics = Statistics(*(tensors[f"statistics.{name}"] for name in Statistics.names()))
-        return cls(network.to(statistics.action_low.device), statistics, senses, lessons, int(meta["execute"]), parts)
+        normalization = Normalization(*(tensors[f"normalization.{name}"] for name in Normalization.names()))
+        return cls(
+            network.to(normalization.action_low.device),
+            normalization,
+            spec,
+            training_tasks,
+            int(meta["execute"]),
+            parts,
+        )
 
 
-def _build(config: VLAConfig, senses: Senses, parts: Parts, folders: Folders = Folders()) -> VLANetwork:  # noqa: B008
+def _build(config: VLAConfig, spec: RobotSpec, parts: PretrainedParts, folders: PretrainedFolders) -> VLANetwork:
     images, text = parts.images, parts.text
     return VLANetwork(
         config,
-        cameras=len(senses.cameras),
-        resolution=senses.resolution,
-        state_size=senses.state_size,
-        action_size=senses.action_size,
-        vision=None if images is None else PretrainedImages(images, config.width, folders.images),
-        reader=None if text is None else PretrainedReader(text, folders.text),
+        cameras=len(spec.cameras),
+        resolution=spec.resolution,
+        state_size=spec.state_size,
+        action_size=spec.action_size,
+        image_encoder=None if images is None else PretrainedImageEncoder(images, config.width, folders.images),
+        text_encoder=None if text is None else PretrainedTextEncoder(text, folders.text),
     )

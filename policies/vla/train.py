@@ -13,14 +13,15 @@ from embodied.errors import guard
 from embodied.evaluation import tables
 from embodied.evaluation.suites import overall
 from embodied.storage.runs import Run
-from policies.vla.data.selection import Selection, read
-from policies.vla.data.statistics import Statistics
+from policies.vla.data.demonstrations import EpisodeSelection, load_demonstrations
+from policies.vla.data.normalization import Normalization
 from policies.vla.fine_tuning.learner import FineTuning
-from policies.vla.fine_tuning.session import Session, document_of, stored_settings
+from policies.vla.fine_tuning.session import FINGERPRINT, FineTuningSession, document_of
 from policies.vla.fine_tuning.settings import LIMITS, NAME, Settings, network_config
-from policies.vla.fine_tuning.trials import Trials, suite_of, within
-from policies.vla.model.pretrained import Folders
+from policies.vla.model.pretrained import PretrainedFolders
 from policies.vla.policy import VLAPolicy
+from policies.vla.settings import stored_settings
+from policies.vla.trials import Trials, restricted, suite_of
 
 COMMAND = "policies.vla.train"
 
@@ -30,61 +31,55 @@ def main(arguments: list[str] | None = None) -> int:
     """Train as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, COMMAND)
     if settings.resume is None:
-        return start(settings)
+        session = make_session(settings)
+        name, document = settings.task or NAME, document_of(settings, session.demonstrations)
+        return finish(session, Run.create(Path("runs"), name, document, settings.out), settings)
     run = Run.open(settings.resume)
     limits = cli.given(settings, sys.argv[1:] if arguments is None else arguments, LIMITS)
-    stored = stored_settings(Settings, run, limits | {"json": settings.json and str(settings.json)})
-    return finish(prepared(stored), run, stored, resume=True)
+    stored = stored_settings(Settings, run, limits | {"json": settings.json and str(settings.json)}, (FINGERPRINT,))
+    return finish(make_session(stored), run, stored, resume=True)
 
 
-def start(settings: Settings) -> int:
-    """Start a new run."""
-    session = prepared(settings)
-    name, document = settings.task or NAME, document_of(settings, session.demonstrations)
-    return finish(session, Run.create(Path("runs"), name, document, settings.out), settings)
-
-
-def prepared(settings: Settings) -> Session:
-    """The demonstrations, an untrained policy, and how it learns.
+def make_session(settings: Settings) -> FineTuningSession:
+    """The demonstrations, an untrained policy, and its learner.
 
     Raises:
         EmbodiedError: there are no demonstrations, they do not fit together, or the settings are impossible.
     """
     # A name of a task that does not exist is an error before demonstrations are read, let alone learned from.
-    suite = within(suite_of(settings.task), settings.tasks) if settings.task else None
+    suite = restricted(suite_of(settings.task), settings.tasks) if settings.task else None
     config = network_config(settings)
     assert settings.dataset is not None
-    chosen = Selection(settings.tasks, settings.episodes_per_task, settings.failures)
-    demonstrations = read(settings.dataset, settings.cameras, chosen)
+    selection = EpisodeSelection(settings.tasks, settings.episodes_per_task, settings.failures)
+    demonstrations = load_demonstrations(settings.dataset, settings.cameras, selection)
     device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(settings.seed)  # of the weights
     policy = VLAPolicy.untrained(
         config,
-        Statistics.of(demonstrations.episodes).to(device),
-        demonstrations.senses,
-        demonstrations.lessons,
+        Normalization.of(demonstrations.episodes).to(device),
+        demonstrations.spec,
+        demonstrations.training_tasks,
         settings.execute,
-        Folders(settings.image_encoder, settings.text_encoder),
+        PretrainedFolders(settings.image_encoder, settings.text_encoder),
         settings.lora,
     )
     tuning = FineTuning(policy, demonstrations, settings.tuning, settings.steps, seed=settings.seed)
-    trials = suite and Trials(suite, demonstrations.senses, settings.trial_episodes, settings.engine, device)
-    return Session(
+    trials = suite and Trials(suite, demonstrations.spec, settings.trial_episodes, settings.engine, device)
+    return FineTuningSession(
         tuning, demonstrations, COMMAND, settings.task,
         trials=trials, trial_seconds=settings.trial_seconds, checkpoint_seconds=settings.checkpoint_seconds,
     )  # fmt: skip
 
 
-def finish(session: Session, run: Run, settings: Settings, *, resume: bool = False) -> int:
+def finish(session: FineTuningSession, run: Run, settings: Settings, *, resume: bool = False) -> int:
     """Train; where that came to its end and there is a task, evaluate. Returns the exit code."""
     if not session.train(run, str(settings.size), resume=resume):
         return 0
-    tuning, trials = session.tuning, session.trials
-    result: dict[str, Any] = {"task": run.task, "gradient_steps": tuning.steps, "train_seconds": session.seconds}
-    if trials is not None and settings.evaluate_episodes:
-        suite = trials.suite
+    result: dict[str, Any] = {"task": run.task, "gradient_steps": session.step, "train_seconds": session.seconds}
+    if session.trials is not None and settings.evaluate_episodes:
+        suite = session.trials.suite
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
-            rows = trials.report(tuning.policy, settings.evaluate_episodes, on_task=line.update)
+            rows = session.trials.report(session.policy, settings.evaluate_episodes, line.update)
         cli.console().print(tables.suite_table(suite.name, rows))
         result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
     cli.write_result(settings.json, cli.command_line(COMMAND), result)

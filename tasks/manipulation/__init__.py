@@ -112,7 +112,7 @@ def register(registry: Registry) -> None:
     registry.register(
         TaskEntry(
             name="manipulation/pick-among",
-            target="tasks.manipulation.instructed.among:PickAmong",
+            target="tasks.manipulation.instructed.pick_among:PickAmong",
             summary="Pick up the thing that is meant, of two or three; the instruction may fit several.",
             engines=ENGINES,
             training="tasks.manipulation.training:CARRY",

@@ -1,1 +1,1 @@
-"""Policies that ask before they act, where an instruction fits several things."""
+"""Asking before acting, where an instruction fits several objects."""

@@ -1,30 +1,31 @@
-"""`python -m policies.vla.asking.evaluate`: what asking is worth, beside never, always and an oracle's asking."""
+"""`python -m policies.vla.asking.evaluate`: a policy with an asker, beside never, always and an oracle's asking."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import tyro
+from torch import Tensor
 
 from embodied import cli
-from embodied.env.dialogue import Tell, check_dialogue, wrong_words
 from embodied.env.env import Env
+from embodied.env.instructions import InstructedTask, InstructionSource, require_dialogues, wrong_instructions
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.rollouts import evaluate
+from embodied.factory import make
 from policies.training.loading import ActionRule, open_checkpoint, stored_policy
-from policies.vla.asking.asker import RULES, Asker, By, check_asker, learned
-from policies.vla.asking.conversation import Conversation
-from policies.vla.asking.report import rows, summary
+from policies.vla.asking.clarification import ASKERS, Asker, By, ClarifiedInstructions, learned, require_asker
+from policies.vla.asking.metrics import summary, table_rows
 from policies.vla.policy import VLAPolicy
 
 SCRIPT = "expert"
-"""The policy that is the task's script: it takes what it has heard of, and guesses where that fits several."""
+"""The policy that is the task's script: it follows the instruction, and guesses where that fits several objects."""
 WRONG = "told wrong"
-"""Row of the control: each episode is told something else that could be done in it."""
+"""Row of the control: each episode has an instruction for something else."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,26 +37,25 @@ class Settings:
     """
 
     task: tyro.conf.Positional[str] = "manipulation/pick-among"
-    """A task whose instructions may fit several things."""
+    """A task whose instructions may fit several objects."""
     policy: str = SCRIPT
-    """What acts: a run of policies.vla.train, or expert, the script, which takes what it has heard of."""
+    """What acts: a run of policies.vla.train, or expert, the script, which follows the instruction."""
     asker: Path | None = None
     """A run of policies.vla.asking.train, for --by learned."""
     by: tuple[By, ...] = ()
-    """Who decides about asking: never, always, oracle, learned; by default all, learned if there is an --asker."""
+    """Who decides whether to ask: never, always, oracle, learned; by default all, learned if there is an --asker."""
     episodes: int = 128
-    """Of each, with the same starts; all of them step together."""
+    """Of each, from the same initial states; all of them step together."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 1000
-    """Of the starts."""
+    """Of the initial states."""
     wrong: bool = True
-    """Also tell each episode something else that could be done in it: a policy that listens takes the wrong object."""
+    """Also give each episode an instruction for something else: a policy that follows it takes the wrong object."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
 
     def __post_init__(self) -> None:
-        """Check what belongs together."""
         if self.episodes < 1:
             raise EmbodiedError(f"--episodes {self.episodes}: expected at least 1")
         if By.LEARNED in self.by and self.asker is None:
@@ -73,16 +73,16 @@ def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "policies.vla.asking.evaluate")
     actor = None if settings.policy == SCRIPT else stored(Path(settings.policy), "the policy")
     asker = None if settings.asker is None else stored(settings.asker, "the asker")
-    env = environment(settings, actor or asker)
-    rules = dict(RULES)
+    env = make_env(settings, actor or asker)
+    askers = dict(ASKERS)
     if asker is not None:
-        senses = asker.senses if actor is None else actor.senses
-        rules[By.LEARNED] = learned(check_asker(asker, senses, f"the asker '{settings.asker}'"))
-    found = {by.value: judged(env, actor, rules[by], settings) for by in settings.askers}
+        spec = asker.spec if actor is None else actor.spec
+        askers[By.LEARNED] = learned(require_asker(asker, spec, f"the asker '{settings.asker}'"))
+    found = {by.value: evaluate_asker(env, actor, askers[by], settings) for by in settings.askers}
     if settings.wrong:
-        found[WRONG] = judged(env, actor, RULES[By.NEVER], settings, misled=True)
+        found[WRONG] = evaluate_asker(env, actor, ASKERS[By.NEVER], settings, wrong=True)
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} episodes each"
-    cli.console().print(cli.table(title, rows(found)))
+    cli.console().print(cli.table(title, table_rows(found)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     results = [{"by": by, **row} for by, row in found.items()]
     cli.write_result(settings.json, cli.command_line("policies.vla.asking.evaluate"), result | {"results": results})
@@ -101,48 +101,50 @@ def stored(path: Path, what: str) -> VLAPolicy:
     return policy
 
 
-def environment(settings: Settings, seeing: VLAPolicy | None) -> Env:
-    """What the policy acts in, with the eyes of one that sees.
+def make_env(settings: Settings, policy: VLAPolicy | None) -> Env:
+    """The environments, with the cameras of a policy that has some.
 
     Raises:
-        EmbodiedError: the task says the same in every episode, does not exist, or has no script that listens.
+        EmbodiedError: the task does not exist, has the same instruction in every episode, or no script for it.
     """
-    from embodied.factory import make
-
-    eyes = {} if seeing is None else {"cameras": seeing.senses.cameras, "resolution": seeing.senses.resolution}
-    env = make(settings.task, settings.episodes, settings.engine, settings.seed, device="cpu", **eyes)
-    check_dialogue(env)
-    if settings.policy == SCRIPT and not hasattr(env.task, "listener"):
+    cameras = {} if policy is None else {"cameras": policy.spec.cameras, "resolution": policy.spec.resolution}
+    env = make(settings.task, settings.episodes, settings.engine, settings.seed, device="cpu", **cameras)
+    require_dialogues(env)
+    if settings.policy == SCRIPT and not isinstance(env.task, InstructedTask):
         raise EmbodiedError(f"'{env.name}' has no script that listens; expected --policy RUN")
     return env
 
 
-def judged(
-    env: Env, actor: VLAPolicy | None, asker: Asker, settings: Settings, *, misled: bool = False
+def evaluate_asker(
+    env: Env, actor: VLAPolicy | None, asker: Asker, settings: Settings, *, wrong: bool = False
 ) -> dict[str, float]:
-    """One evaluation; see `report.summary`. `misled`: each episode is told of another object."""
-    conversation = Conversation(env, asker)
-    tell: Tell = conversation if not misled else _misleading(env, conversation)
-    rule: ActionRule = env.task.listener(env, tell) if actor is None else actor.in_env(env, tell=tell)
-    what = f"{settings.policy}, {'told wrong' if misled else 'asking'}"
+    """One evaluation; see `metrics.summary`. `wrong`: each episode has an instruction for another object."""
+    clarified = ClarifiedInstructions(env, asker)
+    source: InstructionSource = clarified if not wrong else _wrong_source(env, clarified)
+    if actor is None:
+        assert isinstance(env.task, InstructedTask)  # checked when it was made
+        policy: ActionRule = env.task.instructed_expert(env, source)
+    else:
+        policy = actor.bind(env, source=source)
+    what = f"{settings.policy}, {'told wrong' if wrong else 'asking'}"
     with cli.Line(what, env.max_episode_steps) as line:
         steps = itertools.count(1)
         outcome = evaluate(
-            env, rule, settings.episodes, seed=settings.seed, notes=conversation.notes,
+            env, policy, settings.episodes, seed=settings.seed, notes=clarified.notes,
             on_step=lambda done, _: line.update(next(steps), f"{done} episodes"),
         )  # fmt: skip
     return summary(outcome)
 
 
-def _misleading(env: Env, conversation: Conversation) -> Tell:
-    """Tells each episode of another object, once the conversation has taken its notes."""
-    wrong = wrong_words(env)
+def _wrong_source(env: Env, clarified: ClarifiedInstructions) -> InstructionSource:
+    """Instructions for another object, once it is noted whether there was something to ask."""
+    wrong = wrong_instructions(env)
 
-    def tell(rows: Any, obs: Any) -> Any:
-        conversation(rows, obs)
+    def source(rows: Tensor, obs: Mapping[str, Tensor]) -> Sequence[str]:
+        clarified(rows, obs)
         return wrong(rows, obs)
 
-    return tell
+    return source
 
 
 if __name__ == "__main__":

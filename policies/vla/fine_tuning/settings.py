@@ -1,19 +1,64 @@
-"""The settings of a fine-tuning."""
+"""Settings of supervised fine-tuning: of the command, and of the optimisation."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import tyro
 
 from embodied.errors import EmbodiedError
-from policies.vla.model.config import SIZES, FineTuningConfig, Head, Size, VLAConfig
+from policies.vla.model.config import SIZES, Head, Size, VLAConfig
+from policies.vla.settings import ClosedLoopSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Train a policy that sees and is told what to do, on demonstrations.
+class FineTuningConfig:
+    """Supervised fine-tuning on demonstrations."""
+
+    batch_size: int = 64
+    """Samples per gradient step."""
+    learning_rate: float = 5e-4
+    """Largest step size of Adam; it rises over `warmup` steps, then falls along half a cosine."""
+    warmup: int = 300
+    """Gradient steps, but at most a tenth of all."""
+    weight_decay: float = 1e-3
+    """Share of each parameter that shrinks per step, times the learning rate."""
+    max_grad_norm: float = 1.0
+    """Norm to which longer gradients are clipped."""
+    held_out: float = 0.1
+    """Share of each task's episodes that are only for validation; of a single episode none is."""
+    validation_interval: int = 500
+    """Gradient steps between two validations on held-out episodes."""
+    patience: int = 20
+    """Validations without a smaller error after which training ends."""
+    shift: int = 4
+    """Random shift of images, pixels at most each way."""
+    photometric: float = 0.0
+    """Share of images whose colours are augmented, too: by jitter, half of them by a random convolution instead."""
+    bfloat16: bool | None = None
+    """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "validation_interval", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("learning_rate", "max_grad_norm"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
+        for name in ("warmup", "weight_decay", "shift"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be finite and 0 or more")
+        if not 0 <= self.photometric <= 1:
+            raise ValueError(f"photometric={self.photometric} must be between 0 and 1")
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out={self.held_out} must be 0 or more and less than 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(ClosedLoopSettings):
+    """Train a vision-language-action policy on demonstrations.
 
     Results go to a run as those of embodied.train. Ctrl-C or SIGTERM saves and stops; --resume RUN goes on. Examples:
 
@@ -28,77 +73,55 @@ class Settings:
     """Folder that python -m embodied.collect wrote, or any in LeRobot's format v3.0."""
     task: str | None = None
     """Task or suite on which the policy is tried while it learns, and at the end; by default none."""
-    out: Path | None = None
-    """Run folder, instead of runs/vla/TIME; must be new or empty."""
     size: Size = Size.TINY
     """tiny, small or base."""
     head: Head = Head.TOKENS
     """tokens, or flow."""
     chunk: int = 8
-    """Actions decided at once."""
+    """Actions predicted at once (action chunk)."""
     execute: int = 0
-    """Of those, how many are carried out before the next look; 0: all."""
+    """Of those, how many are executed before the next inference; 0: all."""
     cameras: tuple[str, ...] = ()
     """Of the dataset's; by default all."""
     steps: int = 20_000
     """Gradient steps in all; fewer if held-out episodes say so. With --resume: to which training goes on, along the
     slow fall of the learning rate that so many steps would have had from the start."""
     image_encoder: Path | None = None
-    """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is learned from nothing."""
+    """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is trained from scratch."""
     text_encoder: Path | None = None
-    """Folder of a pretrained text encoder; by default one is learned from nothing."""
+    """Folder of a pretrained text encoder; by default one is trained from scratch."""
     lora: int = 0
-    """Rank of the updates of pretrained parts; 0: they stay as they are."""
+    """Rank of the low-rank updates of pretrained encoders; 0: they stay as they are."""
     tasks: tuple[str, ...] = ()
     """Of the dataset's, those to learn and to be tried on; by default all."""
     episodes_per_task: int = 0
     """The first so many episodes of each task, in the dataset's order, without those left out as failures; 0: all."""
     failures: bool = False
     """Learn from episodes that failed, too."""
-    seed: int = 0
-    """Of every random draw."""
-    device: str | None = None
-    """cpu, cuda or cuda:N; by default a GPU where there is one."""
-    engine: str | None = None
-    """Physics engine of the trials; by default the best that runs the task on this machine."""
-    trial_seconds: float = 300.0
-    """Seconds of training between two trials."""
-    trial_episodes: int = 4
-    """Episodes of each task in a trial."""
-    evaluate_episodes: int = 50
-    """Episodes of each task in the evaluation at the end; 0 for none."""
-    checkpoint_seconds: float = 120.0
-    """Seconds between checkpoints."""
-    resume: Path | None = None
-    """Run to go on with: its own settings hold, but --steps may extend it."""
-    json: Path | None = None
-    """Also write the result, with hardware and command, to this file."""
     tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
     """Options of the training."""
 
     def __post_init__(self) -> None:
-        """Check that there is something to learn from."""
+        super().__post_init__()
         if self.dataset is None and self.resume is None:
             raise EmbodiedError("which dataset? python -m policies.vla.train DATASET, or --resume RUN")
         if self.episodes_per_task < 0:
             raise EmbodiedError(f"--episodes-per-task {self.episodes_per_task}: expected at least 1, or 0 for all")
-        if self.steps < 1 or self.trial_episodes < 1:
-            raise EmbodiedError(
-                f"--steps {self.steps} and --trial-episodes {self.trial_episodes}: expected at least 1 of each"
-            )
+        if self.steps < 1:
+            raise EmbodiedError(f"--steps {self.steps}: expected at least 1")
 
 
 LIMITS = ("steps",)
 """Settings that end a training."""
 NAME = "vla"
-"""What a run is called that is of no task."""
+"""What a run is called that is of no single task."""
 
 
 def network_config(settings: Settings) -> VLAConfig:
-    """The network that the settings mean.
+    """The network's sizes.
 
     Raises:
-        EmbodiedError: an impossible one.
+        EmbodiedError: impossible ones.
     """
     try:
         return dataclasses.replace(SIZES[settings.size], head=settings.head, chunk=settings.chunk)

@@ -1,4 +1,4 @@
-"""Low-rank updates of layers that stay as they are (LoRA, Hu et al. 2022)."""
+"""LoRA: low-rank updates of frozen linear layers (Hu et al. 2022)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 class LowRank(nn.Module):
-    """A frozen linear layer plus the product of two thin matrices, which begins at nothing."""
+    """A frozen linear layer plus the product of two thin matrices, which is zero at first."""
 
     def __init__(self, linear: nn.Linear, rank: int) -> None:
-        """Around `linear`, whose weights no longer learn.
+        """Wrap `linear`, whose weights are frozen.
 
         Raises:
             ValueError: the rank is not between 1 and the layer's smaller side.
@@ -26,12 +26,11 @@ class LowRank(nn.Module):
         nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., out) from (..., in)."""
         return self.linear(x) + (x @ self.down.T) @ self.up.T
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
-        """One linear layer that does the same."""
+        """One linear layer of the same function."""
         result = nn.Linear(self.linear.in_features, self.linear.out_features, self.linear.bias is not None)
         result.weight.copy_(self.linear.weight + self.up @ self.down)
         if self.linear.bias is not None:
@@ -50,7 +49,7 @@ def adapt(module: nn.Module, rank: int) -> nn.Module:
 
 
 def merge(module: nn.Module) -> nn.Module:
-    """Replace every `LowRank` inside by one linear layer that does the same; returns the module."""
+    """Replace every `LowRank` inside by one linear layer of the same function; returns the module."""
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, LowRank):

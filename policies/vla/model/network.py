@@ -1,4 +1,4 @@
-"""The network of a vision-language-action policy: pictures, words and joints in, a chunk of actions out."""
+"""The network of a vision-language-action policy: images, instruction and proprioception in, an action chunk out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from policies.vla.model.attention import Block
 from policies.vla.model.config import Head, VLAConfig
-from policies.vla.model.flow import FlowHead
-from policies.vla.model.layers import Block
-from policies.vla.model.text_encoder import HashedReader
-from policies.vla.model.tokens import TokenHead
-from policies.vla.model.vision import ImageEncoder
+from policies.vla.model.flow_matching_head import FlowHead
+from policies.vla.model.image_encoder import ImageEncoder
+from policies.vla.model.text_encoder import HashedTextEncoder
+from policies.vla.model.token_head import TokenHead
 
 if TYPE_CHECKING:
-    from policies.vla.model.pretrained import PretrainedImages, PretrainedReader
+    from policies.vla.model.pretrained import PretrainedImageEncoder, PretrainedTextEncoder
 
-SPREAD = 0.02  # standard deviation of learned tokens before training
+INIT_STD = 0.02  # of learned embeddings before training
 
 HEADS: dict[Head, Callable[[VLAConfig, int], TokenHead | FlowHead]] = {
     Head.TOKENS: lambda config, size: TokenHead(config.width, size, config.bins),
@@ -27,7 +27,7 @@ HEADS: dict[Head, Callable[[VLAConfig, int], TokenHead | FlowHead]] = {
 
 
 class VLANetwork(nn.Module):
-    """Learned queries, one for each action of a chunk, look at pictures, words and joints, and become the actions."""
+    """A transformer whose learned queries, one per action of a chunk, attend to image, text and state tokens."""
 
     def __init__(
         self,
@@ -37,61 +37,69 @@ class VLANetwork(nn.Module):
         resolution: tuple[int, int],
         state_size: int,
         action_size: int,
-        vision: ImageEncoder | PretrainedImages | None = None,
-        reader: HashedReader | PretrainedReader | None = None,
+        image_encoder: ImageEncoder | PretrainedImageEncoder | None = None,
+        text_encoder: HashedTextEncoder | PretrainedTextEncoder | None = None,
     ) -> None:
-        """Build it untrained.
+        """Build it with random weights.
 
         Args:
-            config: Its shape.
-            cameras: Number of pictures.
+            config: Its sizes.
+            cameras: Number of images.
             resolution: Their width and height in pixels.
             state_size: Length of the proprioception.
             action_size: Length of an action.
-            vision: Image encoder in place of the one from nothing; see `pretrained`.
-            reader: Text encoder in place of the one from nothing.
+            image_encoder: In place of the one trained from scratch; see `pretrained`.
+            text_encoder: In place of the one trained from scratch.
         """
         super().__init__()
         width = config.width
         self.config = config
-        self.reader = reader or HashedReader(
+        self.text_encoder = text_encoder or HashedTextEncoder(
             config.text_width, config.text_layers, config.attention_heads, config.text_buckets
         )
-        self.text = nn.Linear(self.reader.size, width)
-        self.vision = vision or ImageEncoder(config.channels, width, width)
-        self.camera = nn.Parameter(torch.randn(cameras, width) * SPREAD)
-        self.place = nn.Parameter(torch.randn(self.vision.tokens_of(resolution), width) * SPREAD)
-        self.state = nn.Linear(state_size, width)
-        self.queries = nn.Parameter(torch.randn(config.chunk, width) * SPREAD)
+        self.text_projection = nn.Linear(self.text_encoder.size, width)
+        self.image_encoder = image_encoder or ImageEncoder(config.channels, width, width)
+        self.camera_embedding = nn.Parameter(torch.randn(cameras, width) * INIT_STD)
+        tokens = self.image_encoder.token_count(resolution)
+        self.position_embedding = nn.Parameter(torch.randn(tokens, width) * INIT_STD)
+        self.state_projection = nn.Linear(state_size, width)
+        self.queries = nn.Parameter(torch.randn(config.chunk, width) * INIT_STD)
         self.context_norm = nn.LayerNorm(width)
         self.blocks = nn.ModuleList(Block(width, config.attention_heads) for _ in range(config.layers))
         self.norm = nn.LayerNorm(width)
         self.head = HEADS[config.head](config, action_size)
 
-    def read(self, instructions: Sequence[str]) -> Tensor:
+    def encode_instructions(self, instructions: Sequence[str]) -> Tensor:
         """(k, width) of k instructions."""
-        return self.text(self.reader(instructions))
+        return self.text_projection(self.text_encoder(instructions))
 
-    def forward(self, pixels: Tensor, state: Tensor, words: Tensor) -> Tensor:
-        """The features of a chunk, all at once.
+    def forward(self, pixels: Tensor, state: Tensor, text: Tensor) -> Tensor:
+        """The features of an action chunk, all its actions in parallel.
 
         Args:
             pixels: (B, cameras, height, width, 3) uint8.
             state: (B, state_size), normalised.
-            words: (B, width) of `read`.
+            text: (B, width) of `encode_instructions`.
 
         Returns:
             (B, chunk, width), for `head`.
         """
-        context = self.context_norm(self.look(pixels, words))
-        known = torch.stack([self.state(state), words], 1)
+        context = self.context_norm(self.encode_images(pixels, text))
+        known = torch.stack([self.state_projection(state), text], 1)
         latents = torch.cat([self.queries.expand(len(pixels), -1, -1), known], 1)
         for block in self.blocks:
             latents = block(latents, context)
         return self.norm(latents[:, : self.config.chunk])
 
-    def look(self, pixels: Tensor, words: Tensor) -> Tensor:
-        """(B, cameras * tokens, width) of what the cameras show, encoded in the light of the words."""
-        condition = words[:, None] + self.camera
-        seen = self.vision(pixels.flatten(0, 1), condition.flatten(0, 1)) + self.place
-        return (seen.unflatten(0, pixels.shape[:2]) + self.camera[:, None]).flatten(1, 2)
+    def encode_images(self, pixels: Tensor, text: Tensor) -> Tensor:
+        """(B, cameras * tokens, width) of images (B, cameras, height, width, 3), conditioned on the text (B, width)."""
+        condition = text[:, None] + self.camera_embedding
+        tokens = self.image_encoder(pixels.flatten(0, 1), condition.flatten(0, 1)) + self.position_embedding
+        return (tokens.unflatten(0, pixels.shape[:2]) + self.camera_embedding[:, None]).flatten(1, 2)
+
+
+def supports_bfloat16(device: torch.device) -> bool:
+    """Whether a processor has instructions for bfloat16; others would emulate them, slowly."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())

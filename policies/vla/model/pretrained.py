@@ -1,4 +1,4 @@
-"""Folders with pretrained models, looked at before anything in them is loaded. Nothing in one is ever executed."""
+"""Pretrained image and text encoders from local folders, which are checked first; nothing in them is ever executed."""
 
 from __future__ import annotations
 
@@ -64,73 +64,72 @@ def _document(path: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation of colours where a model names none
+IMAGENET = (
+    (0.485, 0.456, 0.406),
+    (0.229, 0.224, 0.225),
+)  # mean and standard deviation of colours where a model names none
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """A pretrained part, in words and numbers."""
+class PretrainedPart:
+    """A pretrained encoder, described so that a checkpoint can rebuild it without its folder."""
 
     config: str
     """JSON of the model's own configuration."""
     processing: str
     """JSON of how pictures are prepared, or of the tokenizer."""
     rank: int = 0
-    """Of its low-rank updates; 0: it stays as it is."""
+    """Rank of its low-rank updates (LoRA); 0: frozen."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
-    """Which parts of a policy are pretrained; None: learned from nothing."""
+class PretrainedParts:
+    """Which encoders of a policy are pretrained; None: trained from scratch."""
 
-    images: Part | None = None
-    """The image encoder."""
-    text: Part | None = None
-    """The text encoder."""
+    images: PretrainedPart | None = None
+    text: PretrainedPart | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Folders:
-    """Where pretrained parts come from when a policy is made for the first time; None: nowhere."""
+class PretrainedFolders:
+    """Folders of the pretrained encoders of a new policy; None: trained from scratch."""
 
     images: Path | None = None
-    """Of the image encoder."""
     text: Path | None = None
-    """Of the text encoder."""
 
-    def parts(self, rank: int = 0) -> Parts:
-        """What lies there, with low-rank updates of a `rank`; 0: none.
+    def parts(self, rank: int = 0) -> PretrainedParts:
+        """The encoders in the folders, with low-rank updates of a `rank`; 0: frozen.
 
         Raises:
             EmbodiedError: files are missing or want to run code.
         """
         images = None if self.images is None else part_of_images(self.images, rank)
-        return Parts(images, None if self.text is None else part_of_text(self.text, rank))
+        return PretrainedParts(images, None if self.text is None else part_of_text(self.text, rank))
 
 
-def part_of_images(folder: Path, rank: int = 0) -> Part:
+def part_of_images(folder: Path, rank: int = 0) -> PretrainedPart:
     """The image encoder in a folder.
 
     Raises:
         EmbodiedError: files are missing or want to run code.
     """
     found = check_folder(folder, (CONFIG, PREPROCESSOR))
-    return Part(json.dumps(found[CONFIG]), json.dumps(found[PREPROCESSOR]), rank)
+    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[PREPROCESSOR]), rank)
 
 
-def part_of_text(folder: Path, rank: int = 0) -> Part:
+def part_of_text(folder: Path, rank: int = 0) -> PretrainedPart:
     """The text encoder in a folder; errors as of `part_of_images`."""
     found = check_folder(folder, (CONFIG, TOKENIZER))
-    return Part(json.dumps(found[CONFIG]), json.dumps(found[TOKENIZER]), rank)
+    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[TOKENIZER]), rank)
 
 
-class PretrainedImages(nn.Module):
-    """In place of `vision.ImageEncoder`: tokens of a frozen or adapted image encoder."""
+class PretrainedImageEncoder(nn.Module):
+    """In place of `image_encoder.ImageEncoder`: the tokens of a frozen or LoRA-adapted image encoder."""
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, part: Part, width: int, folder: Path | None = None) -> None:
+    def __init__(self, part: PretrainedPart, width: int, folder: Path | None = None) -> None:
         """With the weights in `folder`, or untrained where a checkpoint will bring them.
 
         Raises:
@@ -150,8 +149,8 @@ class PretrainedImages(nn.Module):
         self.condition = nn.Linear(width, width)
         self._learns = part.rank > 0
 
-    def tokens_of(self, resolution: tuple[int, int]) -> int:
-        """Tokens of a picture, whatever its resolution: it is resized."""
+    def token_count(self, resolution: tuple[int, int]) -> int:
+        """Tokens of an image, whatever its resolution: it is resized."""
         del resolution
         with torch.no_grad():
             return self.model(pixel_values=torch.zeros(1, 3, self.side, self.side)).last_hidden_state.shape[1]
@@ -165,52 +164,52 @@ class PretrainedImages(nn.Module):
         return self.out(seen) + self.condition(condition)[:, None]
 
 
-class PretrainedReader(nn.Module):
-    """In place of `words.HashedReader`: the mean token of a frozen or adapted text encoder."""
+class PretrainedTextEncoder(nn.Module):
+    """In place of `text_encoder.HashedTextEncoder`: the mean token of a frozen or LoRA-adapted text encoder."""
 
-    def __init__(self, part: Part, folder: Path | None = None) -> None:
-        """With the weights in `folder`, or untrained; errors as of `PretrainedImages`."""
+    def __init__(self, part: PretrainedPart, folder: Path | None = None) -> None:
+        """With the weights in `folder`, or untrained; errors as of `PretrainedImageEncoder`."""
         super().__init__()
         self.model = _adapted(_tower(_model(part, folder), "text_model"), part.rank)
         self.size = int(self.model.config.hidden_size)
         self._tokenizer = _tokenizer(part.processing)
         self._learns = part.rank > 0
-        self._kept: dict[str, Tensor] = {}
+        self._cache: dict[str, Tensor] = {}
 
     def forward(self, instructions: Sequence[str]) -> Tensor:
-        """(k, size) of k instructions; each is read once, unless the encoder learns.
+        """(k, size) of k instructions; each is encoded once, unless the encoder learns.
 
         Raises:
-            EmbodiedError: one says nothing, or too much.
+            EmbodiedError: one is empty or too long.
         """
         texts = [check_instruction(text) for text in instructions]
         if self._learns:
-            return torch.stack([self._read(text) for text in texts])
+            return torch.stack([self._encode(text) for text in texts])
         with torch.no_grad():
             for text in texts:
-                if text not in self._kept:
-                    self._kept[text] = self._read(text)
-        return torch.stack([self._kept[text] for text in texts])
+                if text not in self._cache:
+                    self._cache[text] = self._encode(text)
+        return torch.stack([self._cache[text] for text in texts])
 
-    def _read(self, text: str) -> Tensor:
+    def _encode(self, text: str) -> Tensor:
         device = next(self.model.parameters()).device
         ids = torch.tensor([self._tokenizer.encode(text).ids], device=device)
         return self.model(input_ids=ids).last_hidden_state[0].mean(0)
 
 
 def _adapted(model: Any, rank: int) -> Any:
-    """Frozen, with low-rank updates where `rank` says so, and without dropout."""
+    """Frozen, or with low-rank updates of `rank`; without dropout."""
     return (adapt(model, rank) if rank else model.requires_grad_(False)).eval()
 
 
 def _tower(model: Any, name: str) -> nn.Module:
-    """The part `name` of a model of pictures and words, the encoder of one that also writes, or the model itself."""
+    """The tower `name` of an image-text model, the encoder of an encoder-decoder, or the model itself."""
     if model.config.is_encoder_decoder:
         return model.get_encoder()
     return getattr(model, name, model)
 
 
-def _model(part: Part, folder: Path | None) -> nn.Module:
+def _model(part: PretrainedPart, folder: Path | None) -> nn.Module:
     transformers = _transformers()
     description = json.loads(part.config)
     try:
@@ -226,7 +225,7 @@ def _model(part: Part, folder: Path | None) -> nn.Module:
 
 
 def _transformers() -> Any:
-    """The library, told before its import that there is no network.
+    """The library `transformers`, told before its import that there is no network.
 
     Raises:
         EmbodiedError: it is not installed.

@@ -1,10 +1,10 @@
-"""Reinforcement learning of a policy that sees and is told what to do: episodes, credit, gradient steps."""
+"""RL fine-tuning of a policy with action tokens: rollouts, advantages, and PPO's clipped loss on them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,156 +13,197 @@ from embodied.errors import EmbodiedError
 from policies.learner import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import VectorizedSimulator
-from policies.vla.fine_tuning.stopwatch import Part, Stopwatch
 from policies.vla.model.config import Head
-from policies.vla.model.precision import fast_bfloat16, features, read
+from policies.vla.model.network import supports_bfloat16
 from policies.vla.policy import VLAPolicy
-from policies.vla.reinforcement.advantages import JUDGES, Credit
-from policies.vla.reinforcement.config import Algorithm, ImprovementConfig
-from policies.vla.reinforcement.experience import Experience
-from policies.vla.reinforcement.rollout_envs import Arena
-from policies.vla.reinforcement.rollouts import Sampler, roll_out, token_head
-from policies.vla.reinforcement.surrogate import Surrogate, surrogate
+from policies.vla.reinforcement.advantages import AdvantageEstimator, Advantages
+from policies.vla.reinforcement.grpo import GRPOEstimator
+from policies.vla.reinforcement.ppo import PPOEstimator
+from policies.vla.reinforcement.rollout_envs import RolloutEnv
+from policies.vla.reinforcement.rollouts import RolloutBatch, StochasticPolicy, collect_rollouts, token_head
+from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
+from policies.vla.reinforcement.timing import Phase, PhaseTimer
 
 SEEDS = 2**31
-MEASURED = ("loss", "clipped", "kl", "entropy", "gradient_norm")
-"""What a gradient step tells, averaged over an iteration."""
+UPDATE_METRICS = ("loss", "clipped", "kl", "entropy", "gradient_norm")
+"""Metrics of a gradient step, averaged over an iteration."""
 
 
-class Improvement:
-    """Improves a policy by how its own episodes end. Every iteration begins afresh, so it resumes between any two."""
+class PolicyLoss(NamedTuple):
+    """The clipped loss of B decisions, and how far the policy has moved."""
+
+    loss: Tensor
+    """()."""
+    clipped: Tensor
+    """() share of the actions' numbers whose gradient is clipped away."""
+    kl: Tensor
+    """() nats of an action's number, E[r - 1 - log r] of the rollout's policy from the current one (Schulman 2020)."""
+
+
+def clipped_policy_loss(
+    log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, weight: Tensor, executed: Tensor, low: float, high: float
+) -> PolicyLoss:
+    """Sum over the decisions of weight times the sum over their tokens of max(-A r, -A clip(r)), r = pi / pi_old.
+
+    Each number of each action has a ratio of its own (SimpleVLA-RL, eq. 6; PPO, Schulman et al. 2017, eq. 7).
+
+    Args:
+        log_prob: (B, chunk, A) of the tokens now, nats.
+        old_log_prob: (B, chunk, A) when they were sampled.
+        advantage: (B,).
+        weight: (B,) of one number of an action.
+        executed: (B, chunk) bool; what was not executed does not count.
+        low: Share by which a probability may fall before its gradient is clipped away.
+        high: By which it may rise: farther, so that what is rare may become likely (DAPO, Yu et al. 2025).
+    """
+    counts = executed[..., None].expand_as(log_prob)
+    change = (log_prob - old_log_prob).masked_fill(~counts, 0.0)
+    ratio = change.exp()
+    gain = ratio * advantage[:, None, None]
+    bound = ratio.clamp(1 - low, 1 + high) * advantage[:, None, None]
+    worst = torch.minimum(gain, bound).masked_fill(~counts, 0.0)
+    loss = -(worst.sum((1, 2)) * weight).sum()
+    with torch.no_grad():
+        total = counts.sum().clamp(min=1)
+        clipped = ((bound < gain) & counts).sum() / total
+        kl = ((ratio - 1 - change) * counts).sum() / total
+    return PolicyLoss(loss, clipped, kl)
+
+
+class RLFineTuning:
+    """Iterations of rollouts and updates. Every iteration begins new episodes, so it resumes between any two."""
 
     def __init__(
         self,
         policy: VLAPolicy,
-        arenas: Sequence[Arena],
-        algorithm: Algorithm,
-        config: ImprovementConfig,
+        envs: Sequence[RolloutEnv],
+        algorithm: RLAlgorithm,
+        config: RLConfig,
         *,
         seed: int = 0,
-        watch: Stopwatch | None = None,
+        timer: PhaseTimer | None = None,
     ) -> None:
         """Begin with `policy`, which goes on learning; what of it is frozen stays as it is.
 
         Args:
             policy: Its head is `tokens`.
-            arenas: One for each task, of `config.episodes` environments, on the policy's device.
+            envs: One for each task, of `config.episodes` environments, on the policy's device.
             algorithm: grpo, or ppo.
-            config: How.
-            seed: Of starts, draws, minibatches and the critic.
-            watch: What counts the time.
+            config: Options.
+            seed: Of initial states, sampled actions, minibatches and the critic.
+            timer: What counts the time.
 
         Raises:
-            EmbodiedError: The head gives no probabilities, an arena has another number of environments, or there is
-                partial credit for what a task does not tell.
+            EmbodiedError: the head has no probabilities, a task has another number of environments, or there is
+                partial credit for a task without progress.
         """
         require_tokens(policy)
-        for arena in arenas:
-            if arena.num_envs != config.episodes:
+        for env in envs:
+            if env.num_envs != config.episodes:
                 raise EmbodiedError(
-                    f"'{arena.name}' has {arena.num_envs} environments; expected {config.groups} groups of "
+                    f"'{env.name}' has {env.num_envs} environments; expected {config.groups} groups of "
                     f"{config.group_size}, {config.episodes}"
                 )
-        if config.partial_credit and (silent := [arena.name for arena in arenas if not arena.tells_progress]):
+        if config.partial_credit and (silent := [env.name for env in envs if not env.has_progress]):
             raise EmbodiedError(
                 f"partial_credit={config.partial_credit}, but the reward of {', '.join(silent)} does not tell how far "
                 "the task is done; expected 0"
             )
         keep_freed_memory()
-        self.policy, self.arenas, self.config = policy, tuple(arenas), config
-        self.watch = watch or Stopwatch(policy.device)
-        device, knowledge = policy.device, max(arena.knowledge for arena in arenas)
-        self.judge = JUDGES[algorithm](config, len(self.arenas), knowledge, device, seed)
+        self.policy, self.envs, self.config = policy, tuple(envs), config
+        self.timer, device = timer or PhaseTimer(policy.device), policy.device
+        self.estimator = make_estimator(algorithm, config, self.envs, device, seed)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
-        self.simulator = VectorizedSimulator(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
+        self.optimizer = VectorizedSimulator(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
         self._order = torch.Generator().manual_seed(seed)
-        bfloat16 = fast_bfloat16(device) if config.bfloat16 is None else config.bfloat16
-        self.sampler = Sampler(policy, config.temperature, torch.Generator(device).manual_seed(seed), bfloat16)
+        bfloat16 = supports_bfloat16(device) if config.bfloat16 is None else config.bfloat16
+        generator = torch.Generator(device).manual_seed(seed)
+        self.sampler = StochasticPolicy(policy, config.temperature, generator, bfloat16)
         self.iterations, self.env_steps, self.gradient_steps, self._rounds = 0, 0, 0, 0
 
     def step(self) -> dict[str, float]:
-        """Act in rounds of episodes, then learn from them.
+        """One iteration: rounds of episodes, then updates on them.
 
         Returns:
-            `success` of all episodes and `success/<task>`, their mean `progress`, `dropped`, the share of groups from
-            which nothing was learned, `episodes`, `length`, `decisions`, `frames`; `MEASURED`, where something was;
-            what the judge says.
+            `success` of all episodes and `success/<task>`, their mean `progress`, `dropped`, the share of episodes of
+            dropped groups, `episodes`, `length`, `decisions`, `frames`; `UPDATE_METRICS`, if there was an update; the
+            estimator's metrics.
 
         Raises:
-            DivergedError: The loss is not finite.
+            DivergedError: the loss is not finite.
         """
-        experience, kept, measures = self.collect()
+        batch, keep, metrics = self.collect()
         self.iterations += 1
-        if not bool(kept.any()):
-            return measures
-        with self.watch.part(Part.UPDATE):
-            chosen = experience.only(kept)
-            credit = self.judge.judge(chosen)
-            return measures | credit.measures | (self.learn(chosen, credit) if credit.ready else {})
+        if not bool(keep.any()):
+            return metrics
+        with self.timer.phase(Phase.UPDATE):
+            kept = batch.select(keep)
+            advantages = self.estimator.estimate(kept)
+            return metrics | advantages.metrics | (self.update(kept, advantages) if advantages.ready else {})
 
-    def collect(self) -> tuple[Experience, Tensor, dict[str, float]]:
-        """Rounds of episodes of all tasks until enough are worth something, `config.rounds` at most.
+    def collect(self) -> tuple[RolloutBatch, Tensor, dict[str, float]]:
+        """Rounds of episodes of all tasks until enough can be learned from, `config.rounds` at most.
 
         Returns:
-            The episodes, which of them are worth something (E,) bool, and measures of all.
+            The episodes, which of them are kept (E,) bool, and metrics of all.
         """
-        parts: list[Experience] = []
-        wanted, worthy = len(self.arenas) * self.config.episodes, 0
+        parts: list[RolloutBatch] = []
+        wanted, kept = len(self.envs) * self.config.episodes, 0
         for _ in range(self.config.rounds):
-            for number, arena in enumerate(self.arenas):
-                parts.append(self._episodes(number, arena))
-                worthy += int(self.judge.worth(parts[-1]).sum())
+            for number, env in enumerate(self.envs):
+                parts.append(self._episodes(number, env))
+                kept += int(self.estimator.keep_mask(parts[-1]).sum())
             self._rounds += 1
-            if worthy >= wanted:
+            if kept >= wanted:
                 break
-        experience = Experience.joined(parts)
-        self.env_steps += int(experience.length.sum())
-        return experience, (kept := self.judge.worth(experience)), self._measures(experience, kept)
+        batch = RolloutBatch.concatenate(parts)
+        self.env_steps += int(batch.length.sum())
+        return batch, (keep := self.estimator.keep_mask(batch)), self._metrics(batch, keep)
 
-    def learn(self, experience: Experience, credit: Credit) -> dict[str, float]:
-        """Gradient steps over all decisions, `config.epochs` times."""
-        count, parts = len(experience.episode), max(1, round(len(experience.episode) / self.config.minibatch))
+    def update(self, batch: RolloutBatch, advantages: Advantages) -> dict[str, float]:
+        """`config.epochs` epochs of gradient steps over all decisions."""
+        count, parts = len(batch.episode), max(1, round(len(batch.episode) / self.config.minibatch))
         steps = []
         for _ in range(self.config.epochs):
             order = torch.randperm(count, generator=self._order).to(self.policy.device)
             for rows in order.chunk(parts):
-                found, entropy = self.objective(experience, credit, rows)
+                found, entropy = self.loss(batch, advantages, rows)
                 loss = found.loss * (count / len(rows))
                 self.gradient_steps += 1
-                self.simulator.learning_rate = self.config.learning_rate * min(
-                    self.gradient_steps / max(self.config.rise, 1), 1.0
+                self.optimizer.learning_rate = self.config.learning_rate * min(
+                    self.gradient_steps / max(self.config.warmup, 1), 1.0
                 )
-                norm = self.simulator.descend(loss)
+                norm = self.optimizer.descend(loss)
                 steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, norm]))
-        measures: dict[str, float] = dict(zip(MEASURED, torch.stack(steps).mean(0).tolist(), strict=True))
-        if broken := [f"{name}={value}" for name, value in measures.items() if not math.isfinite(value)]:
+        metrics: dict[str, float] = dict(zip(UPDATE_METRICS, torch.stack(steps).mean(0).tolist(), strict=True))
+        if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
             raise DivergedError(f"training diverged in iteration {self.iterations}: {', '.join(broken)}")
-        return measures
+        return metrics
 
-    def objective(self, experience: Experience, credit: Credit, rows: Tensor) -> tuple[Surrogate, Tensor]:
-        """The objective of the decisions `rows` (B,), and the mean entropy of an action's number, nats."""
-        part = self.sampler
-        given, which = experience.text[experience.episode[rows]].unique(return_inverse=True)
-        words = read(part.policy, [experience.texts[number] for number in given.tolist()], bfloat16=part.bfloat16)
-        pixels, state = experience.pixels[rows], experience.state[rows]
-        seen = features(part.policy, pixels, state, words[which], bfloat16=part.bfloat16)
-        choice = token_head(part.policy).choice(seen, part.temperature)
-        acted = experience.acted[rows]
-        found = surrogate(
-            choice.log_prob(experience.tokens[rows].long()), experience.log_prob[rows], credit.advantage[rows],
-            credit.weight[rows], acted, self.config.clip_low, self.config.clip_high,
+    def loss(self, batch: RolloutBatch, advantages: Advantages, rows: Tensor) -> tuple[PolicyLoss, Tensor]:
+        """The loss of the decisions `rows` (B,), and the mean entropy of an action's number, nats."""
+        policy, bfloat16 = self.policy, self.sampler.bfloat16
+        distinct, which = batch.instruction[batch.episode[rows]].unique(return_inverse=True)
+        instructions = [batch.instructions[index] for index in distinct.tolist()]
+        text = policy.encode_instructions(instructions, bfloat16=bfloat16)
+        features = policy.features(batch.pixels[rows], batch.state[rows], text[which], bfloat16=bfloat16)
+        distribution = token_head(policy).distribution(features, self.sampler.temperature)
+        executed = batch.executed[rows]
+        found = clipped_policy_loss(
+            distribution.log_prob(batch.tokens[rows].long()), batch.log_prob[rows], advantages.advantage[rows],
+            advantages.weight[rows], executed, self.config.clip_low, self.config.clip_high,
         )  # fmt: skip
         with torch.no_grad():
-            entropy = choice.entropy().mean(-1)[acted].mean()
+            entropy = distribution.entropy().mean(-1)[executed].mean()
         return found, entropy
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on."""
         return {
-            "simulator": self.simulator.state(),
-            "judge": self.judge.state(),
+            "optimizer": self.optimizer.state(),
+            "estimator": self.estimator.state(),
             "order": self._order.get_state(),
-            "draws": self.sampler.generator.get_state(),
+            "sampling": self.sampler.generator.get_state(),
             "iterations": self.iterations,
             "env_steps": self.env_steps,
             "gradient_steps": self.gradient_steps,
@@ -171,38 +212,46 @@ class Improvement:
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.simulator.load_state(tree["simulator"])
-        self.judge.load_state(tree.get("judge", {}))
+        self.optimizer.load_state(tree["optimizer"])
+        self.estimator.load_state(tree.get("estimator", {}))
         self._order.set_state(tree["order"].cpu())
-        self.sampler.generator.set_state(tree["draws"].cpu())
+        self.sampler.generator.set_state(tree["sampling"].cpu())
         self.iterations, self.env_steps = int(tree["iterations"]), int(tree["env_steps"])
         self.gradient_steps, self._rounds = int(tree["gradient_steps"]), int(tree["rounds"])
 
-    def _episodes(self, number: int, arena: Arena) -> Experience:
-        """One in every environment of an arena; each group is told one of the instructions, in turn."""
-        config, told = self.config, arena.told
+    def _episodes(self, number: int, env: RolloutEnv) -> RolloutBatch:
+        """One in every environment; the groups take the task's instructions in turn."""
+        config, known = self.config, env.instructions
         first = self._rounds * config.groups
-        texts = [told[(first + place // config.group_size) % len(told)] for place in range(arena.num_envs)]
-        seed = int(torch.randint(SEEDS, (), generator=self._order))
-        return roll_out(arena, self.sampler, texts, number, alike=self.judge.alike, seed=seed, watch=self.watch)
+        texts = [known[(first + place // config.group_size) % len(known)] for place in range(env.num_envs)]
+        seed, group_size = int(torch.randint(SEEDS, (), generator=self._order)), self.estimator.group_size
+        return collect_rollouts(env, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer)
 
-    def _measures(self, experience: Experience, kept: Tensor) -> dict[str, float]:
-        success = experience.success.float()
+    def _metrics(self, batch: RolloutBatch, keep: Tensor) -> dict[str, float]:
+        success = batch.success.float()
         each = {
-            f"success/{arena.name}": success[experience.task == number].mean().item()
-            for number, arena in enumerate(self.arenas)
+            f"success/{env.name}": success[batch.task == number].mean().item() for number, env in enumerate(self.envs)
         }
-        decisions = len(experience.episode)
+        decisions = len(batch.episode)
         return {
             "success": success.mean().item(),
-            "progress": experience.progress.mean().item(),
+            "progress": batch.progress.mean().item(),
             **each,
-            "dropped": 1.0 - kept.float().mean().item(),
-            "episodes": float(len(experience)),
-            "length": experience.length.float().mean().item(),
+            "dropped": 1.0 - keep.float().mean().item(),
+            "episodes": float(len(batch)),
+            "length": batch.length.float().mean().item(),
             "decisions": float(decisions),
-            "frames": float(decisions * experience.pixels.shape[1]),
+            "frames": float(decisions * batch.pixels.shape[1]),
         }
+
+
+def make_estimator(
+    algorithm: RLAlgorithm, config: RLConfig, envs: Sequence[RolloutEnv], device: torch.device, seed: int
+) -> AdvantageEstimator:
+    """The advantage estimator of an algorithm."""
+    if algorithm is RLAlgorithm.GRPO:
+        return GRPOEstimator(config)
+    return PPOEstimator(config, len(envs), max(env.privileged_size for env in envs), device, seed)
 
 
 def require_tokens(policy: VLAPolicy, what: str = "the policy") -> None:

@@ -1,4 +1,4 @@
-"""Where a policy tries what it is told, many times at once: environments of one task that begin and end together."""
+"""Environments of one task for rollouts: they begin together, and are left alone once their episode is over."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from embodied.env.dialogue import words_of
 from embodied.env.env import Env
+from embodied.env.instructions import instructions_of
 from embodied.env.vec_env import CRITIC, POLICY
-from policies.vla.chunks import glimpse
+from policies.vla.action_chunks import select_rows
 from policies.vla.policy import VLAPolicy
 
 
-class Happened(NamedTuple):
-    """What a step of N environments came to, (N,) each."""
+class StepResult(NamedTuple):
+    """The result of a step of N environments, (N,) each."""
 
-    solved: Tensor
+    success: Tensor
     """bool, the task is solved now."""
-    ended: Tensor
+    done: Tensor
     """bool, the episode is over."""
     progress: Tensor
-    """float32 from 0 to 1, how far the task is done now; 0 where it does not tell."""
+    """float32 from 0 to 1, share of the task's full reward now; 0 where it is unknown."""
 
 
-class Arena(Protocol):
-    """N environments of one task, which begin together and are left alone once they are done."""
+class RolloutEnv(Protocol):
+    """N environments of one task, of which a policy's rollouts ask only what is needed."""
 
     name: str
     """Of the task."""
@@ -35,75 +35,75 @@ class Arena(Protocol):
     """N."""
     horizon: int
     """Control steps within which the task is to be solved."""
-    told: tuple[str, ...]
-    """What a policy may be told."""
-    knowledge: int
-    """Length of what a critic is told."""
-    tells_progress: bool
-    """Whether its task tells how far it is done."""
+    instructions: tuple[str, ...]
+    """That a policy may be given."""
+    privileged_size: int
+    """Length of the critic's privileged observation."""
+    has_progress: bool
+    """Whether the task's reward has a known maximum, of which `progress` is a share."""
 
-    def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
-        """Begin afresh; `alike` neighbours begin in the same state (see `Env.reset`).
+    def reset(self, seed: int, group_size: int, instructions: Sequence[str]) -> Sequence[str]:
+        """Begin new episodes; `group_size` neighbours have the same initial state (see `Env.reset`).
 
         Returns:
-            What each environment is told, N: `texts`, or the words of its episode.
+            The instruction of each environment, N: `instructions`, or those of the episodes.
         """
         ...
 
-    def look(self, rows: Tensor) -> dict[str, Tensor]:
-        """What the policy observes in the environments `rows` (k,) int64: its groups, (k, ...) each."""
+    def observe(self, rows: Tensor) -> dict[str, Tensor]:
+        """The policy's observation groups (k, ...) of the environments `rows` (k,) int64; only those are rendered."""
         ...
 
-    def know(self, rows: Tensor) -> Tensor:
-        """(k, knowledge) what the simulation knows of the environments `rows`."""
+    def privileged(self, rows: Tensor) -> Tensor:
+        """(k, privileged_size) what only the simulation knows of the environments `rows`."""
         ...
 
-    def step(self, action: Tensor) -> Happened:
+    def step(self, action: Tensor) -> StepResult:
         """Apply (N, A) actions."""
         ...
 
 
-class SimulatedArena:
-    """An arena of an `Env`."""
+class TaskRolloutEnv:
+    """The environments of an `Env`."""
 
     def __init__(self, env: Env, policy: VLAPolicy, horizon: int = 0, what: str = "the policy") -> None:
-        """For a policy that fits.
+        """Check that the policy fits.
 
         Args:
             env: Made with the policy's cameras.
-            policy: What will act.
+            policy: Whose observations and instructions are needed.
             horizon: Control steps of an episode; 0, or more than the task's own: the task's own.
             what: What errors call the policy.
 
         Raises:
-            EmbodiedError: policy and environment do not fit, or there is nothing to say.
+            EmbodiedError: policy and environment do not fit, or there is no instruction.
         """
         policy.require_fit(env, what)
         self._env, self._groups = env, policy.groups
-        self.name, self.num_envs, self.told = env.name, env.num_envs, policy.told(env, what)
+        self.name, self.num_envs, self.instructions = env.name, env.num_envs, policy.instructions(env, what)
         self.horizon = min(horizon or env.max_episode_steps, env.max_episode_steps)
-        self._known = CRITIC if CRITIC in env.observation_sizes else POLICY
-        self.knowledge = env.observation_sizes[self._known]
-        self._full = env.task.full_reward
-        self.tells_progress = self._full is not None
+        self._privileged_group = CRITIC if CRITIC in env.observation_sizes else POLICY
+        self.privileged_size = env.observation_sizes[self._privileged_group]
+        self._full_reward = env.task.full_reward
+        self.has_progress = self._full_reward is not None
 
-    def begin(self, seed: int, alike: int, texts: Sequence[str]) -> Sequence[str]:
-        """See `Arena.begin`; the episodes have instructions of their own where `Task.instruction_varies`."""
-        self._obs = self._env.reset(seed, alike=alike)
-        return [words.paraphrases[0] for words in words_of(self._env)] if self._env.task.instruction_varies else texts
+    def reset(self, seed: int, group_size: int, instructions: Sequence[str]) -> Sequence[str]:
+        self._obs = self._env.reset(seed, alike=group_size)
+        if not self._env.task.instruction_varies:
+            return instructions
+        return [instruction.paraphrases[0] for instruction in instructions_of(self._env)]
 
-    def look(self, rows: Tensor) -> dict[str, Tensor]:
-        """See `Arena.look`; nothing else is drawn."""
-        return glimpse(self._obs, self._groups, rows)
+    def observe(self, rows: Tensor) -> dict[str, Tensor]:
+        return select_rows(self._obs, self._groups, rows)
 
-    def know(self, rows: Tensor) -> Tensor:
-        """See `Arena.know`: the observation group `critic`, or `policy` where there is none."""
-        return self._obs[self._known][rows]
+    def privileged(self, rows: Tensor) -> Tensor:
+        """The observation group `critic`, or `policy` where there is none."""
+        return self._obs[self._privileged_group][rows]
 
     @torch.no_grad()
-    def step(self, action: Tensor) -> Happened:
-        """See `Arena.step`; progress is the share of `Task.full_reward` that the step earned."""
+    def step(self, action: Tensor) -> StepResult:
         step = self._env.step(action)
         self._obs = step.obs
-        share = torch.zeros_like(step.reward) if self._full is None else (step.reward / self._full).clamp(0.0, 1.0)
-        return Happened(step.success, step.done, share)
+        full = self._full_reward
+        share = torch.zeros_like(step.reward) if full is None else (step.reward / full).clamp(0.0, 1.0)
+        return StepResult(step.success, step.done, share)

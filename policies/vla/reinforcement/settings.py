@@ -1,22 +1,103 @@
-"""The settings of an improvement."""
+"""Settings of RL fine-tuning: of the command, and of rollouts and updates."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from enum import StrEnum
 from pathlib import Path
 
 import tyro
 
 from embodied.errors import EmbodiedError
-from policies.vla.reinforcement.config import Algorithm, ImprovementConfig
+from policies.vla.settings import ClosedLoopSettings
 
 LIMITS = ("iterations", "steps", "minutes")
-"""Settings that end an improvement."""
+"""Settings that end a training."""
+
+
+class RLAlgorithm(StrEnum):
+    """How advantages are estimated."""
+
+    GRPO = "grpo"
+    """Relative to other episodes from the same initial state (SimpleVLA-RL, Li et al. 2025)."""
+    PPO = "ppo"
+    """By GAE with a privileged critic."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Improve a policy that sees and is told what to do by reinforcement learning: 1 for success, 0 for none.
+class RLConfig:
+    """Rollouts, and gradient steps on them. The defaults are those with which a policy of 3.2 M parameters, from one
+    demonstration of each task, improved the most (docs/vla.md); where they differ from SimpleVLA-RL's, it is said."""
+
+    groups: int = 4
+    """Initial states of each task in a round of episodes."""
+    group_size: int = 8
+    """Episodes from each initial state; with PPO every episode has its own, and there are as many."""
+    rounds: int = 1
+    """Most rounds of an iteration: GRPO drops groups whose episodes all end alike, and draws others until as many are
+    kept as one round holds. SimpleVLA-RL draws until there are enough; with partial credit few groups end alike at
+    first."""
+    horizon: int = 150
+    """Control steps within which a task is to be solved; 0: as long as its episodes are. Failures last that long."""
+    partial_credit: float = 0.5
+    """Return of a failed episode for its largest progress, as a share of a success; 0: nothing, as in SimpleVLA-RL. For
+    tasks whose reward has a known maximum, as those of manipulation."""
+    temperature: float = 1.2
+    """Divides logits, in rollouts and in updates. SimpleVLA-RL's is 1.6. Less for a policy whose fine-tuning was cut
+    short: it is unsure of its tokens, and every number of eight actions sampled by itself shakes the hand. More for one
+    that is sure: episodes that all end alike teach nothing."""
+    learning_rate: float = 2e-4
+    """Largest step size of Adam. SimpleVLA-RL's is 5e-6, for a network of 7 billion parameters."""
+    warmup: int = 20
+    """Gradient steps over which it rises from 0: Adam's first step is a full one, whatever the gradient."""
+    epochs: int = 2
+    """Passes over the decisions of an iteration."""
+    minibatch: int = 512
+    """Decisions per gradient step."""
+    max_grad_norm: float = 1.0
+    """Norm to which longer gradients are clipped."""
+    clip_low: float = 0.2
+    """How far a token's probability may fall within an update, as a share."""
+    clip_high: float = 0.28
+    """How far it may rise."""
+    bfloat16: bool | None = None
+    """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
+    gamma: float = 0.99
+    """PPO: discount per decision, so that sooner is better."""
+    lam: float = 0.95
+    """PPO: lambda of GAE."""
+    critic_learning_rate: float = 1e-3
+    """PPO: step size of the critic's Adam."""
+    critic_epochs: int = 4
+    """PPO: passes of the critic over the decisions of an iteration."""
+    critic_warmup: int = 3
+    """PPO: iterations in which only the critic learns."""
+
+    def __post_init__(self) -> None:
+        least = {"groups": 1, "group_size": 2, "rounds": 1, "horizon": 0, "epochs": 1, "minibatch": 1}
+        least |= {"critic_epochs": 1, "critic_warmup": 0, "warmup": 0}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
+        for name in ("temperature", "learning_rate", "max_grad_norm", "critic_learning_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
+        for name in ("gamma", "lam", "partial_credit"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be 0 to 1")
+        if not (0 < self.clip_low < 1 and 0 < self.clip_high < math.inf):
+            raise ValueError(f"clip_low={self.clip_low} clip_high={self.clip_high}: expected 0 < low < 1 and 0 < high")
+
+    @property
+    def episodes(self) -> int:
+        """Of each task in a round."""
+        return self.groups * self.group_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(ClosedLoopSettings):
+    """Fine-tune a vision-language-action policy by reinforcement learning: reward 1 for success, 0 for none.
 
     It begins with what policies.vla.train made with --head tokens, which must succeed sometimes. Results go to a run as
     those of embodied.train. Ctrl-C or SIGTERM saves and stops; --resume RUN goes on. Examples:
@@ -30,45 +111,29 @@ class Settings:
     policy: tyro.conf.Positional[Path | None] = None
     """Run or checkpoint to begin with."""
     task: tuple[str, ...] = ()
-    """Tasks or suites; by default every task that the policy was taught."""
-    algorithm: Algorithm = Algorithm.GRPO
+    """Tasks or suites; by default every task that the policy was trained on."""
+    algorithm: RLAlgorithm = RLAlgorithm.GRPO
     """grpo or ppo."""
     iterations: int = 0
-    """After which it ends; 0: no matter. An iteration is one or more rounds of episodes, and the learning from them."""
+    """After which it ends; 0: no limit. An iteration is one or more rounds of episodes, and the updates on them."""
     steps: int = 0
-    """Control steps of all environments together after which it ends; 0: no matter."""
+    """Control steps of all environments together after which it ends; 0: no limit."""
     minutes: float = 60.0
-    """Of training, trials included, after which it ends; 0: no matter. What comes first counts."""
-    out: Path | None = None
-    """Run folder, instead of runs/vla/TIME; must be new or empty."""
-    seed: int = 0
-    """Of every random draw."""
-    device: str | None = None
-    """cpu, cuda or cuda:N; by default a GPU where there is one."""
-    engine: str | None = None
-    """Physics engine; by default the best that runs each task on this machine."""
+    """Of training, trials included, after which it ends; 0: no limit. What comes first counts."""
     trial_seconds: float = 600.0
-    """Seconds of training between two trials, in which the policy does what it thinks best."""
+    """Seconds of training between two trials, in which the policy takes its most likely actions."""
     trial_episodes: int = 8
     """Episodes of each task in a trial."""
     evaluate_episodes: int = 20
-    """Episodes of each task in the evaluations before and after, from the same starts; 0 for none."""
-    checkpoint_seconds: float = 120.0
-    """Seconds between checkpoints."""
-    resume: Path | None = None
-    """Run to go on with: its own settings hold, but for limits that are given anew."""
-    json: Path | None = None
-    """Also write the result, with hardware and command, to this file."""
-    rl: ImprovementConfig = dataclasses.field(default_factory=ImprovementConfig)
+    """Episodes of each task in the evaluations before and after, from the same initial states; 0 for none."""
+    rl: RLConfig = dataclasses.field(default_factory=RLConfig)
     """Options of the reinforcement learning."""
 
     def __post_init__(self) -> None:
-        """Check that there is something to improve, and an end."""
+        super().__post_init__()
         if self.policy is None and self.resume is None:
             raise EmbodiedError("which policy? python -m policies.vla.rl_finetune RUN, or --resume RUN")
         limits = {name: getattr(self, name) for name in LIMITS}
         if min(limits.values()) < 0 or not any(limits.values()):
             said = ", ".join(f"--{name} {value}" for name, value in limits.items())
             raise EmbodiedError(f"{said}: expected one above 0, and none below")
-        if self.trial_episodes < 1:
-            raise EmbodiedError(f"--trial-episodes {self.trial_episodes}: expected at least 1")

@@ -1,1 +1,1 @@
-"""."""
+"""Tasks whose instruction differs between episodes, and may be ambiguous."""

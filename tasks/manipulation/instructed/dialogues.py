@@ -1,4 +1,4 @@
-"""What users say of objects on a table: templates of instructions that name one or fit several, and what follows.
+"""Templates of instructions for objects on a table, and the dialogue where one fits several.
 
 Ambiguity is exact: `tasks.questions.ambiguity.referents` says how many objects an instruction fits.
 """
@@ -12,7 +12,7 @@ from embodied.errors import EmbodiedError, listing
 from tasks.questions.ambiguity import Sight, answer, question, referents
 
 TEMPLATES = ("Pick up the {}.", "Lift the {} off the table.", "Take the {} and hold it up.")
-"""Ways to ask for an object."""
+"""Of an instruction for an object."""
 
 
 def instructions(phrase: str, first: int = 0) -> tuple[str, ...]:
@@ -21,9 +21,9 @@ def instructions(phrase: str, first: int = 0) -> tuple[str, ...]:
 
 
 def dialogue(seen: Sequence[Sight], wanted: int, instruction: str) -> Dialogue:
-    """What a user says who wants the object with the mark `wanted`, beginning with `instruction`.
+    """The dialogue of a user who wants the object with the mark `wanted`, beginning with `instruction`.
 
-    Asked in vain, the user repeats the object's own words.
+    Asked although it is clear, the user names the object in full.
 
     Raises:
         EmbodiedError: the instruction fits no object, or others only; or it is empty, too long, or names no kind.
@@ -41,7 +41,7 @@ def dialogue(seen: Sequence[Sight], wanted: int, instruction: str) -> Dialogue:
     return Dialogue(instruction, None, f"The {full}.")
 
 
-def heard(said: Sequence[Dialogue]) -> tuple[str, ...]:
-    """What robots may hear that ask where they must, and some where they need not."""
+def clarified(said: Sequence[Dialogue]) -> tuple[str, ...]:
+    """The full instructions of robots that ask where they must, then of some that ask where they need not."""
     needed = [dialogue.full_instruction(dialogue.ambiguous) for dialogue in said]
     return tuple(needed + [dialogue.full_instruction(asked=True) for dialogue in said if not dialogue.ambiguous])

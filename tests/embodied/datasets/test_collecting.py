@@ -100,7 +100,7 @@ def test_where_instruction_varies_each_episode_bears_its_own(monkeypatch: pytest
     """And its paraphrases take turns with those of the others."""
     env = Plane(3, hopeless=False)
     own = [Instruction(told) for told in (("go to 0", "to 0, please"), ("go to 1", "to 1, please"), ("go to 2",))]
-    monkeypatch.setattr("embodied.datasets.collecting.words_of", lambda asked: own if asked is env else [])
+    monkeypatch.setattr("embodied.datasets.collecting.instructions_of", lambda asked: own if asked is env else [])
     said = [demonstration.episode.instruction for demonstration in recorded(env, episodes=6, noise=0.0)]
     assert said == ["go to 0", "to 1, please", "go to 2", "to 0, please", "go to 1", "go to 2"]
 

@@ -17,7 +17,7 @@ from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
 from tasks.manipulation.common.tabletop import TabletopConfig
-from tasks.manipulation.instructed.among import PickAmongConfig
+from tasks.manipulation.instructed.pick_among import PickAmongConfig
 
 SUITE = Suite(
     "toy", "Two tasks of one robot.", ("manipulation/reach", "manipulation/push"), identified=True, seed=3, episodes=4

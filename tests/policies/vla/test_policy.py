@@ -13,11 +13,11 @@ from embodied.core.instruction import Instruction
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from policies.training.loading import eyes_for, load_policy, policy_of, stored_policy
-from policies.vla.data.statistics import Statistics
+from policies.vla.data.normalization import Normalization
 from policies.vla.model.config import SIZES, Head, Size
 from policies.vla.model.network import VLANetwork
 from policies.vla.policy import VLAPolicy
-from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown, untrained
+from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/right")])
 
@@ -63,12 +63,12 @@ def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
     policy, path = stored
     again = stored_policy(checkpoints.load(path), "it")
     assert isinstance(again, VLAPolicy)
-    assert (again.senses, again.lessons, again.execute) == (policy.senses, policy.lessons, 5)
+    assert (again.spec, again.training_tasks, again.execute) == (policy.spec, policy.training_tasks, 5)
     assert again.network.config == policy.network.config
-    for name in Statistics.names():
-        assert torch.equal(getattr(again.statistics, name), getattr(policy.statistics, name))
+    for name in Normalization.names():
+        assert torch.equal(getattr(again.normalization, name), getattr(policy.normalization, name))
     env = Room()
-    assert torch.equal(load_policy(path, env)(env.observe()), policy.in_env(env)(env.observe()))
+    assert torch.equal(load_policy(path, env)(env.observe()), policy.bind(env)(env.observe()))
     assert eyes_for(path, "toy/left") == {"cameras": ("front", "wrist"), "resolution": (32, 32)}
     assert eyes_for("zero", "toy/left") == eyes_for("no/such/path", "toy/left") == {}
 
@@ -76,13 +76,13 @@ def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
 def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(stored):
     policy, path = stored
     env = Room(num_envs=2)
-    assert policy.in_env(env).instructions == (LEFT, LEFT)
-    assert policy.in_env(env, instruction="up").instructions == ("up", "up")
-    assert policy.in_env(env, wrong_instruction=True).instructions == (RIGHT, RIGHT)
+    assert policy.bind(env).instructions == (LEFT, LEFT)
+    assert policy.bind(env, instruction="up").instructions == ("up", "up")
+    assert policy.bind(env, wrong_instruction=True).instructions == (RIGHT, RIGHT)
     silent = Room(task=said())
     assert load_policy(path, silent).instructions == (LEFT,) * 3  # as it was demonstrated
     unknown = Room(name="toy/up", num_envs=3, task=said("up"))
-    assert policy.in_env(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
+    assert policy.bind(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
 
 
 def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wrong_or_what_one_says(stored):
@@ -96,10 +96,10 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
     episode = SimpleNamespace(steps=np.zeros(3), task_state={"number": np.arange(3)})
     env = Room(task=task, simulator=SimpleNamespace(episode=lambda: episode))
     expected = {
-        "own": (policy.in_env(env), ("go to 0", "go to 1", "go to 2")),
-        "wrong": (policy.in_env(env, wrong_instruction=True), ("go to 0", "go to 2", "go to 3")),
-        "said": (policy.in_env(env, instruction="stop"), ("stop",) * 3),
-        "heard": (policy.in_env(env, tell=lambda rows, obs: [f"{row}!" for row in rows]), ("0!", "1!", "2!")),
+        "own": (policy.bind(env), ("go to 0", "go to 1", "go to 2")),
+        "wrong": (policy.bind(env, wrong_instruction=True), ("go to 0", "go to 2", "go to 3")),
+        "said": (policy.bind(env, instruction="stop"), ("stop",) * 3),
+        "heard": (policy.bind(env, source=lambda rows, obs: [f"{row}!" for row in rows]), ("0!", "1!", "2!")),
     }
     for rule, told in expected.values():
         rule(env.observe())
@@ -139,7 +139,7 @@ def test_other_messages(stored):
     with pytest.raises(
         EmbodiedError, match="knows no task but toy/left, so there is no wrong instruction for 'toy/left'"
     ):
-        alone.in_env(Room(), wrong_instruction=True)
+        alone.bind(Room(), wrong_instruction=True)
     checkpoint = checkpoints.load(stored[1])
     checkpoint.tensors.pop("policy/network.queries")
     with pytest.raises(EmbodiedError, match=r"cannot be rebuilt .* queries is missing"):

@@ -14,19 +14,19 @@ from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from policies.training.loading import open_checkpoint
-from policies.vla.compare import main as differences
-from policies.vla.data.batches import Lesson, Senses
-from policies.vla.data.statistics import Statistics
-from policies.vla.fine_tuning.saving import save_policy
-from policies.vla.fine_tuning.stopwatch import Part
+from policies.vla.compare import main as compare
+from policies.vla.data.normalization import Normalization
+from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.config import Head
 from policies.vla.policy import VLAPolicy
-from policies.vla.reinforcement.rollout_envs import SimulatedArena
+from policies.vla.reinforcement.rollout_envs import TaskRolloutEnv
 from policies.vla.reinforcement.session import speeds
 from policies.vla.reinforcement.settings import Settings
+from policies.vla.reinforcement.timing import Phase
 from policies.vla.rl_finetune import main, vla_policy
-from tests.policies.vla.shown import episode
-from tests.policies.vla.toy_arena import COARSE
+from policies.vla.session import save_checkpoint
+from tests.policies.vla.reinforcement.toy_rollout_env import COARSE
+from tests.policies.vla.toy_demonstrations import episode
 
 TASK = "manipulation/reach"
 FEW = (
@@ -43,11 +43,11 @@ def stored(tmp_path):
         torch.manual_seed(0)
         seen = episode(0, action=np.random.default_rng(0).uniform(-1, 1, (12, actions)).astype(np.float32))
         seen = dataclasses.replace(seen, state=np.random.default_rng(1).normal(size=(12, 11)).astype(np.float32))
-        senses = Senses(("view", "wrist"), (32, 32), 11, actions, 0.0125)
+        spec = RobotSpec(("view", "wrist"), (32, 32), 11, actions, 0.0125)
         config = dataclasses.replace(COARSE, head=head)
-        policy = VLAPolicy.untrained(config, Statistics.of([seen]), senses, [Lesson(TASK, ("reach the ball",))])
+        policy = VLAPolicy.untrained(config, Normalization.of([seen]), spec, [TrainingTask(TASK, ("reach the ball",))])
         run = Run.create(tmp_path, "vla", {}, tmp_path / f"{head}{actions}")
-        save_policy(run, 1, policy, {"steps": 1}, None)
+        save_checkpoint(run, 1, policy, {"steps": 1}, None)
         return run.path
 
     return store
@@ -73,7 +73,7 @@ def test_what_cannot_be_improved_is_named(stored, tmp_path, capsys):
     policy = vla_policy(open_checkpoint(stored()), "policy 'x'", "cpu")
     policy.require_fit = lambda env, what: None
     with pytest.raises(EmbodiedError, match="'toy/mute' has no instruction, which policy 'x' needs; say one"):
-        SimulatedArena(Deaf(), policy, what="policy 'x'")
+        TaskRolloutEnv(Deaf(), policy, what="policy 'x'")
 
 
 def test_messages_of_the_settings():
@@ -84,7 +84,7 @@ def test_messages_of_the_settings():
 
 
 def test_rates_are_those_of_the_whole_loop():
-    took = {Part.PHYSICS: 1.0, Part.RENDERING: 2.0, Part.OTHER: 1.0}
+    took = {Phase.PHYSICS: 1.0, Phase.RENDERING: 2.0, Phase.OTHER: 1.0}
     found = speeds(took, env_steps=400, frames=100)
     assert (found["env_steps_per_second"], found["frames_per_second"]) == (100, 25)
     assert found["rendering_fraction"] == 0.5
@@ -99,8 +99,8 @@ def test_the_command_improves_goes_on_and_tells_the_difference(stored, tmp_path)
     records = [record for record in run.metrics() if "iteration" in record]
     assert [record["iteration"] for record in records] == [1, 2]
     for record in records:
-        parts = [record[f"{part}_seconds"] for part in Part]
-        assert sum(record[f"{part}_fraction"] for part in Part) == pytest.approx(1.0)
+        parts = [record[f"{part}_seconds"] for part in Phase]
+        assert sum(record[f"{part}_fraction"] for part in Phase) == pytest.approx(1.0)
         assert record["env_steps_per_second"] == pytest.approx(16 / sum(parts))
         assert record["frames"] == 8
     reached = run.load()
@@ -114,6 +114,6 @@ def test_the_command_improves_goes_on_and_tells_the_difference(stored, tmp_path)
     assert differing == ["trainer/seconds"]
     told, picture = tmp_path / "differences.json", tmp_path / "paths.png"
     few = ["--episodes", "4", "--horizon", "8"]
-    assert differences([str(before), str(out), *few, "--json", str(told), "--picture", str(picture)]) == 0
+    assert compare([str(before), str(out), *few, "--json", str(told), "--picture", str(picture)]) == 0
     assert json.loads(told.read_text())["results"][0]["task"] == TASK
     assert picture.stat().st_size > 1000

@@ -14,7 +14,7 @@ from embodied.errors import EmbodiedError
 from embodied.storage.runs import Run
 from policies.vla.fine_tuning.settings import Settings
 from policies.vla.train import main
-from tests.policies.vla.shown import episode
+from tests.policies.vla.toy_demonstrations import episode
 
 INFO = DatasetInfo(20, ("front", "wrist"), (32, 32), ("x", "y", "z"), ("a", "b"))
 BRIEF = ["--tuning.batch-size", "4", "--tuning.held-out", "0", "--device", "cpu"]
@@ -62,5 +62,7 @@ def test_messages_of_the_settings():
         Settings()
     with pytest.raises(EmbodiedError, match="--episodes-per-task -1: expected at least 1, or 0 for all"):
         Settings(Path("x"), episodes_per_task=-1)
-    with pytest.raises(EmbodiedError, match="--steps 0 and --trial-episodes 4: expected at least 1 of each"):
+    with pytest.raises(EmbodiedError, match="--steps 0: expected at least 1"):
         Settings(Path("x"), steps=0)
+    with pytest.raises(EmbodiedError, match="--trial-episodes 0: expected at least 1"):
+        Settings(Path("x"), trial_episodes=0)

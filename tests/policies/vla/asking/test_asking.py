@@ -17,18 +17,27 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import Evaluation
 from embodied.storage.runs import Run
-from policies.vla.asking.asker import ACT, ASK, ASKER, RULES, By, check_asker, learned
-from policies.vla.asking.conversation import Conversation
+from policies.vla.asking.clarification import (
+    ACT,
+    ASK,
+    ASKER,
+    ASKERS,
+    By,
+    ClarifiedInstructions,
+    learned,
+    require_asker,
+)
 from policies.vla.asking.evaluate import Settings as EvaluateSettings
 from policies.vla.asking.evaluate import stored
-from policies.vla.asking.report import asking, summary
-from policies.vla.asking.scenes import scenes
+from policies.vla.asking.metrics import question_rates, summary
+from policies.vla.asking.scenes import make_scenes
 from policies.vla.asking.train import Settings as TrainSettings
-from policies.vla.asking.train import prepared
-from policies.vla.data.batches import Demonstrations
-from policies.vla.fine_tuning.session import Session, document_of, stored_settings
-from policies.vla.model.config import FineTuningConfig
-from tests.policies.vla.shown import episode, shown, untrained
+from policies.vla.asking.train import make_session
+from policies.vla.data.demonstrations import Demonstrations
+from policies.vla.fine_tuning.session import FINGERPRINT, FineTuningSession, document_of
+from policies.vla.fine_tuning.settings import FineTuningConfig
+from policies.vla.settings import stored_settings
+from tests.policies.vla.toy_demonstrations import episode, shown, untrained
 
 N, SIDE = 10, 32
 SMALL = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32, text_buckets=64)
@@ -70,7 +79,7 @@ def spots() -> Env:
 
 def test_labels_are_what_the_simulation_knows() -> None:
     env = Spots()
-    found = scenes(cast("Env", env), 25, seed=3)
+    found = make_scenes(cast("Env", env), 25, seed=3)
     assert len(found) == 25
     for scene in found:
         bright = scene.images["top"][0, :, :, 0] > 0
@@ -86,20 +95,20 @@ def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any
         batch_size=32, learning_rate=2e-3, warmup=10, shift=0, validation_interval=50, bfloat16=False
     )
     settings = TrainSettings(steps=130, tuning=tuning, network=SMALL)
-    demonstrations = Demonstrations.of(scenes(cast("Env", env), 400, seed=0), env.control_dt)
-    session = prepared(demonstrations, settings)
+    demonstrations = Demonstrations.of(make_scenes(cast("Env", env), 400, seed=0), env.control_dt)
+    session = make_session(demonstrations, settings)
     assert session.train(Run.create(tmp_path, "asking", {}, tmp_path / "run"), "asker")
     policy = session.tuning.policy
     again = stored(tmp_path / "run", "the asker")
     obs = env.reset(99)
-    conversation = Conversation(cast("Env", env), learned(policy))
+    conversation = ClarifiedInstructions(cast("Env", env), learned(policy))
     rows = torch.arange(N)
     told = conversation(rows, obs)
     notes = conversation.notes()
     assert (notes["asked"] == notes["ambiguous"]).float().mean() >= 0.9
     assert [text.endswith("The right one.") for text in told] == notes["asked"].tolist()
-    assert Conversation(cast("Env", env), learned(again))(rows, obs) == told
-    some = Conversation(cast("Env", env), learned(policy))
+    assert ClarifiedInstructions(cast("Env", env), learned(again))(rows, obs) == told
+    some = ClarifiedInstructions(cast("Env", env), learned(policy))
     assert some(rows[4:7], obs) == told[4:7]
     assert not some.notes()["asked"][:4].any()
 
@@ -108,8 +117,8 @@ def test_interrupted_and_resumed_it_learns_the_same(tmp_path: Any, monkeypatch: 
     tuning = FineTuningConfig(batch_size=8, warmup=2, shift=2, validation_interval=2, bfloat16=False)
     settings = TrainSettings(steps=6, tuning=tuning, network=SMALL)
 
-    def session() -> Session:
-        return prepared(Demonstrations.of(scenes(spots(), 30, seed=0), Spots.control_dt), settings)
+    def session() -> FineTuningSession:
+        return make_session(Demonstrations.of(make_scenes(spots(), 30, seed=0), Spots.control_dt), settings)
 
     def train(name: str, *, stop_after: int) -> Run:
         begun = session()
@@ -131,15 +140,17 @@ def test_interrupted_and_resumed_it_learns_the_same(tmp_path: Any, monkeypatch: 
     assert session().train(halves, "asker", resume=True)
     for name, tensor in whole.load().tensors.items():
         assert torch.equal(halves.load().tensors[name], tensor), name
-    assert stored_settings(TrainSettings, halves, {"steps": 9}) == dataclasses.replace(settings, steps=9)
-    other = prepared(Demonstrations.of(scenes(spots(), 30, seed=1), Spots.control_dt), settings)
+    assert stored_settings(TrainSettings, halves, {"steps": 9}, (FINGERPRINT,)) == dataclasses.replace(
+        settings, steps=9
+    )
+    other = make_session(Demonstrations.of(make_scenes(spots(), 30, seed=1), Spots.control_dt), settings)
     with pytest.raises(EmbodiedError, match=r"run '.*halves' learned from 30 episodes.*; its dataset now has 30"):
         other.train(halves, "asker", resume=True)
 
 
 def test_who_decides_by_rule() -> None:
     said = [Dialogue("Take it.", None, "That."), Dialogue("Take it.", "Which?", "That.")]
-    decided = {by: rule(said, torch.arange(2), {}).tolist() for by, rule in RULES.items()}
+    decided = {by: rule(said, torch.arange(2), {}).tolist() for by, rule in ASKERS.items()}
     assert decided == {By.NEVER: [False, False], By.ALWAYS: [True, True], By.ORACLE: [False, True]}
     assert [one.full_instruction(ask) for one, ask in zip(said, decided[By.ORACLE], strict=True)] == [
         "Take it.",
@@ -149,12 +160,12 @@ def test_who_decides_by_rule() -> None:
 
 def test_reports_count() -> None:
     asked, ambiguous = torch.tensor([1, 1, 0, 0, 1.0]), torch.tensor([1, 1, 1, 0, 0.0])
-    found = asking(asked, ambiguous)
+    found = question_rates(asked, ambiguous)
     assert found["asked_when_ambiguous"] == pytest.approx(2 / 3)
     assert found["asked_when_clear"] == pytest.approx(1 / 2)
     assert (found["asked"], found["ambiguous"], found["right"]) == pytest.approx((0.6, 0.6, 0.6))
     assert found["asked_when_clear_low"] < 0.5 < found["asked_when_clear_high"]
-    assert asking(torch.zeros(2), torch.zeros(2))["asked_when_ambiguous"] == 0.0
+    assert question_rates(torch.zeros(2), torch.zeros(2))["asked_when_ambiguous"] == 0.0
     values = {name: torch.tensor(row) for name, row in {
         "success": [1, 0, 0, 1, 1.0], "success_any": [1, 1, 0, 1, 1.0], "return": [0.0] * 5, "fall": [0, 0, 1, 0, 0.0],
         "asked": asked.tolist(), "ambiguous": ambiguous.tolist(),
@@ -169,17 +180,17 @@ def test_reports_count() -> None:
 def test_messages() -> None:
     actor = untrained(shown([episode(0)]))
     with pytest.raises(EmbodiedError, match=r"it does not decide about asking; expected a run"):
-        check_asker(actor, actor.senses, "it")
+        require_asker(actor, actor.spec, "it")
     config = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32)
     asker = untrained(shown([episode(0, action=np.ones((12, 1), np.float32))]), config)
-    assert check_asker(asker, actor.senses, "it") is asker
-    other = dataclasses.replace(actor.senses, resolution=(64, 64))
+    assert require_asker(asker, actor.spec, "it") is asker
+    other = dataclasses.replace(actor.spec, resolution=(64, 64))
     with pytest.raises(EmbodiedError, match="it does not fit, it has resolution 32, 32, expected 64, 64"):
-        check_asker(asker, other, "it")
+        require_asker(asker, other, "it")
     silent = spots()
     silent.task.instruction_varies = False  # type: ignore[misc]
     with pytest.raises(EmbodiedError, match=r"'toys/spots' says the same .* may fit several things: manipulation/pick"):
-        Conversation(silent, RULES[By.NEVER])
+        ClarifiedInstructions(silent, ASKERS[By.NEVER])
     with pytest.raises(EmbodiedError, match="--by learned needs --asker RUN"):
         EvaluateSettings(by=(By.LEARNED,))
     with pytest.raises(EmbodiedError, match=r"--scenes 0, .* expected at least 1 of each"):

@@ -12,10 +12,11 @@ import torch
 from embodied.storage import trees
 from policies.learner import DivergedError
 from policies.vla.fine_tuning.learner import FineTuning, augmentations_of
-from policies.vla.model.config import FineTuningConfig, Head, VLAConfig
-from policies.vla.model.tokens import encode
+from policies.vla.fine_tuning.settings import FineTuningConfig
+from policies.vla.model.config import Head, VLAConfig
+from policies.vla.model.token_head import tokenize
 from policies.vla.policy import VLAPolicy
-from tests.policies.vla.shown import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
+from tests.policies.vla.toy_demonstrations import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
 
 COARSE = dataclasses.replace(SMALL, bins=16, chunk=4)
 FEW = dataclasses.replace(QUICK, batch_size=16)
@@ -34,28 +35,28 @@ def taught(
 @torch.no_grad()
 def plans(policy: VLAPolicy, made: FineTuning, instruction: str | None = None):
     """What a policy does at every moment that it was shown, and what was done."""
-    moments = made.training
-    batch = moments.batch(torch.arange(len(moments)))
-    cameras = enumerate(policy.senses.cameras)
+    dataset = made.training
+    batch = dataset.batch(torch.arange(len(dataset)))
+    cameras = enumerate(policy.spec.cameras)
     obs = {f"pixels/{camera}": batch.pixels[:, place].permute(0, 3, 1, 2) for place, camera in cameras}
-    told = [instruction or moments.instructions[number] for number in batch.text.tolist()]
-    return policy.plan(obs | {"proprio": batch.state}, policy.network.read(told)), batch
+    told = [instruction or dataset.instructions[number] for number in batch.instruction.tolist()]
+    return policy.plan(obs | {"proprio": batch.state}, policy.encode_instructions(told)), batch
 
 
 def test_two_episodes_are_learned_by_heart():
     demonstrations = shown([episode(0, length=6), episode(1, length=8)])
     made = taught(demonstrations, tuning=FEW)
     planned, batch = plans(made.policy, made)
-    unit, bins = made.policy.statistics.unit_action, COARSE.bins
-    same = encode(unit(planned), bins) == encode(unit(batch.action), bins)
-    assert same[batch.exists].float().mean() > 0.95
+    unit, bins = made.policy.normalization.normalize_action, COARSE.bins
+    same = tokenize(unit(planned), bins) == tokenize(unit(batch.action), bins)
+    assert same[batch.valid].float().mean() > 0.95
 
 
 def test_the_flow_head_learns_too():
     demonstrations = shown([episode(0, length=6), episode(1, length=8)])
     made = taught(demonstrations, dataclasses.replace(SMALL, head=Head.FLOW, chunk=4), tuning=FEW)
     planned, batch = plans(made.policy, made)
-    assert (planned - batch.action).abs()[batch.exists].mean() < 0.2  # untrained: 0.7
+    assert (planned - batch.action).abs()[batch.valid].mean() < 0.2  # untrained: 0.7
 
 
 def test_the_same_picture_with_other_words_is_another_action():
@@ -74,7 +75,7 @@ def test_the_policy_is_the_best_so_far_and_training_ends_when_it_gets_no_better(
     demonstrations = shown([episode(i, length=6) for i in range(4)])
     torch.manual_seed(0)
     made = FineTuning(untrained(demonstrations, COARSE), demonstrations, tuning, 100)
-    assert made.policy is made.learning
+    assert made.policy is made.current_policy
     assert len(made.held_out) == 6
     errors = []
     while not made.finished:
@@ -84,7 +85,7 @@ def test_the_policy_is_the_best_so_far_and_training_ends_when_it_gets_no_better(
             assert measures["best_held_out_error"] == min(errors)
             kept = torch.cat([p.detach().flatten() for p in made.policy.network.parameters()])
             if len(errors) == 1 or errors[-1] < min(errors[:-1]):
-                best = made.simulator.vector.clone()
+                best = made.optimizer.vector.clone()
             assert torch.equal(kept, best)
     assert made.steps < 100
     assert min(errors[-3:]) >= min(errors[:-3])
@@ -139,7 +140,7 @@ def test_a_loss_that_is_not_finite_is_an_error():
     demonstrations = shown([episode(0), episode(1)])
     made = FineTuning(untrained(demonstrations, COARSE), demonstrations, QUICK, 10)
     with torch.no_grad():
-        made.simulator.vector.fill_(math.nan)
+        made.optimizer.vector.fill_(math.nan)
     with pytest.raises(DivergedError, match="training diverged: loss=nan at gradient step 0"):
         made.step()
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
-from policies.vla.data.batches import Lesson
-from policies.vla.data.statistics import Statistics
-from policies.vla.model.pretrained import Folders, check_folder
+from policies.vla.data.normalization import Normalization
+from policies.vla.data.robot_spec import TrainingTask
+from policies.vla.model.pretrained import PretrainedFolders, check_folder
 from policies.vla.policy import VLAPolicy
-from tests.policies.vla.shown import LEFT, RIGHT, SMALL, episode, shown
+from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, shown
 
 NEEDED = ("config.json", "preprocessor_config.json")
 
@@ -33,11 +33,11 @@ def test_a_complete_folder_gives_its_documents(tmp_path):
 
 def test_what_is_missing_is_listed(tmp_path):
     with pytest.raises(EmbodiedError, match=r"no model at '.*nowhere': expected a folder with config.json, prepro"):
-        Folders(images=tmp_path / "nowhere").parts()
+        PretrainedFolders(images=tmp_path / "nowhere").parts()
     (tmp_path / "pytorch_model.bin").touch()
     message = r"lacks config.json, tokenizer.json, model.safetensors; the folder holds pytorch_model.bin"
     with pytest.raises(EmbodiedError, match=message):
-        Folders(text=tmp_path).parts()
+        PretrainedFolders(text=tmp_path).parts()
     (tmp_path / "pytorch_model.bin").unlink()
     written(tmp_path)
     (tmp_path / "model.safetensors").unlink()
@@ -64,7 +64,7 @@ def test_a_damaged_document_is_named(tmp_path):
 
 
 @pytest.fixture
-def folders(tmp_path) -> Folders:
+def folders(tmp_path) -> PretrainedFolders:
     """A tiny DINOv2 and a tiny BERT, untrained."""
     transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
     images, text = tmp_path / "images", tmp_path / "text"
@@ -77,15 +77,15 @@ def folders(tmp_path) -> Folders:
     model = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     model.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     model.save(str(text / "tokenizer.json"))
-    return Folders(images, text)
+    return PretrainedFolders(images, text)
 
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_policy_with_pretrained_parts_learns_around_them_and_travels_without_the_folders(folders, rank):
     demonstrations = shown([episode(0), episode(1, instruction=RIGHT)])
-    lessons = [Lesson("toy/left", (LEFT, RIGHT))]
-    statistics = Statistics.of(demonstrations.episodes)
-    policy = VLAPolicy.untrained(SMALL, statistics, demonstrations.senses, lessons, 0, folders, rank)
+    training_tasks = [TrainingTask("toy/left", (LEFT, RIGHT))]
+    normalization = Normalization.of(demonstrations.episodes)
+    policy = VLAPolicy.untrained(SMALL, normalization, demonstrations.spec, training_tasks, 0, folders, rank)
     inside = [name for name, p in policy.network.named_parameters() if p.requires_grad and ".model." in name]
     assert bool(inside) == bool(rank)
     assert all(name.endswith((".up", ".down")) for name in inside)
@@ -95,5 +95,5 @@ def test_a_policy_with_pretrained_parts_learns_around_them_and_travels_without_t
     obs = {f"pixels/{camera}": torch.randint(256, (2, 3, 32, 32), dtype=torch.uint8) for camera in ("front", "wrist")}
     obs["proprio"] = torch.randn(2, 3)
     with torch.no_grad():
-        first, second = (p.plan(obs, p.network.read([LEFT, RIGHT])) for p in (policy, again))
+        first, second = (p.plan(obs, p.encode_instructions([LEFT, RIGHT])) for p in (policy, again))
     assert torch.equal(first, second)

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
-from policies.vla.model.text_encoder import HashedReader, bucket_of, check_instruction, pieces
+from policies.vla.model.text_encoder import HashedTextEncoder, bucket_of, check_instruction, ngrams
 
 
 @pytest.fixture(scope="module")
 def reader():
     torch.manual_seed(0)
-    return HashedReader(32, 1, 2, 512)
+    return HashedTextEncoder(32, 1, 2, 512)
 
 
 def test_words_count_in_their_order_but_spaces_capitals_and_neighbours_do_not(reader):
@@ -23,9 +23,9 @@ def test_words_count_in_their_order_but_spaces_capitals_and_neighbours_do_not(re
 
 
 def test_a_word_is_itself_and_its_runs_of_three_letters():
-    assert pieces("open") == ["<open>", "<op", "ope", "pen", "en>"]
-    assert pieces("a") == ["<a>"]
-    assert pieces("é") == ["<é>"]
+    assert ngrams("open") == ["<open>", "<op", "ope", "pen", "en>"]
+    assert ngrams("a") == ["<a>"]
+    assert ngrams("é") == ["<é>"]
 
 
 def test_buckets_are_the_same_everywhere():

@@ -11,60 +11,67 @@ import torch
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.learner import DivergedError
-from policies.vla.fine_tuning.stopwatch import Part
 from policies.vla.model.config import Head
-from policies.vla.reinforcement.config import Algorithm, ImprovementConfig
-from policies.vla.reinforcement.learner import MEASURED, Improvement
-from tests.policies.vla.shown import SMALL, untrained
-from tests.policies.vla.toy_arena import BRIEF, DEMONSTRATIONS, ToyArena, fresh_policy
+from policies.vla.reinforcement.grpo import GRPOEstimator
+from policies.vla.reinforcement.learner import UPDATE_METRICS, RLFineTuning, clipped_policy_loss
+from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
+from policies.vla.reinforcement.timing import Phase
+from tests.policies.vla.reinforcement.toy_rollout_env import (
+    BRIEF,
+    DEMONSTRATIONS,
+    ToyRolloutEnv,
+    fresh_policy,
+    toy_episodes,
+)
+from tests.policies.vla.toy_demonstrations import SMALL, untrained
 
 
-def improvement(algorithm: Algorithm, config: ImprovementConfig = BRIEF, *, goal: float = 1.0, seed: int = 0):
-    return Improvement(fresh_policy(seed), [ToyArena(goal=goal)], algorithm, config, seed=seed)
+def learner(algorithm: RLAlgorithm, config: RLConfig = BRIEF, *, goal: float = 1.0, seed: int = 0):
+    return RLFineTuning(fresh_policy(seed), [ToyRolloutEnv(goal=goal)], algorithm, config, seed=seed)
 
 
-@pytest.mark.parametrize("algorithm", list(Algorithm))
+@pytest.mark.parametrize("algorithm", list(RLAlgorithm))
 def test_success_rises(algorithm):
-    made = improvement(algorithm)
+    made = learner(algorithm)
     rates = [made.step()["success"] for _ in range(17)]
     assert sum(rates[:3]) / 3 < 0.5
     assert sum(rates[-3:]) / 3 > 0.8
 
 
 def test_groups_that_all_fail_are_drawn_anew_so_often_and_then_nothing_is_learned():
-    made = improvement(Algorithm.GRPO, goal=100.0)
-    before = made.simulator.vector.clone()
+    made = learner(RLAlgorithm.GRPO, goal=100.0)
+    before = made.optimizer.vector.clone()
     measures = made.step()
     assert measures["dropped"] == 1.0
     assert measures["episodes"] == BRIEF.rounds * BRIEF.episodes
-    assert not set(MEASURED) & set(measures)
-    assert torch.equal(made.simulator.vector, before)
+    assert not set(UPDATE_METRICS) & set(measures)
+    assert torch.equal(made.optimizer.vector, before)
 
 
 def test_a_critic_learns_before_the_policy_does():
-    made = improvement(Algorithm.PPO)
-    before, critic = made.simulator.vector.clone(), made.judge.critic._simulator.vector.clone()
+    made = learner(RLAlgorithm.PPO)
+    before, critic = made.optimizer.vector.clone(), made.estimator.critic.optimizer.vector.clone()
     measures = made.step()
     assert measures["dropped"] == 0.0
     assert measures["critic_loss"] > 0
-    assert torch.equal(made.simulator.vector, before)
-    assert not torch.equal(made.judge.critic._simulator.vector, critic)
+    assert torch.equal(made.optimizer.vector, before)
+    assert not torch.equal(made.estimator.critic.optimizer.vector, critic)
     made.step()
-    assert not torch.equal(made.simulator.vector, before)
+    assert not torch.equal(made.optimizer.vector, before)
 
 
 def test_frozen_parts_stay_as_they_are():
     policy = fresh_policy()
-    policy.network.vision.requires_grad_(False)
-    frozen = {name: value.clone() for name, value in policy.network.vision.state_dict().items()}
-    made = Improvement(policy, [ToyArena()], Algorithm.GRPO, BRIEF)
+    policy.network.image_encoder.requires_grad_(False)
+    frozen = {name: value.clone() for name, value in policy.network.image_encoder.state_dict().items()}
+    made = RLFineTuning(policy, [ToyRolloutEnv()], RLAlgorithm.GRPO, BRIEF)
     made.step()
-    assert all(torch.equal(value, frozen[name]) for name, value in policy.network.vision.state_dict().items())
+    assert all(torch.equal(value, frozen[name]) for name, value in policy.network.image_encoder.state_dict().items())
 
 
-@pytest.mark.parametrize("algorithm", list(Algorithm))
+@pytest.mark.parametrize("algorithm", list(RLAlgorithm))
 def test_a_resumed_training_is_the_same_bit_for_bit(algorithm):
-    whole, half, other = (improvement(algorithm, seed=seed) for seed in (0, 0, 1))
+    whole, half, other = (learner(algorithm, seed=seed) for seed in (0, 0, 1))
     for _ in range(4):
         whole.step()
     for _ in range(2):
@@ -78,54 +85,57 @@ def test_a_resumed_training_is_the_same_bit_for_bit(algorithm):
 
 
 def test_the_step_size_rises():
-    config = dataclasses.replace(BRIEF, rise=1000)
-    made = Improvement(fresh_policy(), [ToyArena()], Algorithm.GRPO, config)
+    config = dataclasses.replace(BRIEF, warmup=1000)
+    made = RLFineTuning(fresh_policy(), [ToyRolloutEnv()], RLAlgorithm.GRPO, config)
     made.step()
     assert made.gradient_steps > 0
-    assert made.simulator.learning_rate == pytest.approx(config.learning_rate * made.gradient_steps / 1000)
-    brisk = improvement(Algorithm.GRPO)
+    assert made.optimizer.learning_rate == pytest.approx(config.learning_rate * made.gradient_steps / 1000)
+    brisk = learner(RLAlgorithm.GRPO)
     brisk.gradient_steps = 10_000
     brisk.step()
-    assert brisk.simulator.learning_rate == brisk.config.learning_rate
+    assert brisk.optimizer.learning_rate == brisk.config.learning_rate
 
 
 def test_the_time_is_split_into_all_that_happened():
-    made = improvement(Algorithm.GRPO)
+    made = learner(RLAlgorithm.GRPO)
     made.step()
-    taken = made.watch.take()
-    assert all(taken[part] > 0 for part in (Part.PHYSICS, Part.RENDERING, Part.INFERENCE, Part.UPDATE, Part.OTHER))
+    taken = made.timer.take()
+    assert all(taken[part] > 0 for part in (Phase.PHYSICS, Phase.RENDERING, Phase.INFERENCE, Phase.UPDATE, Phase.OTHER))
 
 
 def test_weights_that_are_not_finite_are_an_error():
-    made = improvement(Algorithm.GRPO)
+    made = learner(RLAlgorithm.GRPO)
     kept, _, _ = made.collect()
     with torch.no_grad():
-        made.simulator.vector.fill_(math.nan)
+        made.optimizer.vector.fill_(math.nan)
     with pytest.raises(DivergedError, match="training diverged in iteration 0: loss=nan"):
-        made.learn(kept, made.judge.judge(kept))
+        made.update(kept, made.estimator.estimate(kept))
 
 
 def test_partial_credit_tells_failures_apart():
     config = dataclasses.replace(BRIEF, partial_credit=0.5)
-    made = improvement(Algorithm.GRPO, config, goal=100.0)
-    before = made.simulator.vector.clone()
+    made = learner(RLAlgorithm.GRPO, config, goal=100.0)
+    before = made.optimizer.vector.clone()
     measures = made.step()
     assert measures["success"] == 0.0
     assert measures["dropped"] == 0.0
-    assert not torch.equal(made.simulator.vector, before)
+    assert not torch.equal(made.optimizer.vector, before)
 
 
 def test_messages():
     with pytest.raises(EmbodiedError, match="has the head 'flow', whose actions have no probability"):
-        Improvement(
-            untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=Head.FLOW)), [ToyArena()], Algorithm.GRPO, BRIEF
+        RLFineTuning(
+            untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=Head.FLOW)),
+            [ToyRolloutEnv()],
+            RLAlgorithm.GRPO,
+            BRIEF,
         )
     with pytest.raises(EmbodiedError, match="'toy/left' has 30 environments; expected 8 groups of 4, 32"):
-        Improvement(fresh_policy(), [ToyArena(30)], Algorithm.GRPO, BRIEF)
-    silent, generous = ToyArena(), dataclasses.replace(BRIEF, partial_credit=0.5)
-    silent.tells_progress = False
+        RLFineTuning(fresh_policy(), [ToyRolloutEnv(30)], RLAlgorithm.GRPO, BRIEF)
+    silent, generous = ToyRolloutEnv(), dataclasses.replace(BRIEF, partial_credit=0.5)
+    silent.has_progress = False
     with pytest.raises(EmbodiedError, match=r"partial_credit=0\.5, but the reward of toy/left does not tell"):
-        Improvement(fresh_policy(), [silent], Algorithm.GRPO, generous)
+        RLFineTuning(fresh_policy(), [silent], RLAlgorithm.GRPO, generous)
 
 
 @pytest.mark.parametrize(
@@ -140,4 +150,85 @@ def test_messages():
 )
 def test_messages_of_the_config(changes, message):
     with pytest.raises(ValueError, match=message):
-        ImprovementConfig(**changes)
+        RLConfig(**changes)
+
+
+# The policy loss.
+
+
+def loss_of_one_number(log_ratio: float, advantage: float):
+    """Loss and derivative by log-probability of one number of one action."""
+    log_prob = torch.full((1, 1, 1), log_ratio, requires_grad=True)
+    ones = torch.ones(1)
+    found = clipped_policy_loss(log_prob, torch.zeros(1, 1, 1), advantage * ones, ones, ones.bool()[:, None], 0.2, 0.28)
+    (gradient,) = torch.autograd.grad(found.loss, log_prob)
+    return found.loss.item(), gradient.item(), found.clipped.item()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected", "clipped"),
+    [
+        (1.0, 2.0, 2.0, False), (1.27, 1.0, 1.27, False), (1.29, 1.0, 1.28, True), (0.5, 1.0, 0.5, False),
+        (0.81, -1.0, -0.81, False), (0.79, -1.0, -0.8, True), (1.5, -1.0, -1.5, False),
+    ],
+)  # fmt: skip
+def test_it_is_clipped_farther_upwards_than_downwards(ratio, advantage, expected, clipped):
+    loss, gradient, share = loss_of_one_number(torch.tensor(ratio).log().item(), advantage)
+    assert -loss == pytest.approx(expected, abs=1e-5)
+    assert gradient == pytest.approx(0.0 if clipped else -ratio * advantage, abs=1e-5)
+    assert share == float(clipped)
+
+
+@pytest.fixture(scope="module")
+def setting():
+    policy = fresh_policy()
+    learner = RLFineTuning(policy, [ToyRolloutEnv()], RLAlgorithm.GRPO, BRIEF)
+    batch = toy_episodes(policy, ToyRolloutEnv())
+    return learner, batch, GRPOEstimator(BRIEF).estimate(batch)
+
+
+def gradient_of(learner, batch, advantages):
+    found, _ = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
+    return torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, learner.optimizer._parameters)])
+
+
+def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(setting):
+    learner, batch, advantages = setting
+    found, entropy = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
+    assert found.kl < 1e-6
+    assert found.clipped == 0
+    assert 0 < entropy < torch.tensor(4.0).log() + 1e-6
+    policy = learner.policy
+    words = policy.encode_instructions([batch.instructions[text] for text in batch.instruction.tolist()])[batch.episode]
+    unit = policy.normalization.normalize_state(batch.state)
+    distribution = policy.network.head.distribution(policy.network(batch.pixels, unit, words), 1.0)
+    done = distribution.log_prob(batch.tokens.long()) * batch.executed[..., None]
+    plain = -(done.sum((1, 2)) * advantages.advantage * advantages.weight).sum()
+    expected = torch.autograd.grad(plain, learner.optimizer._parameters)
+    expected = torch.cat([part.flatten() for part in expected])
+    assert expected.norm() > 1e-3
+    torch.testing.assert_close(gradient_of(*setting), expected, atol=1e-6, rtol=1e-3)
+
+
+def test_the_gradient_agrees_with_finite_differences(setting):
+    learner, batch, advantages = setting
+    rows, vector = torch.arange(len(batch.episode)), learner.optimizer.vector
+    gradient = gradient_of(*setting)
+    direction, before, losses = gradient / gradient.norm(), vector.clone(), []
+    for sign in (1, -1):
+        vector.copy_(before + sign * 1e-2 * direction)
+        losses.append(learner.loss(batch, advantages, rows)[0].loss.item())
+    vector.copy_(before)
+    assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient.norm().item(), rel=0.05)
+
+
+def test_what_was_not_carried_out_does_not_matter(setting):
+    learner, batch, advantages = setting
+    undone = ~batch.executed[..., None].expand_as(batch.tokens)
+    assert undone.any()
+    changed = dataclasses.replace(
+        batch,
+        tokens=torch.where(undone, 3 - batch.tokens, batch.tokens),
+        log_prob=batch.log_prob.masked_fill(undone, -torch.inf),
+    )
+    assert torch.equal(gradient_of(learner, changed, advantages), gradient_of(*setting))

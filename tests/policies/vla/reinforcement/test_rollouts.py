@@ -5,71 +5,65 @@ from __future__ import annotations
 import pytest
 import torch
 
-from policies.vla.fine_tuning.stopwatch import Part, Stopwatch
-from policies.vla.reinforcement.experience import Experience
-from tests.policies.vla.toy_arena import COARSE, ToyArena, fresh_policy, toy_episodes
+from policies.vla.reinforcement.rollouts import RolloutBatch
+from tests.policies.vla.reinforcement.toy_rollout_env import COARSE, ToyRolloutEnv, fresh_policy, toy_episodes
 
 
 def test_a_group_begins_alike_is_told_the_same_and_goes_apart():
-    experience = toy_episodes(fresh_policy(), ToyArena())
-    first = experience.places == 0
-    assert first.sum() == len(experience) == 32
+    batch = toy_episodes(fresh_policy(), ToyRolloutEnv())
+    first = batch.decision_index == 0
+    assert first.sum() == len(batch) == 32
     for group in range(8):
-        own = experience.group == group
-        seen = experience.pixels[first][own]
+        own = batch.group == group
+        seen = batch.pixels[first][own]
         assert torch.equal(seen, seen[:1].expand_as(seen))
-        assert experience.text[own].unique().numel() == 1
-        assert experience.tokens[first][own].flatten(1).unique(dim=0).shape[0] > 1
-    assert experience.success[experience.group == 0].numel() == 4
+        assert batch.instruction[own].unique().numel() == 1
+        assert batch.tokens[first][own].flatten(1).unique(dim=0).shape[0] > 1
+    assert batch.success[batch.group == 0].numel() == 4
 
 
 @pytest.mark.parametrize("execute", [0, 3])
 def test_what_is_over_is_neither_looked_at_nor_counted(execute):
-    arena = ToyArena()
-    experience = toy_episodes(fresh_policy(execute=execute), arena)
-    assert torch.equal(experience.actions, experience.length)
-    assert sum(map(len, arena.looked)) == len(experience.episode)
+    env = ToyRolloutEnv()
+    batch = toy_episodes(fresh_policy(execute=execute), env)
+    assert torch.equal(batch.action_counts, batch.length)
+    assert sum(map(len, env.looked)) == len(batch.episode)
     stride = execute or COARSE.chunk
-    for number in range(len(experience)):
-        rows = experience.episode == number
-        assert rows.sum() == -(-experience.length[number] // stride)
-        assert torch.equal(experience.elapsed[rows], torch.arange(int(rows.sum())) * stride / arena.horizon)
-    assert not experience.acted[:, stride:].any()
-    assert (experience.length < arena.horizon).any()
+    for number in range(len(batch)):
+        rows = batch.episode == number
+        assert rows.sum() == -(-batch.length[number] // stride)
+        assert torch.equal(batch.elapsed[rows], torch.arange(int(rows.sum())) * stride / env.horizon)
+    assert not batch.executed[:, stride:].any()
+    assert (batch.length < env.horizon).any()
 
 
 def test_an_episode_succeeds_at_its_goal_and_fails_beyond_the_other_side():
-    arena = ToyArena(goal=0.5)
-    experience = toy_episodes(fresh_policy(), arena)
-    assert experience.success.any()
-    assert (~experience.success).any()
-    ended = experience.length < arena.horizon
-    assert (ended | ~experience.success).all() or experience.success[~ended].any()
+    env = ToyRolloutEnv(goal=0.5)
+    batch = toy_episodes(fresh_policy(), env)
+    assert batch.success.any()
+    assert (~batch.success).any()
+    ended = batch.length < env.horizon
+    assert (ended | ~batch.success).all() or batch.success[~ended].any()
 
 
 def test_experience_is_selected_and_joined_without_losing_whose_is_what():
-    one, other = (toy_episodes(fresh_policy(), ToyArena(), seed=seed) for seed in (0, 1))
-    joined = Experience.joined([one, other])
+    one, other = (toy_episodes(fresh_policy(), ToyRolloutEnv(), seed=seed) for seed in (0, 1))
+    joined = RolloutBatch.concatenate([one, other])
     assert joined.group.unique().tolist() == list(range(16))
-    assert joined.texts == one.texts
-    again = joined.only(joined.group >= 8)
+    assert joined.instructions == one.instructions
+    again = joined.select(joined.group >= 8)
     assert torch.equal(again.episode, other.episode)
-    for name in ("pixels", "tokens", "log_prob", "acted", "success", "text"):
+    for name in ("pixels", "tokens", "log_prob", "executed", "success", "instruction"):
         assert torch.equal(getattr(again, name), getattr(other, name))
 
 
-def test_the_parts_of_the_time_add_up_to_the_whole():
-    now = [0.0]
-    watch = Stopwatch(clock=lambda: now[0])
-    for part, took in ((Part.PHYSICS, 1.0), (Part.UPDATE, 2.0)):
-        with watch.part(part):
-            now[0] += took
-            with watch.part(Part.RENDERING):
-                now[0] += 0.5
-        now[0] += 0.25
-    taken = watch.take()
-    assert sum(taken.values()) == now[0] == 4.5
-    assert taken[Part.RENDERING] == 1.0
-    assert taken[Part.PHYSICS] == 1.0
-    assert taken[Part.OTHER] == 0.5
-    assert not any(watch.take().values())
+def test_a_failure_is_worth_less_than_a_success_and_more_the_farther_it_came():
+    batch = toy_episodes(fresh_policy(), ToyRolloutEnv())
+    solved, score = batch.success, batch.score(0.5)
+    assert 0 < solved.sum() < len(batch)
+    assert torch.equal(batch.score(0.0), solved.float())
+    assert (score[solved] == 1.0).all()
+    torch.testing.assert_close(score[~solved], 0.5 * batch.progress[~solved])
+    assert (batch.progress[solved] == 1.0).all()
+    assert ((batch.progress >= 0) & (batch.progress <= 1)).all()
+    assert batch.progress[~solved].unique().numel() > 1

@@ -1,0 +1,64 @@
+"""Settings that the training commands of vision-language-action policies share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from embodied.errors import EmbodiedError, RunError
+from embodied.storage.configs import from_json
+from embodied.storage.runs import Run
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Where a run goes, and what it runs on."""
+
+    out: Path | None = None
+    """Run folder; by default runs/NAME/TIME; must be new or empty."""
+    seed: int = 0
+    """Of every random draw."""
+    engine: str | None = None
+    """Physics engine; by default the best that runs the task on this machine."""
+    resume: Path | None = None
+    """Run to go on with: its own settings hold, but for limits that are given anew."""
+    json: Path | None = None
+    """Also write the result, with hardware and command, to this file."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClosedLoopSettings(RunSettings):
+    """How often a policy is tried in simulation while it learns, and at the end."""
+
+    device: str | None = None
+    """cpu, cuda or cuda:N; by default a GPU where there is one."""
+    trial_seconds: float = 300.0
+    """Seconds of training between two trials, in which the policy takes its most likely actions."""
+    trial_episodes: int = 4
+    """Episodes of each task in a trial."""
+    evaluate_episodes: int = 50
+    """Episodes of each task in the final evaluation; 0 for none."""
+    checkpoint_seconds: float = 120.0
+    """Seconds between checkpoints."""
+
+    def __post_init__(self) -> None:
+        if self.trial_episodes < 1:
+            raise EmbodiedError(f"--trial-episodes {self.trial_episodes}: expected at least 1")
+
+
+S = TypeVar("S", bound=RunSettings)
+
+
+def stored_settings(kind: type[S], run: Run, changes: Mapping[str, Any], extra: tuple[str, ...] = ()) -> S:
+    """The settings with which a run was started, with some changes; `extra` keys of its config are no settings.
+
+    Raises:
+        RunError: they are of an earlier version.
+    """
+    stored = {name: value for name, value in run.config.items() if name not in extra}
+    try:
+        return from_json(kind, {**stored, **changes})
+    except RunError as error:
+        raise RunError(f"run '{run.path}' is of another version: {error}; begin a new run") from error

@@ -1,0 +1,93 @@
+"""Closed-loop trials: a policy's success rate in simulation, during its training and at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from typing import Any
+
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, listing
+from embodied.evaluation.rollouts import evaluate
+from embodied.evaluation.suites import Rows, evaluate_suite, shared_config
+from embodied.factory import make
+from embodied.registry import Suite, join_content
+from policies.vla.data.robot_spec import RobotSpec
+from policies.vla.policy import VLAPolicy
+
+SEED = 2_000_003  # of the initial states of trials, which are not those of the evaluation
+
+
+def suite_of(*names: str) -> Suite:
+    """The suite of a name; a single task is a suite of one, and several tasks and suites are joined.
+
+    Raises:
+        UnknownNameError: one is neither a task nor a suite.
+    """
+    entries = [join_content().find(name) for name in names]
+    suites = [
+        entry if isinstance(entry, Suite) else Suite(name.replace("/", "-"), entry.summary, (name,))
+        for name, entry in zip(names, entries, strict=True)
+    ]
+    if len(suites) == 1:
+        return suites[0]
+    tasks = tuple(dict.fromkeys(task for suite in suites for task in suite.tasks))
+    return Suite("+".join(suite.name for suite in suites), f"{len(tasks)} tasks", tasks)
+
+
+def restricted(suite: Suite, tasks: Collection[str]) -> Suite:
+    """A suite without the tasks that are not among `tasks`; the whole suite where those are none.
+
+    Raises:
+        EmbodiedError: nothing is left.
+    """
+    if not tasks:
+        return suite
+    if not (kept := tuple(task for task in suite.tasks if task in tasks)):
+        raise EmbodiedError(f"none of {listing(tasks)} is a task of '{suite.name}', which has {listing(suite.tasks)}")
+    return dataclasses.replace(suite, tasks=kept, held_out=tuple(task for task in suite.held_out if task in tasks))
+
+
+class Trials:
+    """A few environments of every task of a suite, kept between trials and made when they are first needed."""
+
+    def __init__(
+        self, suite: Suite, spec: RobotSpec, episodes: int, engine: str | None = None, device: str = "cpu"
+    ) -> None:
+        """Note what to try.
+
+        Args:
+            suite: Tasks to try.
+            spec: Of the policies.
+            episodes: Of each task, all at once.
+            engine: Physics engine; by default the best that runs each task on this machine.
+            device: Of the policies.
+        """
+        self.suite, self.episodes = suite, episodes
+        self._options = {"cameras": spec.cameras, "resolution": spec.resolution}
+        self._engine, self._device = engine, device
+        self._envs: dict[str, Env] = {}
+
+    def run(self, policy: VLAPolicy) -> dict[str, float]:
+        """`closed_loop`, the mean share of episodes with success at any step, and `closed_loop/<task>` of each."""
+        rates: dict[str, float] = {}
+        for task in self.suite.tasks:
+            env = self._env(task)
+            outcome = evaluate(env, policy.bind(env), self.episodes, seed=SEED)
+            rates[f"closed_loop/{task}"] = outcome.summary()["success_any"]
+        return {"closed_loop": sum(rates.values()) / len(rates), **rates}
+
+    def report(self, policy: VLAPolicy, episodes: int, on_task: Callable[[int, str], None] | None = None) -> Rows:
+        """The evaluation of `embodied.evaluate`, from the suite's own initial states."""
+        return evaluate_suite(
+            self.suite, policy.bind, engine=self._engine, episodes=episodes, device=self._device, on_task=on_task,
+            options=self._options,
+        )  # fmt: skip
+
+    def _env(self, task: str) -> Env:
+        if task not in self._envs:
+            config: Any = shared_config(self.suite, training=False)
+            self._envs[task] = make(
+                task, self.episodes, self._engine, SEED, device=self._device, config=config, **self._options
+            )
+        return self._envs[task]
