@@ -276,7 +276,7 @@ def test_log_onto_a_full_disk(run, monkeypatch):
             pass
 
     run.log(1, {"x": 1})
-    monkeypatch.setattr(run.metrics, "_file", Full())
+    monkeypatch.setattr(run._metrics, "_file", Full())
     assert message(run.log, 2, {"x": 2}) == f"cannot log to '{run.path}/metrics.jsonl': No space left on device"
     run.log(3, {"x": 3})
     assert [record["step"] for record in run.metrics()] == [1, 3]
