@@ -105,7 +105,7 @@ class Classic(Task[TaskState], abc.ABC):
         """The body on its floor, with user sensors for the fields of MjData it is observed by."""
         spec = compose("scenes/floor.xml", self.asset)
         spec.option.integrator = self.integrator
-        spec.task_state = ARENA
+        spec.memory = ARENA
         spec.stat.center, spec.stat.extent = VIEW_CENTRE, VIEW_RADIUS
         ground = spec.geom("floor")
         ground.priority = 0

@@ -31,7 +31,7 @@ def build_spec(body: Limb, family: Family) -> mujoco.MjSpec:
     """The body on a floor: a free root, a capsule or more for each limb, a motor for each hinge."""
     spec = compose("scenes/floor.xml")
     spec.modelname = f"reach-{family.name}"
-    spec.task_state = ARENA
+    spec.memory = ARENA
     spec.compiler.inertiagrouprange = [0, 1]  # shapes of group 2 are for the eye
     floor = spec.geom("floor")
     floor.friction = [FRICTION, 0.005, 0.0001]

@@ -143,7 +143,7 @@ def fleet_spec(drone: Quadrotor, count: int, contacts: bool) -> mujoco.MjSpec:
     if not contacts:
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         # MuJoCo would reserve room for contacts between all pairs: 6 GB for 2,000 drones.
-        spec.task_state = MEMORY + MEMORY_PER_DRONE * count
+        spec.memory = MEMORY + MEMORY_PER_DRONE * count
     for number in range(count):
         body = _detailed(spec, number) if count <= DETAILED else _plain(spec, number)
         body.mass, body.inertia, body.explicitinertial = drone.mass, drone.inertia, True
