@@ -22,7 +22,7 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from embodied.errors import EmbodiedError, reason
+from embodied.errors import EmbodiedError, guard, reason
 
 
 def truth(benchmark: Path, version: int, what: str) -> dict[str, dict[str, Any]]:
@@ -153,8 +153,9 @@ class ScoreSettings:
     """File for the scores."""
 
 
+@guard
 def score_command(module: str, benchmark: Benchmark) -> None:
-    """Read the command line, score and print."""
+    """Run a command line that scores a file of answers, prints the scores and writes them as JSON."""
     settings = tyro.cli(ScoreSettings, prog=f"python -m {module}")
     show(score_answers(settings.answers, settings.benchmark, benchmark), module, settings.json)
 

@@ -1,10 +1,9 @@
-"""The command that writes a benchmark of questions, whichever it is.
+"""Writing a benchmark of questions about pictures: one new folder, pictures and JSON, every file with its digest.
 
-    @guard
-    def main() -> None:
-        write_command("tasks.questions.clutter.write", write)
-
-`write(settings)` returns the number of questions.
+OUT/manifest.json       what the benchmark is, camera, licence, SHA-256 of every other file
+OUT/questions.jsonl     one question a line, without answers
+OUT/answers.jsonl       one answer a line
+OUT/scenes/0000/        pictures of a scene, and the scene as JSON
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from typing import Annotated, Any
 import tyro
 
 from embodied import cli
-from embodied.errors import EmbodiedError, reason
+from embodied.errors import EmbodiedError, guard, reason
+from tasks.grasping.clutter.pictures import Picture, png, with_marks
 from tasks.grasping.objects.pointclouds import Camera
 
 
 class Files:
-    """Writes into one folder, and keeps the files' digests."""
+    """A new folder whose files are listed with their SHA-256 digests.
+
+    Raises:
+        EmbodiedError: the folder holds something already, or cannot be made.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Make it.
-
-        Raises:
-            EmbodiedError: it holds something already, or cannot be made.
-        """
         self.folder, self.digests = folder, dict[str, str]()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -93,24 +92,61 @@ class WriteSettings:
         return self.seed * SEEDS + number
 
 
+Rows = Sequence[Mapping[str, Any]]
+
+
+@guard
 def write_command(module: str, write: Callable[[WriteSettings], int]) -> None:
-    """Read the command line and write."""
+    """Run a command line that writes a benchmark; `write` returns the number of questions."""
     settings = tyro.cli(WriteSettings, prog=f"python -m {module}")
     asked = write(settings)
     cli.console().print(f"{settings.scenes} scenes, {asked} questions: {settings.out}")
 
 
-def write_tables(
-    files: Files, asked: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> None:
-    """Questions without answers, answers, and last the manifest with the digests of all other files."""
+def write_benchmark(
+    settings: WriteSettings,
+    write_scene: Callable[[Files, int, str], tuple[Rows, Rows, str]],
+    manifest: Mapping[str, Any],
+) -> int:
+    """Write scenes, questions, answers, and last the manifest with the digests of all other files.
+
+    Args:
+        settings: Of the command line.
+        write_scene: Writes the files of one scene, given its number and name; returns rows of questions, rows of
+            answers, and the scene in words for the progress line.
+        manifest: Entries besides the digests.
+
+    Returns:
+        The number of questions.
+
+    Raises:
+        EmbodiedError: the folder holds something or cannot be written; or from `write_scene`.
+    """
+    files = Files(settings.out)
+    asked: list[Mapping[str, Any]] = []
+    answers: list[Mapping[str, Any]] = []
+    with cli.Line("scenes", settings.scenes) as line:
+        for number in range(settings.scenes):
+            more_asked, more_answers, words = write_scene(files, number, f"{number:04d}")
+            asked += more_asked
+            answers += more_answers
+            line.update(number + 1, words)
     files.write("questions.jsonl", lines(asked))
     files.write("answers.jsonl", lines(answers))
     files.write("manifest.json", document({**manifest, "sha256": files.digests}), listed=False)
+    return len(asked)
 
 
-def described_making(module: str, settings: WriteSettings, camera: Camera) -> dict[str, Any]:
-    """What every manifest says of how the files were made."""
+def write_picture(files: Files, folder: str, picture: Picture) -> None:
+    """Write colour.png, marked.png (with numbers on the objects), segmentation.png and depth.png."""
+    files.write(f"{folder}/colour.png", png(picture.colour))
+    files.write(f"{folder}/marked.png", png(with_marks(picture)))
+    files.write(f"{folder}/segmentation.png", png(picture.labels))
+    files.write(f"{folder}/depth.png", png(picture.depth))
+
+
+def provenance(module: str, settings: WriteSettings, camera: Camera) -> dict[str, Any]:
+    """Entries of every manifest that say how the files were made."""
     return {
         "command": f"python -m {module} OUT --scenes {settings.scenes} --seed {settings.seed}",
         "scenes": settings.scenes,

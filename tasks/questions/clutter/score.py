@@ -5,6 +5,7 @@ that holds it. Objects are numbers of marks. A question without an answer that c
 
 `reason`: SR-P, SR-R, SR-F1 of `remove_now`, OP, OR, OF1 of the paths' edges, MP-NED (a distance: 0 is best), means over
 questions; `balanced` is the mean over the difficulties. `obstructors`: F1. `order`, `severity`: share that is right.
+Definitions are those of UNOGrasp (arXiv:2511.23186).
 """
 
 from __future__ import annotations
@@ -12,16 +13,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from embodied.errors import guard
 from tasks.grasping.clutter.graph import Severity
 from tasks.questions.clutter.questions import Kind
-from tasks.questions.clutter.write import FORMAT
-from tasks.questions.scoring import Benchmark, Measure, Report, Scores, parsed, score_answers, score_command
+from tasks.questions.scoring import Benchmark, Measure, Scores, parsed, score_command
 
 NodePath = Sequence[Hashable]
 
@@ -76,6 +74,8 @@ def path_distance(answer: Sequence[NodePath], truth: Sequence[NodePath]) -> floa
     return float(costs[rows, columns].mean())
 
 
+FORMAT = 1  # of the files; counted up when they change
+NAME = "clutter"
 LONGEST = 64  # objects in a path that is read; scenes have a dozen
 MOST = 1000  # paths of an answer that are read: what more there are could not be matched
 WORST: Mapping[Kind, Scores] = {
@@ -159,23 +159,8 @@ SCORERS: Mapping[Kind, Callable[[Any, Mapping[str, Any]], Scores]] = {
 }
 MEASURES = {kind.value: Measure(SCORERS[kind], WORST[kind]) for kind in Kind}
 
-BENCHMARK = Benchmark("clutter", FORMAT, MEASURES)
-
-
-def score_file(answers: Path, folder: Path) -> Report:
-    """Score a file of answers.
-
-    Raises:
-        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
-    """
-    return score_answers(answers, folder, BENCHMARK)
-
-
-@guard
-def main() -> None:
-    """Score and print."""
-    score_command("tasks.questions.clutter.score", BENCHMARK)
+BENCHMARK = Benchmark(NAME, FORMAT, MEASURES)
 
 
 if __name__ == "__main__":
-    main()
+    score_command("tasks.questions.clutter.score", BENCHMARK)

@@ -15,16 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from embodied import cli
-from embodied.errors import guard
 from tasks.grasping.clutter.graph import LEAST, MEDIUM_REMOVALS, SEVERITIES, Difficulty, removal_order, severity
-from tasks.grasping.clutter.pictures import SCALE, Picture, png, take, with_marks
+from tasks.grasping.clutter.pictures import SCALE, take
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
 from tasks.questions.clutter.questions import FORMATS, Question, questions
+from tasks.questions.clutter.score import FORMAT, NAME
 from tasks.questions.object_names import described
-from tasks.questions.writing import Files, WriteSettings, described_making, document, write_command, write_tables
+from tasks.questions.writing import (
+    Files,
+    Rows,
+    WriteSettings,
+    document,
+    provenance,
+    write_benchmark,
+    write_command,
+    write_picture,
+)
 
-FORMAT = 1  # of the files; counted up when they change
 CAMERA = dataclasses.replace(VIEW, width=640, height=480)
 MODULE = "tasks.questions.clutter.write"
 MARGIN = (
@@ -39,56 +46,29 @@ LICENCE = (
 )
 
 
-@guard
-def main() -> None:
-    """Write the files."""
-    write_command(MODULE, write)
-
-
 def write(settings: WriteSettings) -> int:
     """Write the benchmark; returns the number of questions.
 
     Raises:
         EmbodiedError: the folder holds something, cannot be written, or a scene does not come out.
     """
-    files = Files(settings.out)
-    asked: list[Question] = []
-    with cli.Line("scenes", settings.scenes) as line:
-        for number in range(settings.scenes):
-            level = list(Difficulty)[number % len(Difficulty)]
-            config = ClutterConfig(
-                difficulty=level,
-                camera=CAMERA,
-                margin=MARGIN,
-                visible=VISIBLE,
-                freeable=True,
-                tries=TRIES,
-            )
-            scene = clutter_scene(settings.seed_of(number), config)
-            name = f"{number:04d}"
-            _write_scene(files, scene, name)
-            asked.extend(questions(scene, name, np.random.default_rng([settings.seed, number])))
-            line.update(number + 1, f"{level.value}, {len(scene.names)} objects")
-    write_tables(
-        files,
-        [_asked(question) for question in asked],
-        [_answered(question) for question in asked],
-        _manifest(settings),
-    )
-    return len(asked)
+
+    def write_scene(files: Files, number: int, name: str) -> tuple[Rows, Rows, str]:
+        level = list(Difficulty)[number % len(Difficulty)]
+        config = ClutterConfig(
+            difficulty=level, camera=CAMERA, margin=MARGIN, visible=VISIBLE, freeable=True, tries=TRIES
+        )
+        scene = clutter_scene(settings.seed_of(number), config)
+        write_picture(files, f"scenes/{name}", take(scene.objects, scene.camera))
+        files.write(f"scenes/{name}/scene.json", document(_scene_document(scene)))
+        found = list(questions(scene, name, np.random.default_rng([settings.seed, number])))
+        words = f"{level.value}, {len(scene.names)} objects"
+        return [_question_row(question) for question in found], [_answer_row(question) for question in found], words
+
+    return write_benchmark(settings, write_scene, _manifest(settings))
 
 
-def _write_scene(files: Files, scene: ClutterScene, name: str) -> None:
-    picture: Picture = take(scene.objects, scene.camera)
-    folder = f"scenes/{name}"
-    files.write(f"{folder}/colour.png", png(picture.colour))
-    files.write(f"{folder}/marked.png", png(with_marks(picture)))
-    files.write(f"{folder}/segmentation.png", png(picture.labels))
-    files.write(f"{folder}/depth.png", png(picture.depth))
-    files.write(f"{folder}/scene.json", document(_described(scene)))
-
-
-def _described(scene: ClutterScene) -> dict[str, Any]:
+def _scene_document(scene: ClutterScene) -> dict[str, Any]:
     words = described([entry.item for entry in scene.objects])
     graph = scene.graph
     return {
@@ -112,7 +92,7 @@ def _described(scene: ClutterScene) -> dict[str, Any]:
     }
 
 
-def _asked(question: Question) -> dict[str, Any]:
+def _question_row(question: Question) -> dict[str, Any]:
     folder = f"scenes/{question.scene}"
     return {
         "id": question.id,
@@ -127,7 +107,7 @@ def _asked(question: Question) -> dict[str, Any]:
     }
 
 
-def _answered(question: Question) -> dict[str, Any]:
+def _answer_row(question: Question) -> dict[str, Any]:
     found = {
         "id": question.id,
         "kind": question.kind.value,
@@ -140,8 +120,8 @@ def _answered(question: Question) -> dict[str, Any]:
 def _manifest(settings: WriteSettings) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "what": "clutter: which objects must be taken away before a target can be reached",
-        **described_making(MODULE, settings, CAMERA),
+        "what": f"{NAME}: which objects must be taken away before a target can be reached",
+        **provenance(MODULE, settings, CAMERA),
         "segmentation": "8 bit: 0 no object, else its number; 'depth.png': 16 bit along the optical axis, 0 nothing",
         "depth_units_per_m": SCALE,
         "least_ratio": LEAST,
@@ -153,4 +133,4 @@ def _manifest(settings: WriteSettings) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    write_command(MODULE, write)

@@ -1,4 +1,4 @@
-"""`python -m tasks.questions.cooperation.baselines BENCHMARK ANSWERS.jsonl --by oracle|random`: answers to compare a model with.
+"""`python -m tasks.questions.cooperation.baselines BENCHMARK ANSWERS.jsonl --by oracle|random`: baseline answers.
 
 `oracle` repeats the truth. `random` knows the rules and nothing else: any team; a plan of possible actions at random;
 S and E joined through a random point; a coin for asking, any object.

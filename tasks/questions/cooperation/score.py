@@ -1,19 +1,19 @@
-"""How far two paths are from one another: VIKI's three measures (arXiv:2506.09049, trajectory perception).
+"""`python -m tasks.questions.cooperation.score ANSWERS.jsonl BENCHMARK`: scores of answers.
 
-Paths are compared as `POINTS` points each, spread evenly along their lengths, so that it does not matter how many
-corners an answer gives. Units are those of the paths.
+A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer as the question's `format` says: as JSON, or as text
+that holds it. `path` is scored by the three measures of VIKI (arXiv:2506.09049, trajectory perception): root mean
+squared, Hausdorff and discrete Frechet distance, in the units of the paths. Paths are compared as `POINTS` points each,
+spread evenly along their lengths, so that it does not matter how many corners an answer gives.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from embodied.errors import guard
 from tasks.questions.cooperation.actions import check
 from tasks.questions.cooperation.facts import Facts, Goal
 from tasks.questions.cooperation.paths import LEVEL, clear, path_length
@@ -21,7 +21,7 @@ from tasks.questions.cooperation.pictures import pixels_of
 from tasks.questions.cooperation.plans import length, of_rows
 from tasks.questions.cooperation.questions import Kind
 from tasks.questions.cooperation.scenes import VIEW
-from tasks.questions.scoring import Benchmark, Measure, Report, Scores, parsed, score_answers, score_command
+from tasks.questions.scoring import Benchmark, Measure, Scores, parsed, score_command
 
 POINTS = 64  # along each path, our choice
 
@@ -159,20 +159,5 @@ MEASURES: Mapping[str, Measure] = {
 BENCHMARK = Benchmark(NAME, FORMAT, MEASURES, group="case")
 
 
-def score_file(answers: Path, folder: Path) -> Report:
-    """Score a file of answers.
-
-    Raises:
-        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this format.
-    """
-    return score_answers(answers, folder, BENCHMARK)
-
-
-@guard
-def main() -> None:
-    """Score and print."""
-    score_command("tasks.questions.cooperation.score", BENCHMARK)
-
-
 if __name__ == "__main__":
-    main()
+    score_command("tasks.questions.cooperation.score", BENCHMARK)

@@ -14,15 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from embodied import cli
-from embodied.errors import guard
-from tasks.grasping.clutter.pictures import SCALE, png, with_marks
-from tasks.questions.cooperation.paths import LEVEL, PathTask, path_task
+from tasks.grasping.clutter.pictures import SCALE, png
+from tasks.questions.cooperation.paths import LEVEL, path_task
 from tasks.questions.cooperation.pictures import path_picture, take
 from tasks.questions.cooperation.questions import FORMATS, Kind, Question, questions
 from tasks.questions.cooperation.scenes import VIEW, CooperationScene, SceneConfig, cooperation_scene, instruction
 from tasks.questions.cooperation.score import FORMAT, NAME
-from tasks.questions.writing import Files, WriteSettings, described_making, document, write_command, write_tables
+from tasks.questions.writing import (
+    Files,
+    Rows,
+    WriteSettings,
+    document,
+    provenance,
+    write_benchmark,
+    write_command,
+    write_picture,
+)
 
 MODULE = "tasks.questions.cooperation.write"
 NEEDS = (2, 1, 2, 0)  # robots that the goals of the scenes need, in turn; 0: it cannot be done
@@ -33,52 +40,30 @@ LICENCE = (
 )
 
 
-@guard
-def main() -> None:
-    """Write the files."""
-    write_command(MODULE, write)
-
-
 def write(settings: WriteSettings) -> int:
     """Write the benchmark; returns the number of questions.
 
     Raises:
         EmbodiedError: the folder holds something, cannot be written, a scene does not come out, or nothing can draw.
     """
-    files = Files(settings.out)
-    asked: list[tuple[Question, CooperationScene]] = []
-    with cli.Line("scenes", settings.scenes) as line:
-        for number in range(settings.scenes):
-            config = SceneConfig(need=NEEDS[number % len(NEEDS)])
-            scene = cooperation_scene(settings.seed_of(number), config)
-            random = np.random.default_rng([settings.seed, number])
-            path = path_task(scene, random)
-            name = f"{number:04d}"
-            _write_scene(files, scene, path, name)
-            asked.extend((question, scene) for question in questions(scene, name, path, random))
-            line.update(number + 1, f"{scene.team.value}, {len(scene.objects)} objects")
-    write_tables(
-        files,
-        [_asked(question, scene) for question, scene in asked],
-        [_answered(question) for question, _ in asked],
-        _manifest(settings),
-    )
-    return len(asked)
+
+    def write_scene(files: Files, number: int, name: str) -> tuple[Rows, Rows, str]:
+        scene = cooperation_scene(settings.seed_of(number), SceneConfig(need=NEEDS[number % len(NEEDS)]))
+        random = np.random.default_rng([settings.seed, number])
+        path = path_task(scene, random)
+        folder = f"scenes/{name}"
+        write_picture(files, folder, take(scene))
+        if path is not None:
+            files.write(f"{folder}/path.png", png(path_picture(scene, path).colour))
+        files.write(f"{folder}/scene.json", document(_scene_document(scene)))
+        found = list(questions(scene, name, path, random))
+        words = f"{scene.team.value}, {len(scene.objects)} objects"
+        return [_question_row(question, scene) for question in found], [_answer_row(q) for q in found], words
+
+    return write_benchmark(settings, write_scene, _manifest(settings))
 
 
-def _write_scene(files: Files, scene: CooperationScene, path: PathTask | None, name: str) -> None:
-    picture = take(scene)
-    folder = f"scenes/{name}"
-    files.write(f"{folder}/colour.png", png(picture.colour))
-    files.write(f"{folder}/marked.png", png(with_marks(picture)))
-    files.write(f"{folder}/segmentation.png", png(picture.labels))
-    files.write(f"{folder}/depth.png", png(picture.depth))
-    if path is not None:
-        files.write(f"{folder}/path.png", png(path_picture(scene, path).colour))
-    files.write(f"{folder}/scene.json", document(_described(scene)))
-
-
-def _described(scene: CooperationScene) -> dict[str, Any]:
+def _scene_document(scene: CooperationScene) -> dict[str, Any]:
     return {
         "seed": scene.seed,
         "instruction": instruction(scene),
@@ -99,7 +84,7 @@ def _described(scene: CooperationScene) -> dict[str, Any]:
     }
 
 
-def _asked(question: Question, scene: CooperationScene) -> dict[str, Any]:
+def _question_row(question: Question, scene: CooperationScene) -> dict[str, Any]:
     folder = f"scenes/{question.scene}"
     return {
         "id": question.id,
@@ -115,7 +100,7 @@ def _asked(question: Question, scene: CooperationScene) -> dict[str, Any]:
     }
 
 
-def _answered(question: Question) -> dict[str, Any]:
+def _answer_row(question: Question) -> dict[str, Any]:
     return {
         "id": question.id,
         "kind": question.kind.value,
@@ -129,7 +114,7 @@ def _manifest(settings: WriteSettings) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "what": f"{NAME}: who acts, in what order, along which path; and when to ask first",
-        **described_making(MODULE, settings, VIEW),
+        **provenance(MODULE, settings, VIEW),
         "path_height_m": LEVEL,
         "segmentation": "8 bit: 0 no object, else its number; 'depth.png': 16 bit along the optical axis",
         "depth_units_per_m": SCALE,
@@ -138,4 +123,4 @@ def _manifest(settings: WriteSettings) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    write_command(MODULE, write)

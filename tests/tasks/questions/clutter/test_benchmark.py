@@ -19,8 +19,9 @@ from tasks.grasping.objects.pointclouds import Placed
 from tasks.grasping.objects.random_objects import random_object
 from tasks.questions.clutter import write as writing
 from tasks.questions.clutter.questions import Kind, questions
-from tasks.questions.clutter.score import WORST, score_file
+from tasks.questions.clutter.score import BENCHMARK, WORST
 from tasks.questions.object_names import colour_word, described
+from tasks.questions.scoring import score_answers
 from tasks.questions.writing import Files, WriteSettings, document, lines
 
 
@@ -107,7 +108,7 @@ def test_a_picture_of_one_object_is_lit_and_casts_a_shadow() -> None:
 
 
 def test_the_truth_scores_full_marks(benchmark: Path) -> None:
-    report = score_file(benchmark / "answers.jsonl", benchmark)
+    report = score_answers(benchmark / "answers.jsonl", benchmark, BENCHMARK)
     assert report.problems == ()
     for kind, values in report.scores.items():
         assert values["answered"] == values["count"] > 0
@@ -117,7 +118,7 @@ def test_the_truth_scores_full_marks(benchmark: Path) -> None:
 
 
 def test_no_answers_score_nothing(benchmark: Path, tmp_path: Path) -> None:
-    report = score_file(answered(tmp_path / "a.jsonl", []), benchmark)
+    report = score_answers(answered(tmp_path / "a.jsonl", []), benchmark, BENCHMARK)
     for kind, values in report.scores.items():
         assert values["answered"] == 0
         assert {name: values[name] for name in WORST[Kind(kind)]} == WORST[Kind(kind)]
@@ -128,7 +129,7 @@ def test_answers_may_be_text_that_holds_json_and_numbers_may_be_words(benchmark:
     for row in rows(benchmark / "answers.jsonl"):
         said = row["answer"] if isinstance(row["answer"], str) else json.dumps(row["answer"])
         texts.append({"id": row["id"], "answer": f"I think it is {said}, all in all."})
-    report = score_file(answered(tmp_path / "a.jsonl", texts), benchmark)
+    report = score_answers(answered(tmp_path / "a.jsonl", texts), benchmark, BENCHMARK)
     assert report.problems == ()
     assert report.scores["reason"]["sr_f1"] == report.scores["severity"]["right"] == 1.0
 
@@ -143,15 +144,15 @@ def test_any_possible_order_counts_and_no_impossible_one(tmp_path: Path) -> None
     asked = list(questions(scene, "0000", np.random.default_rng(0)))
     folder = tmp_path / "benchmark"
     files = Files(folder)
-    files.write("answers.jsonl", lines([writing._answered(question) for question in asked]))
+    files.write("answers.jsonl", lines([writing._answer_row(question) for question in asked]))
     files.write("manifest.json", document({"format": writing.FORMAT, "sha256": files.digests}), listed=False)
     rights = []
     for order in ([3, 4, 2], [4, 3, 2], [3, 2, 4], [3, 2], [2], []):
         given = answered(tmp_path / "a.jsonl", [{"id": "0000-order", "answer": order}])
-        rights.append(score_file(given, folder).scores["order"]["right"])
+        rights.append(score_answers(given, folder, BENCHMARK).scores["order"]["right"])
     assert rights == [1, 1, 0, 0, 0, 0]
     half = [{"id": "0000-reason", "answer": {"paths": [[1, 2, 3]], "remove_now": [3]}}]
-    found = score_file(answered(tmp_path / "a.jsonl", half), folder).scores["reason"]
+    found = score_answers(answered(tmp_path / "a.jsonl", half), folder, BENCHMARK).scores["reason"]
     assert found["sr_precision"] == 1.0
     assert found["sr_recall"] == 0.5
     assert found["or"] == pytest.approx(2 / 3)
@@ -179,7 +180,7 @@ def test_any_possible_order_counts_and_no_impossible_one(tmp_path: Path) -> None
 def test_bad_lines_are_named_and_the_others_count(benchmark: Path, tmp_path: Path, line: object, problem: str) -> None:
     good = rows(benchmark / "answers.jsonl")
     kept = [row for row in good if not (isinstance(line, dict) and row["id"] == line["id"])]
-    report = score_file(answered(tmp_path / "a.jsonl", [line, *kept]), benchmark)
+    report = score_answers(answered(tmp_path / "a.jsonl", [line, *kept]), benchmark, BENCHMARK)
     assert len(report.problems) == 1
     assert problem in report.problems[0]
     assert sum(values["answered"] for values in report.scores.values()) == len(kept)
@@ -187,7 +188,7 @@ def test_bad_lines_are_named_and_the_others_count(benchmark: Path, tmp_path: Pat
 
 def test_of_two_answers_the_first_counts(benchmark: Path, tmp_path: Path) -> None:
     good = rows(benchmark / "answers.jsonl")
-    report = score_file(answered(tmp_path / "a.jsonl", [*good, good[0]]), benchmark)
+    report = score_answers(answered(tmp_path / "a.jsonl", [*good, good[0]]), benchmark, BENCHMARK)
     assert report.problems == (
         f"line {len(good) + 1}: {good[0]['id']} is answered before, in line 1; the first counts",
     )
@@ -197,21 +198,21 @@ def test_of_two_answers_the_first_counts(benchmark: Path, tmp_path: Path) -> Non
 def test_damaged_benchmarks_are_refused(benchmark: Path, tmp_path: Path) -> None:
     answers = answered(tmp_path / "a.jsonl", [])
     with pytest.raises(EmbodiedError, match=r"cannot read .*manifest\.json"):
-        score_file(answers, tmp_path / "nothing")
+        score_answers(answers, tmp_path / "nothing", BENCHMARK)
     folder = tmp_path / "copy"
     folder.mkdir()
     (folder / "manifest.json").write_text("[]")
     with pytest.raises(EmbodiedError, match="is not the manifest of a clutter benchmark"):
-        score_file(answers, folder)
+        score_answers(answers, folder, BENCHMARK)
     (folder / "manifest.json").write_bytes((benchmark / "manifest.json").read_bytes())
     (folder / "answers.jsonl").write_bytes((benchmark / "answers.jsonl").read_bytes() + b"\n")
     with pytest.raises(EmbodiedError, match="is not what the manifest says"):
-        score_file(answers, folder)
+        score_answers(answers, folder, BENCHMARK)
     (folder / "manifest.json").write_text(json.dumps({"format": 99, "sha256": {"answers.jsonl": ""}}))
     with pytest.raises(EmbodiedError, match="has format 99"):
-        score_file(answers, folder)
+        score_answers(answers, folder, BENCHMARK)
     with pytest.raises(EmbodiedError, match=r"cannot read .*missing"):
-        score_file(tmp_path / "missing.jsonl", benchmark)
+        score_answers(tmp_path / "missing.jsonl", benchmark, BENCHMARK)
 
 
 def test_only_a_new_folder_is_written_into(tmp_path: Path) -> None:

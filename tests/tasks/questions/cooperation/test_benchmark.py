@@ -13,8 +13,9 @@ from tasks.questions.cooperation.paths import path_task
 from tasks.questions.cooperation.pictures import take
 from tasks.questions.cooperation.questions import Question, questions
 from tasks.questions.cooperation.scenes import SceneConfig, cooperation_scene
-from tasks.questions.cooperation.score import DIAGONAL, FORMAT, score_file
-from tasks.questions.cooperation.write import NEEDS, _answered, _asked, write
+from tasks.questions.cooperation.score import BENCHMARK, DIAGONAL, FORMAT
+from tasks.questions.cooperation.write import NEEDS, _answer_row, _question_row, write
+from tasks.questions.scoring import score_answers
 from tasks.questions.writing import Files, WriteSettings, document, lines
 
 
@@ -29,15 +30,15 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Path:
         random = np.random.default_rng(seed)
         found = questions(scene, f"{seed:04d}", path_task(scene, random), random)
         asked.extend((question, scene) for question in found)
-    files.write("questions.jsonl", lines([_asked(*pair) for pair in asked]))  # pyright: ignore[reportArgumentType]
-    files.write("answers.jsonl", lines([_answered(question) for question, _ in asked]))
+    files.write("questions.jsonl", lines([_question_row(*pair) for pair in asked]))  # pyright: ignore[reportArgumentType]
+    files.write("answers.jsonl", lines([_answer_row(question) for question, _ in asked]))
     files.write("manifest.json", document({"format": FORMAT, "what": "cooperation", "sha256": files.digests}), False)
     return folder
 
 
 def test_the_truth_scores_full_marks_and_chance_does_not(benchmark: Path, tmp_path: Path) -> None:
     answer_all(Answering(benchmark, tmp_path / "oracle.jsonl", "oracle"))
-    report = score_file(tmp_path / "oracle.jsonl", benchmark)
+    report = score_answers(tmp_path / "oracle.jsonl", benchmark, BENCHMARK)
     assert report.problems == ()
     assert set(report.scores) == {"who", "order", "path", "ask", "answered"}
     best = {name: values.get("right", values.get("success")) for name, values in report.scores.items()}
@@ -46,7 +47,7 @@ def test_the_truth_scores_full_marks_and_chance_does_not(benchmark: Path, tmp_pa
     # A pixel's tenth is lost in writing.
     assert max(report.scores["path"][name] for name in ("rmse", "hausdorff", "frechet")) < 0.5
     answer_all(Answering(benchmark, tmp_path / "random.jsonl", "random"))
-    chance = score_file(tmp_path / "random.jsonl", benchmark)
+    chance = score_answers(tmp_path / "random.jsonl", benchmark, BENCHMARK)
     assert chance.problems == ()
     assert chance.scores["order"]["right"] < 1.0
     assert chance.scores["path"]["frechet"] > 10.0
@@ -77,7 +78,7 @@ def test_questions_tell_no_answers_and_name_what_there_is(benchmark: Path) -> No
 )
 def test_bad_lines_are_named(benchmark: Path, tmp_path: Path, id_: str, said: object, problem: str) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"id": id_, "answer": said}) + "\n")
-    report = score_file(tmp_path / "a.jsonl", benchmark)
+    report = score_answers(tmp_path / "a.jsonl", benchmark, BENCHMARK)
     assert len(report.problems) == 1
     assert problem in report.problems[0]
     assert report.scores["path"]["frechet"] == DIAGONAL
@@ -89,7 +90,7 @@ def test_paths_that_cannot_be_are_no_success(benchmark: Path, tmp_path: Path) ->
     ends = [row["answer"][0], row["answer"][-1]]
     for pixels in (ends, row["answer"][::-1], [ends[0], [400, -5000], ends[1]]):
         (tmp_path / "a.jsonl").write_text(json.dumps({"id": row["id"], "answer": pixels}) + "\n")
-        report = score_file(tmp_path / "a.jsonl", benchmark)
+        report = score_answers(tmp_path / "a.jsonl", benchmark, BENCHMARK)
         assert report.problems == ()
         assert report.scores["path"]["success"] == 0.0
 
@@ -101,7 +102,7 @@ def test_only_its_own_benchmark_is_scored_and_only_a_new_folder_written(benchmar
     files.write("answers.jsonl", b"")
     files.write("manifest.json", document({"format": 1, "what": "clutter: ...", "sha256": files.digests}), listed=False)
     with pytest.raises(EmbodiedError, match="is not the manifest of a cooperation benchmark"):
-        score_file(tmp_path / "a.jsonl", other)
+        score_answers(tmp_path / "a.jsonl", other, BENCHMARK)
     with pytest.raises(EmbodiedError, match="is not empty"):
         write(WriteSettings(benchmark, scenes=1))
     with pytest.raises(EmbodiedError, match="--scenes 0"):
