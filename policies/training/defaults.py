@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from policies.off_policy.config import MemoryConfig
-from policies.ppo.config import PPOConfig
-
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -19,12 +16,10 @@ class TrainConfig:
     _: KW_ONLY
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the task's config that it sets in training only, such as a curriculum; evaluations do without them."""
-    ppo: PPOConfig = field(default_factory=PPOConfig)
-    """Settings of PPO."""
-    off_policy: tuple[MemoryConfig, ...] = ()
-    """Settings of other learners where their own defaults do not suit the task, at most one of each type."""
+    algorithms: tuple[Any, ...] = ()
+    """Settings of algorithms, such as a `PPOConfig`, where their own defaults do not suit the task; at most one of each
+    type."""
 
     def __post_init__(self) -> None:
-        """Reject counts with which nothing runs."""
         if self.num_envs < 1 or self.steps < 1:
             raise ValueError(f"num_envs={self.num_envs} and steps={self.steps} must be at least 1")

@@ -25,11 +25,11 @@ IN_HAND = PPOConfig(
 )
 # Targets of fingers add up actions: with less noise at first, a grip lasts long enough to be of use.
 HANDLING = dataclasses.replace(IN_HAND, unroll=32, gamma=0.99, initial_std=0.3)
-HAND_OVER = TrainConfig(num_envs=512, steps=20_000_000, ppo=HANDLING)
+HAND_OVER = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(HANDLING,))
 """`grasping/*-hand-over`."""
-CATCH = TrainConfig(num_envs=512, steps=20_000_000, ppo=HANDLING)
+CATCH = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(HANDLING,))
 """`grasping/*-catch`."""
-POUR = TrainConfig(num_envs=512, steps=10_000_000, ppo=HANDLING)
+POUR = TrainConfig(num_envs=512, steps=10_000_000, algorithms=(HANDLING,))
 """`grasping/*-pour`."""
 # Demonstrations (--sac.demonstrations) are half of every batch, and the policy imitates them before its first step.
 LIFT_SAC = SACConfig(
@@ -46,18 +46,20 @@ LIFT_SAC = SACConfig(
     critic_learning_rate=5e-4,
     save_buffer=False,
 )
-LIFT = TrainConfig(num_envs=64, steps=2_000_000, ppo=IN_HAND, off_policy=(LIFT_SAC,))
+LIFT = TrainConfig(num_envs=64, steps=2_000_000, algorithms=(IN_HAND, LIFT_SAC))
 """`grasping/*-lift`."""
 # Noise and other variations come later, with --start-from: with them a cube is rarely turned at all at first.
 REORIENT = TrainConfig(
     num_envs=512,
     steps=20_000_000,
     options={"curriculum": True, "patience": 3.0, "without": OF_LATER_TRAINING},
-    ppo=dataclasses.replace(IN_HAND, initial_std=0.35, reward_scale=0.05),
+    algorithms=(dataclasses.replace(IN_HAND, initial_std=0.35, reward_scale=0.05),),
 )
 """`grasping/*-reorient`."""
 # It begins with a gait (--start-from expert), which more noise would shake out of step.
 ROTATE_Z = TrainConfig(
-    num_envs=512, steps=20_000_000, ppo=dataclasses.replace(IN_HAND, gamma=0.99, initial_std=0.25, critic_warm_up=5)
+    num_envs=512,
+    steps=20_000_000,
+    algorithms=(dataclasses.replace(IN_HAND, gamma=0.99, initial_std=0.25, critic_warm_up=5),),
 )
 """`grasping/*-rotate-z`."""

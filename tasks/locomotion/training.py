@@ -14,42 +14,44 @@ CRITIC = NetworkConfig(hidden=(256, 128), activation=Activation.SILU, output_gai
 JOYSTICK = TrainConfig(
     num_envs=1024,
     steps=9_200_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.98, initial_std=0.5, actor=SMALL, critic=CRITIC),
+    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.98, initial_std=0.5, actor=SMALL, critic=CRITIC),),
 )
 """Quadrupeds on a flat floor: twelve minutes on two CPU cores."""
 
 ROUGH = TrainConfig(
     num_envs=1024,
     steps=20_000_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=LARGE, critic=CRITIC),
+    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=LARGE, critic=CRITIC),),
 )
 """Quadrupeds on rough ground."""
 
 GETUP = TrainConfig(
     num_envs=1024,
     steps=9_200_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.6, actor=SMALL, critic=CRITIC),
+    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.6, actor=SMALL, critic=CRITIC),),
 )
 """Quadrupeds that roll over and stand up."""
 
 TWO_FEET = TrainConfig(
     num_envs=1024,
     steps=20_000_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=SMALL, critic=CRITIC),
+    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=SMALL, critic=CRITIC),),
 )
 """Quadrupeds on their front or their hind feet: little happens in the first 5 to 10 M steps, then all of it."""
 
 G1_JOYSTICK = TrainConfig(
     num_envs=1024,
     steps=18_000_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.015, initial_std=0.4, actor=LARGE, critic=CRITIC),
+    algorithms=(
+        PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.015, initial_std=0.4, actor=LARGE, critic=CRITIC),
+    ),
 )
 """The G1 on a flat floor, within an hour on two CPU cores."""
 
 G1_ROUGH = TrainConfig(
     num_envs=1024,
     steps=25_000_000,
-    ppo=PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.4, actor=LARGE, critic=CRITIC),
+    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.4, actor=LARGE, critic=CRITIC),),
 )
 """The G1 on rough ground."""
 
@@ -78,7 +80,7 @@ def classic(
     """`CLASSIC` for a million steps with `changes`, and networks of these layers for both actor and critic."""
     actor = NetworkConfig(hidden, activation)
     ppo = dataclasses.replace(CLASSIC, actor=actor, critic=dataclasses.replace(actor, output_gain=1.0), **changes)
-    return TrainConfig(num_envs, 1_000_000, ppo=ppo)
+    return TrainConfig(num_envs, 1_000_000, algorithms=(ppo,))
 
 
 WALKER2D = classic(num_envs=8, unroll=256, minibatches=32, initial_std=1.0)

@@ -12,17 +12,19 @@ def tabletop(
     return TrainConfig(
         num_envs=num_envs,
         steps=steps,
-        ppo=PPOConfig(
-            unroll=32,
-            epochs=epochs,
-            minibatches=minibatches,
-            learning_rate=5e-4,
-            gamma=0.99,
-            reward_scale=0.1,
-            initial_std=0.6,
-            min_std=min_std,
-            actor=NetworkConfig(hidden=(width, width)),
-            critic=NetworkConfig(hidden=(width, width), output_gain=1.0),
+        algorithms=(
+            PPOConfig(
+                unroll=32,
+                epochs=epochs,
+                minibatches=minibatches,
+                learning_rate=5e-4,
+                gamma=0.99,
+                reward_scale=0.1,
+                initial_std=0.6,
+                min_std=min_std,
+                actor=NetworkConfig(hidden=(width, width)),
+                critic=NetworkConfig(hidden=(width, width), output_gain=1.0),
+            ),
         ),
     )
 

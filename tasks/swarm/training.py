@@ -14,13 +14,15 @@ def solo(steps: int) -> TrainConfig:
     return TrainConfig(
         num_envs=1024,
         steps=steps,
-        ppo=PPOConfig(
-            unroll=24,
-            epochs=3,
-            minibatches=8,
-            initial_std=0.5,
-            actor=NetworkConfig(hidden=(64, 64)),
-            critic=NetworkConfig(hidden=(64, 64), output_gain=1.0),
+        algorithms=(
+            PPOConfig(
+                unroll=24,
+                epochs=3,
+                minibatches=8,
+                initial_std=0.5,
+                actor=NetworkConfig(hidden=(64, 64)),
+                critic=NetworkConfig(hidden=(64, 64), output_gain=1.0),
+            ),
         ),
     )
 
@@ -49,21 +51,23 @@ def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int
     return TrainConfig(
         num_envs,
         steps,
-        ppo=PPOConfig(
-            unroll=32,
-            epochs=3,
-            minibatches=12,
-            learning_rate=1e-3,
-            schedule=Schedule.LINEAR,
-            initial_std=0.5,
-            reward_scale=0.1,
-            # Commands of a full metre per second would stay there, and drones that meet would not give way.
-            bound_coef=1.0,
-            # Statistics would depend on which row an entity happens to stand in; the rows come scaled.
-            normalize_observations=False,
-            observation_clip=UNCLIPPED,
-            actor=actor,
-            critic=critic,
+        algorithms=(
+            PPOConfig(
+                unroll=32,
+                epochs=3,
+                minibatches=12,
+                learning_rate=1e-3,
+                schedule=Schedule.LINEAR,
+                initial_std=0.5,
+                reward_scale=0.1,
+                # Commands of a full metre per second would stay there, and drones that meet would not give way.
+                bound_coef=1.0,
+                # Statistics would depend on which row an entity happens to stand in; the rows come scaled.
+                normalize_observations=False,
+                observation_clip=UNCLIPPED,
+                actor=actor,
+                critic=critic,
+            ),
         ),
     )
 

@@ -43,7 +43,7 @@ def tensors(run: Path) -> dict[str, torch.Tensor]:
 
 def test_a_task_s_own_settings_come_before_the_learner_s():
     own = TD3Config(gamma=0.5)
-    training = TrainConfig(ppo=PPOConfig(gamma=0.7), off_policy=(SACConfig(gamma=0.6), own))
+    training = TrainConfig(algorithms=(PPOConfig(gamma=0.7), SACConfig(gamma=0.6), own))
     assert default_config("td3", training) is own
     assert default_config("ppo", training).gamma == 0.7
     assert default_config("ddpg", training).gamma == 0.99  # a DDPGConfig is no TD3Config of the task's

@@ -9,20 +9,22 @@ from policies.training.defaults import TrainConfig
 REACH = TrainConfig(
     num_envs=256,
     steps=2_000_000,
-    ppo=PPOConfig(
-        unroll=32,
-        epochs=4,
-        minibatches=8,
-        learning_rate=5e-4,
-        learning_rate_max=2e-3,
-        reward_scale=0.1,
-        initial_std=0.5,
-        # Statistics of single components would break the equivariance; the network knows the scales of its inputs.
-        normalize_observations=False,
-        observation_clip=1000.0,
-        actor=NetworkConfig(hidden=(64, 64), activation=Activation.SILU, architecture=Architecture.PARTS),
-        critic=NetworkConfig(
-            hidden=(64, 64), activation=Activation.SILU, architecture=Architecture.PARTS, output_gain=1.0
+    algorithms=(
+        PPOConfig(
+            unroll=32,
+            epochs=4,
+            minibatches=8,
+            learning_rate=5e-4,
+            learning_rate_max=2e-3,
+            reward_scale=0.1,
+            initial_std=0.5,
+            # Statistics of single components would break the equivariance; the network knows the scales of its inputs.
+            normalize_observations=False,
+            observation_clip=1000.0,
+            actor=NetworkConfig(hidden=(64, 64), activation=Activation.SILU, architecture=Architecture.PARTS),
+            critic=NetworkConfig(
+                hidden=(64, 64), activation=Activation.SILU, architecture=Architecture.PARTS, output_gain=1.0
+            ),
         ),
     ),
 )

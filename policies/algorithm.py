@@ -1,0 +1,84 @@
+"""The protocol of a training algorithm, and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from embodied.env.vec_env import Step
+from embodied.errors import EmbodiedError
+from policies.policy import ActionRule, Policy
+
+
+class DivergedError(EmbodiedError):
+    """Losses or weights that are not finite."""
+
+
+class MismatchError(EmbodiedError, ValueError):
+    """A policy whose network does not fit an algorithm's."""
+
+
+class Algorithm(Protocol):
+    """Trains a policy on N environments: `act` and `record` `unroll` times, then `update`; again and again.
+
+    What builds one has the signature of `policies.registry.Build`. Classes derive from this one.
+    """
+
+    @property
+    def unroll(self) -> int:
+        """Control steps of every environment per iteration."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it shares the algorithm's weights and goes on learning with it."""
+        ...
+
+    def start_from(self, policy: Policy) -> None:
+        """Begin with another policy.
+
+        Raises:
+            MismatchError: its network is not of this algorithm's kind and shape.
+        """
+        ...
+
+    def advise(self, rule: ActionRule) -> None:
+        """Learn from the advice of another policy too, as the config's `adviser` announced.
+
+        Raises:
+            EmbodiedError: the algorithm takes no advice.
+        """
+        raise EmbodiedError(f"{type(self).__name__} takes no advice; sac, rlpd, svea, ddpg, td3, fast-td3 and pql do")
+
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Choose exploring actions (N, A) for raw observations, group to (N, size)."""
+        ...
+
+    def record(self, step: Step) -> None:
+        """Take in the result of the last actions."""
+        ...
+
+    def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
+        """End an iteration: learn from what was recorded.
+
+        Args:
+            obs: The observations after the iteration's last step.
+            progress: Fraction of the training that is done, 0 to 1.
+
+        Returns:
+            Losses and other metrics by name.
+
+        Raises:
+            DivergedError: they are not finite.
+        """
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides how training goes on, as tensors and numbers; callable between iterations."""
+        ...
+
+    def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
+        """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
+        ...

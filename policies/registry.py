@@ -1,0 +1,151 @@
+"""Algorithms by name. A new algorithm is a file or folder of its own, and one line in `ALGORITHMS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from embodied.env.vec_env import VecEnv
+from embodied.errors import UnknownNameError
+from embodied.registry import load_target
+
+if TYPE_CHECKING:
+    from policies.algorithm import Algorithm
+    from policies.training.defaults import TrainConfig
+
+DEFAULT = "ppo"
+
+
+class Build(Protocol):
+    """What builds an algorithm; a class that derives from `Algorithm` with this constructor is one."""
+
+    def __call__(
+        self,
+        observation_sizes: Mapping[str, int],
+        action_size: int,
+        num_envs: int,
+        config: Any,
+        *,
+        device: torch.device | str,
+        seed: int,
+    ) -> Algorithm:
+        """Build networks and buffers for N = `num_envs` environments; observation sizes by group."""
+        ...
+
+
+@dataclass(frozen=True)
+class AlgorithmEntry:
+    """One registered algorithm. Targets are `module:attribute` strings, imported when first needed."""
+
+    name: str
+    config_target: str
+    """Type of its settings, a frozen dataclass; it stands for the types derived from it too."""
+    build_target: str
+    """A `Build`."""
+    summary: str
+    """One line for command lines."""
+    needs_images: bool = False
+    """Whether it learns from images; its settings then have a field `image_shape`."""
+    imitate_expert: str | None = None
+    """What makes a policy to begin with from a task's scripted expert, if anything."""
+    num_envs: int | None = None
+    """Environments that suit it; None: what the task says."""
+    steps: int | None = None
+    """Environment steps that suit it; None: what the task says."""
+
+    @property
+    def config_type(self) -> type[Any]:
+        """Type of its settings."""
+        return self.load(self.config_target)
+
+    def load(self, target: str) -> Any:
+        """Import one of its targets."""
+        return load_target(target, f"algorithm {self.name!r}")
+
+
+_IMITATE = "policies.imitation.warm_start:imitate"
+_CONFIGS = "policies.off_policy.actor_critics"
+_OFF_POLICY = "policies.off_policy.learner:OffPolicy"
+ALGORITHMS: dict[str, AlgorithmEntry] = {
+    entry.name: entry
+    for entry in (
+        AlgorithmEntry(
+            DEFAULT, "policies.ppo.config:PPOConfig", "policies.ppo.ppo:PPO", "on-policy, from fresh rollouts",
+            imitate_expert=_IMITATE,
+        ),
+        AlgorithmEntry("sac", f"{_CONFIGS}:SACConfig", _OFF_POLICY, "off-policy, maximum entropy", num_envs=64),
+        AlgorithmEntry("rlpd", f"{_CONFIGS}:RLPDConfig", _OFF_POLICY, "sac with prior data", num_envs=16),
+        AlgorithmEntry(
+            "awac", "policies.off_policy.awac:AWACConfig", _OFF_POLICY, "advantage-weighted, offline to online",
+            num_envs=16,
+        ),
+        AlgorithmEntry(
+            "cqn", "policies.off_policy.cqn.config:CQNConfig", _OFF_POLICY, "coarse-to-fine Q-network", num_envs=16
+        ),
+        AlgorithmEntry(
+            "q-transformer", "policies.off_policy.q_transformer.config:QTransformerConfig", _OFF_POLICY,
+            "autoregressive Q-function", num_envs=16,
+        ),
+        AlgorithmEntry(
+            "idql", "policies.off_policy.idql.config:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
+            num_envs=16,
+        ),
+        AlgorithmEntry(
+            "svea", "policies.off_policy.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
+            needs_images=True, num_envs=16, steps=100_000,
+        ),
+        AlgorithmEntry(
+            "bc", "policies.imitation.config:CloningConfig", "policies.imitation.behaviour_cloning:Cloning",
+            "behaviour cloning, from demonstrations alone", num_envs=16, steps=100_000,
+        ),
+        AlgorithmEntry("ddpg", f"{_CONFIGS}:DDPGConfig", _OFF_POLICY, "off-policy, deterministic", num_envs=64),
+        AlgorithmEntry("td3", f"{_CONFIGS}:TD3Config", _OFF_POLICY, "ddpg with twin critics", num_envs=64),
+        AlgorithmEntry("fast-td3", f"{_CONFIGS}:FastTD3Config", _OFF_POLICY, "td3 in large batches", num_envs=128),
+        AlgorithmEntry("pql", f"{_CONFIGS}:PQLConfig", _OFF_POLICY, "parallel Q-learning", num_envs=4096),
+    )
+}  # fmt: skip
+
+
+def find_algorithm(name: str) -> AlgorithmEntry:
+    """The algorithm of that name.
+
+    Raises:
+        UnknownNameError: there is none; lists them.
+    """
+    if name not in ALGORITHMS:
+        raise UnknownNameError("algorithm", name, ALGORITHMS)
+    return ALGORITHMS[name]
+
+
+def algorithm_of(config: Any) -> AlgorithmEntry:
+    """The algorithm to which settings belong, by their type or the nearest that it derives from.
+
+    Raises:
+        TypeError: they belong to none.
+    """
+    by_type = {entry.config_target: entry for entry in ALGORITHMS.values()}
+    for kind in type(config).__mro__:
+        if (target := f"{kind.__module__}:{kind.__qualname__}") in by_type:
+            return by_type[target]
+    raise TypeError(f"{type(config).__name__} belongs to no algorithm; expected settings of {', '.join(ALGORITHMS)}")
+
+
+def default_config(name: str, training: TrainConfig) -> Any:
+    """The settings of an algorithm on a task: the task's own, else the algorithm's.
+
+    Raises:
+        UnknownNameError: there is no such algorithm.
+    """
+    kind = find_algorithm(name).config_type
+    return next((config for config in training.algorithms if type(config) is kind), None) or kind()
+
+
+def build_algorithm(env: VecEnv, config: Any, seed: int) -> Algorithm:
+    """The algorithm to which settings belong, for an environment."""
+    entry = algorithm_of(config)
+    build: Build = entry.load(entry.build_target)
+    sizes = (env.observation_sizes, env.action_size, env.num_envs)
+    return build(*sizes, config, device=env.device, seed=seed)
