@@ -23,20 +23,19 @@ import tyro
 from torch import Tensor
 
 from embodied.env.env import Env
-from embodied.env.vec_env import VecEnv
+from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.evaluation.rollouts import evaluate, wilson
 from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import to_json
-from policies.algorithms import default_config
 from policies.imitation import demonstrations
 from policies.imitation.behaviour_cloning import Cloning
 from policies.imitation.config import CloningConfig
 from policies.off_policy.actor_critics import OffPolicyConfig, PolicyValue, SACConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.learner import OffPolicy
-from policies.policy import ActionRule
+from policies.registry import default_config
 from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy
 from policies.training.loop import Trainer
@@ -129,8 +128,9 @@ def plain(settings: Settings, training: TrainConfig, file: Path) -> SACConfig:
     del file
     config = default_config("sac", training)
     assert isinstance(config, SACConfig)
-    if config not in training.off_policy:
-        config = dataclasses.replace(config, reward_scale=training.ppo.reward_scale, gamma=training.ppo.gamma)
+    if config not in training.algorithms:
+        ppo = default_config("ppo", training)
+        config = dataclasses.replace(config, reward_scale=ppo.reward_scale, gamma=ppo.gamma)
     return dataclasses.replace(
         config, critic_updates=settings.updates, rounded_products=settings.rounded_products, save_buffer=False
     )
@@ -244,7 +244,7 @@ def measure(settings: Settings, task: str, method: str, seed: int, file: Path) -
     return summary | spent | {"first_success_seconds": first if first == first else None}
 
 
-def clone(settings: Settings, env: VecEnv, seed: int, file: Path) -> tuple[ActionRule, dict[str, Any]]:
+def clone(settings: Settings, env: VecEnv, seed: int, file: Path) -> tuple[PolicyFunction, dict[str, Any]]:
     """Behaviour cloning, without a step of the environment."""
     config = CloningConfig(demonstrations=file, rounded_products=settings.rounded_products)
     learner = Cloning(env.observation_sizes, env.action_size, env.num_envs, config, device=env.device, seed=seed)
@@ -258,16 +258,16 @@ def clone(settings: Settings, env: VecEnv, seed: int, file: Path) -> tuple[Actio
 
 def improve(
     settings: Settings, env: VecEnv, config: OffPolicyConfig, seed: int, what: str
-) -> tuple[ActionRule, dict[str, Any]]:
+) -> tuple[PolicyFunction, dict[str, Any]]:
     """Any learner that takes steps."""
     trainer = Trainer(env, config, total_steps=settings.steps, seed=seed)
-    assert isinstance(trainer.learner, OffPolicy)
+    assert isinstance(trainer.algorithm, OffPolicy)
     with cli.Line(what, settings.steps) as line:
         while not trainer.done:
             metrics = trainer.iterate()
             if "success" in metrics:
                 line.update(trainer.steps, f"return {metrics['return']:.4g}  success {100 * metrics['success']:.0f} %")
-    spent = {"env_steps": trainer.steps, "updates": trainer.learner.updates, "config": to_json(config)}
+    spent = {"env_steps": trainer.steps, "updates": trainer.algorithm.updates, "config": to_json(config)}
     return trainer.policy, spent
 
 

@@ -1,4 +1,4 @@
-"""What learners from memory reach on a task in so many environment steps, beside PPO: return, success, CPU time.
+"""What off-policy algorithms reach on a task in so many environment steps, beside PPO: return, success, CPU time.
 
 CPU time counts, besides wall time, because other programs on the machine do not change it.
 
@@ -18,7 +18,6 @@ from embodied.env.vec_env import VecEnv
 from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.storage.configs import to_json
-from policies.algorithms import LearnerConfig
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.actor_critics import DDPGConfig, FastTD3Config, SACConfig, TD3Config
 from policies.training.loop import Trainer
@@ -28,7 +27,7 @@ ACTOR = NetworkConfig((64, 64), Activation.RELU)
 CRITIC = NetworkConfig((128, 128), Activation.RELU)
 SMALL: dict[str, Any] = {"actor": ACTOR, "critic": CRITIC, "gamma": 0.98, "n_step": 3, "tau": 0.01, "batch_size": 256,
          "actor_learning_rate": 1e-3, "critic_learning_rate": 1e-3}  # fmt: skip
-RECIPES: dict[str, LearnerConfig] = {
+RECIPES: dict[str, Any] = {
     "sac": SACConfig(**SMALL, temperature_learning_rate=1e-3, initial_temperature=0.05),
     "td3": TD3Config(**SMALL, noise_min=0.05, noise_max=0.5),
     "ddpg": DDPGConfig(**SMALL, noise_min=0.05, noise_max=0.5),
@@ -44,8 +43,8 @@ class Settings:
 
     task: str = "swarm/hover"
     """Task to learn."""
-    learners: tuple[str, ...] = ("sac", "td3", "fast-td3", "ppo")
-    """Which learners: ppo, sac, td3, ddpg, fast-td3."""
+    algorithms: tuple[str, ...] = ("sac", "td3", "fast-td3", "ppo")
+    """Which of ppo, sac, td3, ddpg, fast-td3."""
     steps: int = 300_000
     """Environment steps of each."""
     num_envs: int = 16
@@ -53,13 +52,13 @@ class Settings:
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     seeds: tuple[int, ...] = (0,)
-    """Seeds of learner and environment."""
+    """Seeds of algorithm and environment."""
     episodes: int = 128
     """Fresh episodes to evaluate over at the end."""
     points: int = 20
     """Points of the learning curves."""
     json: Path | None = None
-    """File for the results, rewritten after each learner."""
+    """File for the results, rewritten after each algorithm."""
 
 
 def main(settings: Settings) -> None:
@@ -69,16 +68,16 @@ def main(settings: Settings) -> None:
     entry = join_content().find(settings.task)
     rows: list[dict[str, Any]] = []
     for seed in settings.seeds:
-        for name in settings.learners:
-            config = default_settings(entry, name).options if name not in RECIPES else RECIPES[name]
-            rows.append({"learner": name, "seed": seed} | measure(settings, config, seed))
+        for name in settings.algorithms:
+            config = default_settings(entry, name).algorithm_config if name not in RECIPES else RECIPES[name]
+            rows.append({"algorithm": name, "seed": seed} | measure(settings, config, seed))
             shown = {key: rows[-1][key] for key in ("return", "success", "cpu_seconds", "seconds")}
             print(f"{name:10} seed {seed}  " + "  ".join(f"{key} {value:9.3f}" for key, value in shown.items()))
             cli.write_result(settings.json, cli.command_line("benchmarks.off_policy"), {"results": rows})
 
 
-def measure(settings: Settings, config: LearnerConfig, seed: int) -> dict[str, Any]:
-    """One learner's curve, and what it is worth at the end."""
+def measure(settings: Settings, config: Any, seed: int) -> dict[str, Any]:
+    """One algorithm's learning curve, and its evaluation at the end."""
     env = make(settings.task, settings.num_envs, settings.engine, seed)
     trainer = Trainer(cast(VecEnv, env), config, total_steps=settings.steps, seed=seed)
     trainer.iterate()  # compiles

@@ -13,17 +13,24 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
+import jax
+import jax.numpy as jnp
+import torch
 import tyro
+from mujoco.batch import Batch
 
 from embodied import cli
+from embodied.core.world import Control
+from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, guard
+from embodied.factory import default_engine, make
 from embodied.registry import join_content
-
-if TYPE_CHECKING:
-    from embodied.env.env import Env
-    from policies.training.loading import ActionRule
+from policies.registry import DEFAULT, build_algorithm, default_config
+from policies.training.defaults import TrainConfig
+from policies.training.loading import load_policy, shipped
 
 DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed
 
@@ -87,8 +94,6 @@ def shown(value: Any) -> str:
 
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """The figures of one task."""
-    from embodied.factory import default_engine, make
-
     entry = join_content()[name]
     engine = settings.engine or default_engine(entry)
     num_envs = settings.num_envs or max(
@@ -141,15 +146,11 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def acting(env: Env, settings: Settings) -> ActionRule:
+def acting(env: Env, settings: Settings) -> PolicyFunction:
     """The shipped policy, or the task's default one, untrained; or actions drawn beforehand.
 
     A trained policy keeps the robot in the states, and the episodes ending at the rate, of most of a training run.
     """
-    import torch
-
-    from policies.training.loading import load_policy, shipped
-
     generator = torch.Generator().manual_seed(settings.seed)
     drawn = 0.2 * torch.randn(env.action_shape, generator=generator)
     if not settings.policy:
@@ -157,14 +158,8 @@ def acting(env: Env, settings: Settings) -> ActionRule:
         return lambda obs: drawn
     if env.entry is not None and env.entry.name in shipped():
         return load_policy("shipped", env)
-    from policies.ppo.ppo import PPO
-    from policies.training.defaults import TrainConfig
-
     training = env.entry.load_training() if env.entry and env.entry.training else TrainConfig()
-    learner = PPO(
-        env.observation_sizes, env.action_size, env.num_envs, training.ppo, device=env.device, seed=settings.seed
-    )
-    return learner.policy
+    return build_algorithm(cast("VecEnv", env), default_config(DEFAULT, training), settings.seed).policy
 
 
 def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callable[[], None]:
@@ -176,8 +171,6 @@ class _bare_host:
     """`mujoco.Batch` by itself."""
 
     def __init__(self, env: Env, previous: Any = None) -> None:
-        from mujoco.batch import Batch
-
         self.batch = previous.batch if previous is not None else Batch(env.engine.model, env.num_envs)
         self.batch.state[...] = env.engine.batch.state
         self.substeps = env.task.timing.substeps
@@ -191,11 +184,6 @@ class _bare_fused:
     """The fused engine's step by itself, compiled alone."""
 
     def __init__(self, env: Env, previous: Any = None) -> None:
-        import jax
-        import jax.numpy as jnp
-
-        from embodied.core.world import Control
-
         engine, substeps, model = env.engine, env.task.timing.substeps, env.task.model
         held = Control(ctrl=jnp.zeros(model.nu) if model.nu else None, wrench=jnp.zeros((model.nbody, 6)))
         step = jax.vmap(lambda physics: engine.step(physics, held, substeps))

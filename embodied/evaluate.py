@@ -10,9 +10,16 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
+from embodied.env.env import stamp
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
+from embodied.evaluation.report import Photographs, learning_curves, page
+from embodied.evaluation.rollouts import evaluate
+from embodied.evaluation.suites import evaluate_suite, overall, shared_config
+from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
+from policies.multi_agent.adversary import Infiltrated, check_minority
+from policies.training.loading import camera_options, load_policy, suite_camera_options, suite_policies
 
 C = TypeVar("C")
 
@@ -98,8 +105,6 @@ def main(arguments: list[str] | None = None) -> int:
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
     if isinstance(entry, Suite):
-        from embodied.evaluation.suites import shared_config
-
         config = shared_config(entry, training=False)
         defaults = Settings(entry.name, episodes=entry.episodes, seed=entry.seed, config=config)
     else:
@@ -110,10 +115,6 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
 
 def run(settings: Settings[Any]) -> int:
     """Evaluate, print, write JSON."""
-    from embodied.evaluation.rollouts import evaluate
-    from embodied.factory import make
-    from policies.training.loading import eyes_for, load_policy
-
     num_envs = min(settings.num_envs, settings.episodes)
     env = make(
         settings.task,
@@ -125,13 +126,11 @@ def run(settings: Settings[Any]) -> int:
         calibration=settings.calibration,
         calibration_width=settings.calibration_width,
         engine_options={option: value for option in ENGINE_OPTIONS if (value := getattr(settings, option))},
-        **shifted(eyes_for(settings.policy, settings.task), settings),
+        **shifted(camera_options(settings.policy, settings.task), settings),
     )
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
     policy, scored = load_policy(settings.policy, env, **told), None
     if settings.adversaries:
-        from policies.multi_agent.adversary import Infiltrated, check_minority
-
         check_minority(settings.adversaries, env.agents)
         policy = Infiltrated(policy, load_policy(settings.adversary, env), settings.adversaries)
         scored = env.action_shape[1] - settings.adversaries
@@ -172,21 +171,17 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     Raises:
         EmbodiedError: an option that only single tasks have.
     """
-    from embodied.env.env import stamp
-    from embodied.evaluation.report import Photographs, learning_curves, page
-    from embodied.evaluation.suites import evaluate_suite, eyes_for_suite, overall, rules
-
     for flag in ("adversaries", "calibration", "instruction", *ENGINE_OPTIONS):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(
         suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
     )
-    photographs = Photographs(rules(suite, settings.policy, wrong_instruction=settings.wrong_instruction))
+    photographs = Photographs(suite_policies(suite, settings.policy, wrong_instruction=settings.wrong_instruction))
     with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
-                              options=shifted(eyes_for_suite(suite, settings.policy), settings))  # fmt: skip
+                              options=shifted(suite_camera_options(suite, settings.policy), settings))  # fmt: skip
     cli.console().print(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from embodied import cli
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from embodied.env.env import Env
     from embodied.rendering.video import Layout
-    from policies.training.loading import ActionRule
 
 MOST_PICTURES = 30.0  # per second that the browser is sent
 READINGS = 5.0  # per second that text and plot are renewed
@@ -104,7 +104,7 @@ def build(settings: Settings) -> tuple[Env, str]:
     """
     from embodied.factory import make
     from embodied.registry import join_content
-    from policies.training.loading import default_policy, eyes_for
+    from policies.training.loading import camera_options, default_policy
 
     name, policy, config = settings.task_or_run, settings.policy, None
     registry = join_content()
@@ -119,12 +119,12 @@ def build(settings: Settings) -> tuple[Env, str]:
             config = from_json(registry[name].load().config_type, run.config["config"])
     registry[name]  # a name that does not exist is an error before anything is looked for in its place
     policy = policy or default_policy(name)
-    eyes = eyes_for(policy, name)
+    eyes = camera_options(policy, name)
     env = make(name, settings.num_envs, settings.engine, settings.seed, device="cpu", config=config, **eyes)
     return env, policy
 
 
-def film(settings: Settings, layout: Layout, env: Env, rule: ActionRule) -> int:
+def film(settings: Settings, layout: Layout, env: Env, rule: PolicyFunction) -> int:
     """Write the film."""
     from embodied.rendering.video import Layout, record
 
@@ -148,7 +148,7 @@ def film(settings: Settings, layout: Layout, env: Env, rule: ActionRule) -> int:
 class Player:
     """Steps the environments in real time and shows them, until interrupted."""
 
-    def __init__(self, env: Env, rules: dict[str, ActionRule], settings: Settings) -> None:
+    def __init__(self, env: Env, rules: dict[str, PolicyFunction], settings: Settings) -> None:
         """Open the page; environments are stepped by `run`.
 
         Args:

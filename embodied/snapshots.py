@@ -21,9 +21,10 @@ from embodied import cli
 from embodied.core.initial_states import StartBank, bank_path, first_starts, save
 from embodied.core.world import ResetState
 from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, join_content
-from policies.training.loading import ActionRule, load_policy
+from policies.training.loading import load_policy
 
 AFTER = 10  # control steps after success that still count: what it feels like to have arrived
 
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def snapshots(env: Env, policy: ActionRule, count: int, seed: int = 0) -> StartBank:
+def snapshots(env: Env, policy: PolicyFunction, count: int, seed: int = 0) -> StartBank:
     """Moments of first episodes that a policy solves, drawn evenly from their starts to shortly after success.
 
     Args:

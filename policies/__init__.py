@@ -4,25 +4,25 @@
 transitions; `train` runs the loop.
 """
 
-from embodied.env.vec_env import Step, VecEnv
-from policies.learner import Learner
+from embodied.env.vec_env import PolicyFunction, Step, VecEnv
+from policies.algorithm import Algorithm
 from policies.off_policy.actor_critics import DDPGConfig, FastTD3Config, PQLConfig, RLPDConfig, SACConfig, TD3Config
 from policies.off_policy.learner import OffPolicy
-from policies.policy import ActionRule, Policy, random_policy, zero_policy
+from policies.policy import Policy, random_policy, zero_policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.ppo import PPO
 from policies.training.loop import Trainer, train
 
 __all__ = [
     "PPO",
-    "ActionRule",
+    "Algorithm",
     "DDPGConfig",
     "FastTD3Config",
-    "Learner",
     "OffPolicy",
     "PPOConfig",
     "PQLConfig",
     "Policy",
+    "PolicyFunction",
     "RLPDConfig",
     "SACConfig",
     "Step",

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from embodied.env.vec_env import Step
+from embodied.env.vec_env import PolicyFunction, Step
 from embodied.errors import EmbodiedError
-from policies.policy import ActionRule, Policy
+from policies.policy import Policy
 
 
 class DivergedError(EmbodiedError):
@@ -44,7 +44,7 @@ class Algorithm(Protocol):
         """
         ...
 
-    def advise(self, rule: ActionRule) -> None:
+    def advise(self, rule: PolicyFunction) -> None:
         """Learn from the advice of another policy too, as the config's `adviser` announced.
 
         Raises:

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Record episodes of a task's script, or of any policy, to learn from with --LEARNER.demonstrations FILE.
+    """Record episodes of a task's script, or of any policy, to learn from with --ALGORITHM.demonstrations FILE.
 
     With --supervisor, somebody watches the policy and takes over where it goes wrong, and the file says who acted.
     Examples:
 
         python -m policies.demonstrations manipulation/pick-place --episodes 100 --out pick-place.safetensors
-        python -m embodied.train manipulation/pick-place --learner sac --sac.demonstrations pick-place.safetensors
+        python -m embodied.train manipulation/pick-place --algorithm sac --sac.demonstrations pick-place.safetensors
 
         python -m policies.demonstrations manipulation/pick-place --policy RUN --supervisor expert --hold 20 \\
             --after pick-place.safetensors --out helped.safetensors
-        python -m embodied.train manipulation/pick-place --learner bc --bc.demonstrations helped.safetensors \\
+        python -m embodied.train manipulation/pick-place --algorithm bc --bc.demonstrations helped.safetensors \\
             --bc.weigh-interventions
     """
 

@@ -7,14 +7,14 @@ any of the training code.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from embodied.env.vec_env import POLICY
+from embodied.env.vec_env import POLICY, PolicyFunction
 from policies.networks.build import FORMED, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.squashed import SquashedActor
@@ -24,9 +24,6 @@ KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architectu
 """What a stored policy of each architecture is called."""
 SQUASHED = "squashed-mlp"
 """What a stored policy is called whose actions a tangent bounds."""
-
-ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
-"""Observation groups (N, size) to actions (N, A), or those of many agents: what evaluation needs of a policy."""
 
 
 class NormalizedActor(nn.Module):
@@ -184,7 +181,7 @@ class Policy:
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
 
 
-def zero_policy(action_size: int) -> ActionRule:
+def zero_policy(action_size: int) -> PolicyFunction:
     """Policy that always acts zero."""
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
@@ -193,7 +190,7 @@ def zero_policy(action_size: int) -> ActionRule:
     return act
 
 
-def random_policy(action_size: int, seed: int = 0) -> ActionRule:
+def random_policy(action_size: int, seed: int = 0) -> PolicyFunction:
     """Policy whose actions are independent and uniform in [-1, 1], whatever it observes."""
     generators: dict[torch.device, torch.Generator] = {}
 

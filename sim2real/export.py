@@ -28,7 +28,7 @@ from embodied.storage.configs import from_json
 from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, unseal, write_synced
 from embodied.storage.runs import Run
 from policies.policy import Policy
-from policies.training.loading import RUNS, open_checkpoint, shipped, stored_policy
+from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint, shipped
 from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
@@ -86,7 +86,7 @@ def trained(name: str) -> tuple[Policy, Task[Any], str]:
         raise ExportError(
             f"'{checkpoint.path}' holds a policy of many tasks, which has to be told its task; not exported"
         )
-    policy = stored_policy(checkpoint, f"policy '{name}'")
+    policy = policy_from_checkpoint(checkpoint, f"policy '{name}'")
     if not isinstance(policy, Policy):
         kind = checkpoint.meta["policy"]["kind"]
         raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")

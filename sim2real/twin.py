@@ -21,9 +21,10 @@ import tyro
 from embodied import cli
 from embodied.core.initial_states import StartBank, first_starts, save
 from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import guard
 from embodied.registry import join_content
-from policies.training.loading import ActionRule, load_policy
+from policies.training.loading import load_policy
 from sim2real.failures.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
 
@@ -83,7 +84,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def sweep(env: Env, policy: ActionRule, falls: bool, on_step: Callable[[int], None] = lambda done: None) -> np.ndarray:
+def sweep(
+    env: Env, policy: PolicyFunction, falls: bool, on_step: Callable[[int], None] = lambda done: None
+) -> np.ndarray:
     """(N,) bool, whether the first episode of each environment failed; unless `falls`, whether it missed success."""
     obs = env.reset()
     failed = torch.ones(env.num_envs, dtype=torch.bool)

@@ -24,10 +24,10 @@ from embodied.core.task import PROPRIO
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
 from embodied.rendering.appearance import Appearance
 from embodied.rendering.cameras import PREFIX
-from policies.training.loading import ActionRule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,10 @@ class Wave:
 
 @torch.no_grad()
 def collect(
-    env: Env, rule: ActionRule, config: CollectConfig, on_step: Callable[[int, int], object] = lambda kept, step: None
+    env: Env,
+    rule: PolicyFunction,
+    config: CollectConfig,
+    on_step: Callable[[int, int], object] = lambda kept, step: None,
 ) -> Iterator[Demonstration]:
     """Episodes of one task, in an order that does not depend on how many environments run or which is faster.
 
@@ -156,7 +159,7 @@ def wave_seed(seed: int, wave: int) -> int:
 
 
 def attempt(
-    env: Env, rule: ActionRule, config: CollectConfig, seed: int, wanted: int, on_step: Callable[[int], object]
+    env: Env, rule: PolicyFunction, config: CollectConfig, seed: int, wanted: int, on_step: Callable[[int], object]
 ) -> Wave:
     """One episode in every environment, or as many as are needed for the first `wanted` to be known."""
     count, device = env.num_envs, env.device

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,9 @@ POLICY = "policy"
 """The observation group every environment has: what the robot senses."""
 CRITIC = "critic"
 """An optional group for the critic alone, which may hold what no robot can sense."""
+
+PolicyFunction = Callable[[Mapping[str, Tensor]], Tensor]
+"""Observation groups (N, size), or (N, agents, size), to actions (N, A), or (N, agents, A), in [-1, 1]."""
 
 
 class Step(Protocol):

@@ -8,12 +8,12 @@ from typing import Any
 
 from embodied.curves import BINS, COLOURS, binned
 from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
 from embodied.evaluation.suites import Rows, overall
 from embodied.registry import Suite
-from policies.training.loading import ActionRule
 
 PICTURE = (320, 240)  # pixels
 QUALITY = 80  # of JPEG
@@ -24,13 +24,13 @@ MOMENT = 60  # control steps into the first episode at which the picture is take
 class Photographs:
     """Policies that take one picture of their task on the way."""
 
-    def __init__(self, rule_of: Callable[[Env], ActionRule]) -> None:
+    def __init__(self, rule_of: Callable[[Env], PolicyFunction]) -> None:
         """Take pictures while the policies `rule_of(env)` act."""
         self._rule_of = rule_of
         self.taken: dict[str, bytes] = {}
         """Task -> JPEG; nothing where this machine cannot draw."""
 
-    def rule_of(self, env: Env) -> ActionRule:
+    def rule_of(self, env: Env) -> PolicyFunction:
         """The policy, which a picture is taken of at one step."""
         rule, calls = self._rule_of(env), 0
 

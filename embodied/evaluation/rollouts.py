@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.env import Env
-from policies.training.loading import ActionRule
+from embodied.env.vec_env import PolicyFunction
 
 Z95 = 1.959964  # 97.5 % quantile of the normal distribution
 
@@ -61,7 +61,7 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
 
 def evaluate(
     env: Env,
-    policy: ActionRule,
+    policy: PolicyFunction,
     episodes: int,
     *,
     seed: int | None = None,

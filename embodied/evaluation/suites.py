@@ -6,20 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from embodied.core.initial_states import bank_path
 from embodied.env.env import Env
+from embodied.env.suites import JoinedEnv
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import Z95, evaluate
 from embodied.factory import make, override
-from embodied.registry import Suite, check_sibling, join_content
-from policies.training.loading import ActionRule, eyes_for, load_policy, shipped
-
-if TYPE_CHECKING:
-    from embodied.env.suites import JoinedEnv
+from embodied.registry import Suite, join_content
 
 Rows = list[dict[str, Any]]
 """One for each task: `task`, `held_out`, and what `Evaluation.summary` gives."""
@@ -78,9 +76,6 @@ def make_suite(
     suite = find_suite(name)
     if num_envs < len(suite.tasks):
         raise EmbodiedError(f"num_envs={num_envs}; expected at least 1 for each of the {len(suite.tasks)} of {name!r}")
-    check_sibling("policies")
-    from embodied.env.suites import JoinedEnv
-
     config = config or shared_config(suite, training=True)
     share, remain = divmod(num_envs, len(suite.tasks))
     envs = {
@@ -99,27 +94,9 @@ def make_suite(
     return JoinedEnv(envs, identified=suite.identified, name=name)  # type: ignore[arg-type]
 
 
-def rules(suite: Suite, policy: str, *, wrong_instruction: bool = False) -> Callable[[Env], ActionRule]:
-    """From an environment of one of the suite's tasks to the policy that acts in it.
-
-    Args:
-        suite: Which tasks.
-        policy: As for `load_policy`; `shipped` is the suite's own, where one is shipped, else each task's.
-        wrong_instruction: As for `load_policy`.
-    """
-    own = shipped().get(suite.name) if policy == "shipped" else None
-    return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
-
-
-def eyes_for_suite(suite: Suite, policy: str) -> dict[str, Any]:
-    """The options of `make` with which a policy sees on all tasks of a suite, see `load_policy.eyes_for`."""
-    own = shipped().get(suite.name) if policy == "shipped" else None
-    return eyes_for(own or policy, suite.name)
-
-
 def evaluate_suite(
     suite: Suite,
-    rule_of: Callable[[Env], ActionRule],
+    rule_of: Callable[[Env], PolicyFunction],
     *,
     engine: str | None = None,
     episodes: int | None = None,

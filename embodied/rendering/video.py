@@ -16,10 +16,10 @@ import numpy as np
 
 from embodied.cli import Line
 from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, reason
 from embodied.rendering.pictures import MOST_SHOWN, Image, Renderer
 from embodied.storage.files import TEMPORARY
-from policies.training.loading import ActionRule
 
 KINDS = (".mp4", ".gif", ".png")
 SHEET = 12  # pictures on a contact sheet
@@ -201,7 +201,7 @@ def contact_sheet(frames: list[Image]) -> Image:
 
 def record(
     env: Env,
-    rule: ActionRule,
+    rule: PolicyFunction,
     path: Path | str,
     *,
     seconds: float | None = None,

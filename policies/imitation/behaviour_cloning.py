@@ -13,13 +13,13 @@ from torch import Tensor
 
 from embodied.env.vec_env import POLICY, Step
 from embodied.errors import EmbodiedError
+from policies.algorithm import Algorithm, DivergedError
 from policies.imitation.config import CloningConfig
 from policies.imitation.demonstrations import load as load_demonstrations
 from policies.imitation.demonstrations import load_source
 from policies.imitation.interventions import remembered, weights, with_before
 from policies.imitation.losses import imitation_error, imitation_loss
 from policies.imitation.weight_transfer import adopt
-from policies.learner import DivergedError
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.replay_buffer import Transitions
@@ -49,14 +49,12 @@ class Examples:
         return Examples(self.obs[where], self.action[where], self.weight[where])
 
 
-class Cloning:
+class Cloning(Algorithm):
     """Minimises the squared error of the mean action; see `imitation.imitation_loss` for why not its likelihood.
 
     The policy is the one of all looks so far whose error on held-out episodes was the smallest; its deviation stays
     that of an untrained one, so that `sac`, `rlpd` and `awac` can start from it.
     """
-
-    name = "cloning"
 
     def __init__(
         self,

@@ -15,11 +15,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import Step, VecEnv
+from embodied.env.vec_env import PolicyFunction, Step, VecEnv
 from embodied.errors import EmbodiedError, listing, reason
 from policies.imitation.interventions import Source
 from policies.off_policy.replay_buffer import Transitions, merged
-from policies.policy import ActionRule
 
 PLAIN = ("action", "reward", "terminated", "truncated")
 SOURCE = "source"
@@ -50,7 +49,7 @@ class Recording(NamedTuple):
 class Demonstrator:
     """A rule that shows whole episodes."""
 
-    def __init__(self, rule: ActionRule) -> None:
+    def __init__(self, rule: PolicyFunction) -> None:
         self.rule = rule
 
     def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -62,7 +61,7 @@ class Demonstrator:
         """Nothing is remembered of episodes."""
 
 
-def record(env: VecEnv, rule: ActionRule, episodes: int, *, failures: bool = False) -> Transitions:
+def record(env: VecEnv, rule: PolicyFunction, episodes: int, *, failures: bool = False) -> Transitions:
     """Whole episodes of a policy, one after another: (T, 1, ...).
 
     Args:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from embodied.env.vec_env import PolicyFunction
 from policies.imitation.interventions import Source
-from policies.policy import ActionRule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Supervised:
     """A robot and its supervisor in N environments; the robot begins every episode. A `recording.Driver`."""
 
     def __init__(
-        self, robot: ActionRule, supervisor: ActionRule, num_envs: int, config: SupervisionConfig | None = None
+        self, robot: PolicyFunction, supervisor: PolicyFunction, num_envs: int, config: SupervisionConfig | None = None
     ) -> None:
         """Begin with episodes in which nobody has acted yet."""
         self.robot, self.supervisor, self.config = robot, supervisor, config or SupervisionConfig()

@@ -13,11 +13,11 @@ import math
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import POLICY, VecEnv
+from embodied.env.vec_env import POLICY, PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError
 from policies.networks.build import make_actor
 from policies.networks.normalizer import Normalizer
-from policies.policy import ActionRule, NormalizedActor, Policy
+from policies.policy import NormalizedActor, Policy
 from policies.ppo.config import PPOConfig
 
 EXAMPLES = 200_000  # to see at least
@@ -36,7 +36,9 @@ class Imitated:
     """Share of the variance of the script's actions that it explains in environments it did not learn from."""
 
 
-def imitate(env: VecEnv, script: ActionRule, config: PPOConfig, seed: int = 0, examples: int = EXAMPLES) -> Imitated:
+def imitate(
+    env: VecEnv, script: PolicyFunction, config: PPOConfig, seed: int = 0, examples: int = EXAMPLES
+) -> Imitated:
     """Watch a script in every environment for an episode at least, and fit the mean action to it.
 
     Args:
@@ -70,7 +72,7 @@ def imitate(env: VecEnv, script: ActionRule, config: PPOConfig, seed: int = 0, e
 
 @torch.no_grad()
 def _watch(
-    env: VecEnv, script: ActionRule, noise: float, steps: int, generator: torch.Generator
+    env: VecEnv, script: PolicyFunction, noise: float, steps: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """(T, N, size) what the policy would have seen, and (T, N, A) what the script wanted."""
     obs, seen, wanted = env.reset(), [], []

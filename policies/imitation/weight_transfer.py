@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from policies.learner import MismatchError
+from policies.algorithm import MismatchError
 from policies.policy import Policy
 
 

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from embodied.env.multi_agent import AgentsEnv
-from embodied.env.vec_env import StepData
+from embodied.env.vec_env import PolicyFunction, StepData
 from embodied.errors import EmbodiedError
-from policies.policy import ActionRule
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -38,7 +37,7 @@ def check_minority(adversaries: int, agents: int | None) -> None:
 class Infiltrated:
     """A team's policy in which the last `adversaries` agents follow another."""
 
-    def __init__(self, team: ActionRule, adversary: ActionRule, adversaries: int) -> None:
+    def __init__(self, team: PolicyFunction, adversary: PolicyFunction, adversaries: int) -> None:
         """Take both policies; observations are (worlds, agents, size)."""
         self.team, self.adversary, self.adversaries = team, adversary, adversaries
 
@@ -51,7 +50,7 @@ class Infiltrated:
 class AdversaryEnv(AgentsEnv):
     """A `VecEnv` of worlds x adversaries rows, over an `Env` whose other agents follow a policy that stays."""
 
-    def __init__(self, env: Env, team: ActionRule, adversaries: int) -> None:
+    def __init__(self, env: Env, team: PolicyFunction, adversaries: int) -> None:
         """Take an environment, which goes on belonging to the caller.
 
         Raises:

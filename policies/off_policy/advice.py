@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from policies.off_policy.actor_critics import ClimbingConfig
 from policies.off_policy.config import MemoryConfig
 from policies.off_policy.replay_buffer import Batch
 from policies.off_policy.update_rules import Penalty, Values
-from policies.policy import ActionRule
 
 ADVICE = "advice"
 """Under which advice lies beside remembered observations: (A,) what was advised, then 1 where something was, else 0."""
@@ -32,10 +32,10 @@ class Advice:
         """Begin without the policy, which `OffPolicy.advise` gives."""
         self.config = config if isinstance(config, ClimbingConfig) and config.adviser is not None else None
         self.notes = {} if self.config is None else {ADVICE: action_size + 1}
-        self.rule: ActionRule | None = None
+        self.rule: PolicyFunction | None = None
         self._given, self._step = 0, 0
 
-    def give(self, rule: ActionRule) -> None:
+    def give(self, rule: PolicyFunction) -> None:
         """Ask this policy.
 
         Raises:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import POLICY, Step
+from embodied.env.vec_env import POLICY, PolicyFunction, Step
 from embodied.errors import EmbodiedError
+from policies.algorithm import Algorithm, DivergedError
 from policies.imitation.demonstrations import load as load_demonstrations
 from policies.imitation.weight_transfer import adopt
-from policies.learner import DivergedError
 from policies.networks.normalizer import Normalizer
 from policies.off_policy.advice import Advice
 from policies.off_policy.algorithms import make_parts
@@ -26,16 +26,14 @@ from policies.off_policy.sizes import Extent
 from policies.off_policy.update_rules import Values
 from policies.optim import distributed
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
-from policies.policy import ActionRule, NormalizedActor, Policy
+from policies.policy import NormalizedActor, Policy
 
 
-class OffPolicy:
+class OffPolicy(Algorithm):
     """Acts, remembers, and after each control step makes as many updates as its config's ratios ask for.
 
     The three parts that parallel Q-learning (Li et al. 2023) gives a process each are `act`, `values` and `rule`.
     """
-
-    name = "off_policy"
 
     def __init__(
         self,
@@ -115,7 +113,7 @@ class OffPolicy:
                 normalizer.observe(steps.obs[group].flatten(0, 1))
                 normalizer.commit()
 
-    def advise(self, rule: ActionRule) -> None:
+    def advise(self, rule: PolicyFunction) -> None:
         """Ask this policy for advice, as the config's `adviser` announced.
 
         Raises:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import POLICY, Step
-from policies.learner import DivergedError, MismatchError
+from policies.algorithm import Algorithm, DivergedError, MismatchError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
 from policies.networks.normalizer import Normalizer
@@ -26,10 +26,8 @@ REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", 
 """What `update` returns: means over the update, and from "std" on values after it."""
 
 
-class PPO:
+class PPO(Algorithm):
     """Learns from rollouts of N environments: `act` and `record` for each step, then `update`."""
-
-    name = "ppo"
 
     def __init__(
         self,

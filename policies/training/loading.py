@@ -13,7 +13,6 @@ Whatever else it holds is not read. A shipped policy is a checkpoint folder that
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -24,15 +23,15 @@ from torch import Tensor
 
 from embodied.core.task import Task
 from embodied.env.env import Env, array_from_tensor, tensor_from_array
+from embodied.env.pixels import SeeingRule
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.registry import check_sibling, join_content
+from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.paths import asset_roots
 from embodied.storage.runs import Run
-
-ActionRule = Callable[[Mapping[str, Tensor]], Tensor]
-"""Observation groups (N, size) to actions (N, A) in [-1, 1], or those of many agents."""
+from policies.policy import random_policy, rebuild, zero_policy
 
 
 @runtime_checkable
@@ -41,7 +40,7 @@ class InstructedPolicy(Protocol):
 
     def bind(
         self, env: Env, what: str, *, instruction: str | None = None, wrong_instruction: bool = False
-    ) -> ActionRule:
+    ) -> PolicyFunction:
         """The policy of one set of environments; errors call it `what`."""
         ...
 
@@ -54,7 +53,7 @@ RUNS = Path("runs")
 
 def load_policy(
     name: str | Path, env: Env, seed: int = 0, *, instruction: str | None = None, wrong_instruction: bool = False
-) -> ActionRule:
+) -> PolicyFunction:
     """The policy `name` for `env`.
 
     Args:
@@ -74,19 +73,19 @@ def load_policy(
     text = str(name)
     told = {"instruction": instruction, "wrong_instruction": wrong_instruction}
     if text in SCRIPTS and any(told.values()):
-        raise _deaf(f"the policy '{text}'")
+        raise _takes_no_instruction(f"the policy '{text}'")
     if text == "zero":
-        return _policies().zero_policy(env.action_size)
+        return zero_policy(env.action_size)
     if text == "random":
-        return _policies().random_policy(env.action_size, seed)
+        return random_policy(env.action_size, seed)
     if text == "expert":
         return _expert(env)
     if text == "shipped":
-        return policy_of(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
+        return policy_for_env(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
     if not Path(name).exists():
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, env.name)[:8])]
         raise UnknownNameError("policy", text, known)
-    return policy_of(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
+    return policy_for_env(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
 
 
 def default_policy(task: str) -> str:
@@ -111,8 +110,8 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Run.open(path).load()
 
 
-def eyes_for(name: str | Path, task: str) -> dict[str, Any]:
-    """The options of `make` with which the policy `name` sees: `cameras` and `resolution`; none where it needs no eyes.
+def camera_options(name: str | Path, task: str) -> dict[str, Any]:
+    """The options of `make` that a policy needs, `cameras` and `resolution`; none where it reads no images.
 
     Raises:
         EmbodiedError: its checkpoint is damaged.
@@ -126,30 +125,28 @@ def eyes_for(name: str | Path, task: str) -> dict[str, Any]:
     return {"cameras": tuple(described["cameras"]), "resolution": tuple(described["resolution"])}
 
 
-def policy_of(
+def policy_for_env(
     checkpoint: Checkpoint, env: Env, what: str, *, instruction: str | None = None, wrong_instruction: bool = False
-) -> ActionRule:
+) -> PolicyFunction:
     """The policy that a checkpoint holds, on the environment's device; one that is told what to do, as `load_policy`.
 
     Raises:
         EmbodiedError: it holds none, or one whose observation or action has another size.
     """
-    policy = stored_policy(checkpoint, what, env.device)
+    policy = policy_from_checkpoint(checkpoint, what, env.device)
     if isinstance(policy, InstructedPolicy):
         return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
     if instruction is not None or wrong_instruction:
-        raise _deaf(what)
+        raise _takes_no_instruction(what)
     if cameras := checkpoint.meta["policy"].get("cameras"):
-        from embodied.env.pixels import SeeingRule
-
         return SeeingRule.in_env(policy, env, cameras, what)
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
-    return identified(policy, identities.index(env.name), len(identities)) if known else policy
+    return with_task_id(policy, identities.index(env.name), len(identities)) if known else policy
 
 
-def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
+def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
     """The policy that a checkpoint holds, whatever environment it may fit: a `policies.policy.Policy`, or one of
     another kind, such as a `InstructedPolicy`, which is bound to an environment before it acts.
 
@@ -168,14 +165,14 @@ def stored_policy(checkpoint: Checkpoint, what: str, device: torch.device | str 
         if name.startswith(PREFIX)
     }
     try:
-        return _policies().rebuild(meta, tensors)
+        return rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
 
 
-def identified(policy: Any, number: int, count: int) -> ActionRule:
-    """A policy that is told its task, in the task that bears a `number` among `count`."""
+def with_task_id(policy: Any, number: int, count: int) -> PolicyFunction:
+    """A policy of several tasks in one of them: the one-hot code of task `number` of `count` joins its observations."""
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         values = obs[policy.group]
@@ -234,7 +231,7 @@ def _tasks_with_expert() -> Iterator[str]:
     return (name for name in registry if has_expert(registry[name].load()))
 
 
-def _expert(env: Env) -> ActionRule:
+def _expert(env: Env) -> PolicyFunction:
     """The task's expert, which also sees the task's state."""
     if not has_expert(type(env.task)):
         exist = listing(_tasks_with_expert())
@@ -251,14 +248,23 @@ def _expert(env: Env) -> ActionRule:
     return act
 
 
-def _deaf(what: str) -> EmbodiedError:
+def _takes_no_instruction(what: str) -> EmbodiedError:
     return EmbodiedError(f"{what} is not told what to do; an instruction is for vision-language-action policies")
 
 
-@functools.cache
-def _policies() -> Any:
-    """The module of policies, joined late: `embodied` itself knows no algorithm."""
-    import importlib
+def suite_policies(suite: Suite, policy: str, *, wrong_instruction: bool = False) -> Callable[[Env], PolicyFunction]:
+    """From an environment of one of a suite's tasks to the policy that acts in it.
 
-    check_sibling("policies")
-    return importlib.import_module("policies.policy")
+    Args:
+        suite: Which tasks.
+        policy: As for `load_policy`; `shipped` is the suite's own, where one is shipped, else each task's.
+        wrong_instruction: As for `load_policy`.
+    """
+    own = shipped().get(suite.name) if policy == "shipped" else None
+    return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
+
+
+def suite_camera_options(suite: Suite, policy: str) -> dict[str, Any]:
+    """The options of `make` that a policy needs on all tasks of a suite, see `camera_options`."""
+    own = shipped().get(suite.name) if policy == "shipped" else None
+    return camera_options(own or policy, suite.name)

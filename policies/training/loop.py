@@ -4,52 +4,44 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from embodied.env.vec_env import VecEnv
-from policies.algorithms import LearnerConfig, make_learner
-from policies.learner import Learner
-from policies.off_policy.learner import OffPolicy
+from embodied.env.vec_env import PolicyFunction, VecEnv
+from policies.algorithm import Algorithm
 from policies.optim import distributed
-from policies.policy import ActionRule, Policy
-from policies.ppo.ppo import PPO
+from policies.policy import Policy
+from policies.registry import build_algorithm
 
 
 class Trainer:
-    """One environment and one learner, advanced an iteration at a time."""
+    """One environment and one algorithm, advanced an iteration at a time."""
 
     steps: int
     """Environment steps taken so far, on all ranks together."""
 
-    def __init__(self, env: VecEnv, config: LearnerConfig, *, total_steps: int, seed: int = 0) -> None:
-        """Build the learner.
+    def __init__(self, env: VecEnv, config: Any, *, total_steps: int, seed: int = 0) -> None:
+        """Build the algorithm.
 
         Args:
             env: What to learn on.
-            config: Settings of the learner, whose type says which.
+            config: Settings of the algorithm, whose type says which.
             total_steps: Environment steps, on all ranks together, after which `done` holds.
-            seed: Seed of the learner; the environment has its own.
+            seed: Seed of the algorithm; the environment has its own.
         """
         if total_steps < 1:
             raise ValueError(f"total_steps={total_steps} must be at least 1")
         self.env, self.total_steps, self.steps = env, total_steps, 0
-        self.learner: Learner = make_learner(env, config, seed)
+        self.algorithm: Algorithm = build_algorithm(env, config, seed)
         self._obs = dict(env.reset())
         env.stagger()
 
     @property
-    def ppo(self) -> PPO:
-        """The learner of a trainer that was given a `PPOConfig`."""
-        assert isinstance(self.learner, PPO)
-        return self.learner
-
-    @property
     def policy(self) -> Policy:
         """The present policy; it goes on learning with the trainer."""
-        return self.learner.policy
+        return self.algorithm.policy
 
     @property
     def steps_per_iteration(self) -> int:
         """Environment steps per iteration, on all ranks together."""
-        return self.learner.unroll * self.env.num_envs * distributed.size()
+        return self.algorithm.unroll * self.env.num_envs * distributed.size()
 
     @property
     def done(self) -> bool:
@@ -60,12 +52,12 @@ class Trainer:
         """Take `unroll` control steps and learn from them.
 
         Returns:
-            The environment's statistics, the learner's measures, and the time both took.
+            The environment's statistics, the algorithm's metrics, and the time both took.
         """
         start = time.perf_counter()
         self._collect()
         collected = time.perf_counter()
-        measures = self.learner.update(self._obs, self.steps / self.total_steps)
+        measures = self.algorithm.update(self._obs, self.steps / self.total_steps)
         end = time.perf_counter()
         self.steps += self.steps_per_iteration
         timing = {
@@ -73,12 +65,12 @@ class Trainer:
             "collect_seconds": collected - start,
             "update_seconds": end - collected,
         }
-        return self.env.statistics() | timing | measures  # a learner may know its own times better
+        return self.env.statistics() | timing | measures  # an algorithm may know its own times better
 
     def _collect(self) -> None:
-        for _ in range(self.learner.unroll):
-            step = self.env.step(self.learner.act(self._obs))
-            self.learner.record(step)
+        for _ in range(self.algorithm.unroll):
+            step = self.env.step(self.algorithm.act(self._obs))
+            self.algorithm.record(step)
             self._obs = dict(step.obs)
 
     def state(self) -> dict[str, Any]:
@@ -87,7 +79,7 @@ class Trainer:
             "rank": distributed.rank(),
             "steps": self.steps,
             "obs": {group: tensor.clone() for group, tensor in self._obs.items()},
-            self.learner.name: self.learner.state(),
+            "algorithm": self.algorithm.state(),
             "env": self.env.state(),
         }
 
@@ -99,7 +91,7 @@ class Trainer:
         """
         own = int(tree.get("rank", 0)) == distributed.rank()
         self.steps = int(tree["steps"])
-        self.learner.load_state(tree[self.learner.name], explore_alike=own)
+        self.algorithm.load_state(tree["algorithm"], explore_alike=own)
         if own:
             self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
             self.env.load_state(tree["env"])
@@ -107,12 +99,12 @@ class Trainer:
 
 def train(
     env: VecEnv,
-    config: LearnerConfig,
+    config: Any,
     *,
     total_steps: int,
     seed: int = 0,
     start_from: Policy | None = None,
-    adviser: ActionRule | None = None,
+    adviser: PolicyFunction | None = None,
     resume: Mapping[str, Any] | None = None,
     on_iteration: Callable[[Trainer, dict[str, float]], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -121,9 +113,9 @@ def train(
 
     Args:
         env: What to learn on.
-        config: Settings of the learner, whose type says which.
+        config: Settings of the algorithm, whose type says which.
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
-        seed: Seed of the learner.
+        seed: Seed of the algorithm.
         start_from: A policy to begin with instead of an untrained one.
         adviser: The policy that the config announces as one.
         resume: What `Trainer.state` returned.
@@ -136,9 +128,9 @@ def train(
     """
     trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
     if start_from is not None:
-        trainer.learner.start_from(start_from)
-    if adviser is not None and isinstance(trainer.learner, OffPolicy):
-        trainer.learner.advise(adviser)
+        trainer.algorithm.start_from(start_from)
+    if adviser is not None:
+        trainer.algorithm.advise(adviser)
     if resume is not None:
         trainer.load_state(resume)
     while not trainer.done:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import tyro
 
 from embodied.errors import EmbodiedError, RunError
+from embodied.evaluation.suites import make_suite, shared_config
+from embodied.factory import make, override
 from embodied.registry import Suite, TaskEntry, join_content
+from embodied.storage.configs import UNSAVED, from_json
+from policies.registry import DEFAULT, default_config, find_algorithm
+from policies.training.defaults import TrainConfig
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -17,12 +22,11 @@ if TYPE_CHECKING:
     from embodied.storage.runs import Run
 
 C = TypeVar("C")
-P = TypeVar("P")
-L = TypeVar("L")
+A = TypeVar("A")
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Generic[C, P, L]):
+class Settings(Generic[C, A]):
     """Train a policy on a task, or one on all tasks of a suite, and say how well it does.
 
     Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints. Ctrl-C or SIGTERM saves
@@ -31,8 +35,8 @@ class Settings(Generic[C, P, L]):
         python -m embodied.train
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
         python -m embodied.train mt10
-        python -m embodied.train swarm/hover --learner sac --sac.gamma 0.98
-        python -m embodied.train manipulation/reach --learner svea --cameras view
+        python -m embodied.train swarm/hover --algorithm sac --sac.gamma 0.98
+        python -m embodied.train manipulation/reach --algorithm svea --cameras view
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
         python -m embodied.train swarm/formation --adversaries 1 --against shipped
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
@@ -50,19 +54,19 @@ class Settings(Generic[C, P, L]):
     """Seed of every random draw."""
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
-    learner: str = "ppo"
-    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3, pql, cqn, q-transformer and idql from
-    remembered ones, svea from images, bc from demonstrations alone. Each has options of its own, which --help shows
-    with --learner."""
+    algorithm: str = DEFAULT
+    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3, pql, cqn, q-transformer and idql from a replay
+    buffer, svea from images, bc from demonstrations alone. Each has options of its own, which --help shows with
+    --algorithm."""
     cameras: tuple[str, ...] = ()
-    """With --learner svea: what the policy sees, beside what the robot knows of itself."""
+    """With --algorithm svea: what the policy sees, beside what the robot knows of itself."""
     resolution: int = 64
     """With --cameras: pixels of both sides."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None
-    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by a learner of the
-    same kind, whose layers replace those of --ppo.actor; or expert, for PPO to imitate the task's script first."""
+    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by an algorithm of
+    the same kind, whose layers replace those of --ppo.actor; or expert, for PPO to imitate the task's script first."""
     calibration: Path | None = None
     """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
     calibration_width: float = 1.0
@@ -90,19 +94,8 @@ class Settings(Generic[C, P, L]):
     """Also write the result, with hardware and command, to this file."""
     config: C = None  # type: ignore[assignment]
     """The task's own options."""
-    ppo: P = None  # type: ignore[assignment]
-    """The options of learner ppo."""
-    off_policy: L = None  # type: ignore[assignment]
-    """Those of any other learner, by whose name its flags are called."""
-
-    @property
-    def options(self) -> P | L:
-        """The learner's options."""
-        return self.ppo if self.off_policy is None else self.off_policy
-
-    def with_options(self, options: Any) -> Settings[C, Any, Any]:
-        """The same with other options of the learner."""
-        return dataclasses.replace(self, **{"ppo" if self.off_policy is None else "off_policy": options})
+    algorithm_config: A = None  # type: ignore[assignment]
+    """The algorithm's own options, whose flags begin with its name."""
 
 
 SHARED = (
@@ -111,31 +104,26 @@ SHARED = (
 """Settings that `make` and `make_suite` take."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
-ADDED = {"learner": "ppo", "off_policy": None, "calibration": None, "calibration_width": 1.0}
-ADDED |= {"cameras": (), "resolution": 64}
-"""Settings that the runs of earlier versions lack, and what they amounted to."""
 CALIBRATION = "calibration.json"
 """A run's own copy of the calibration it is trained with."""
 
 
-def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings[Any, Any, Any]:
-    """The settings with which a learner is trained on a task or a suite unless told otherwise.
+def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT) -> Settings[Any, Any]:
+    """The settings with which an algorithm trains on a task or a suite unless told otherwise.
 
     Raises:
-        EmbodiedError: a suite that is only for evaluation, or no such learner.
+        EmbodiedError: a suite that is only for evaluation, or no such algorithm.
     """
-    from embodied.evaluation.suites import shared_config
-    from embodied.factory import override
-    from policies.algorithms import DEFAULT, default_config, find_learner
-    from policies.training.defaults import TrainConfig
-
     if isinstance(entry, Suite) and entry.training is None:
         raise EmbodiedError(f"{entry.name} is for evaluation: no policy runs on all of its tasks; train on one of them")
     training = entry.load_training() or TrainConfig()
-    suited = find_learner(learner)
-    num_envs, steps = suited.num_envs or training.num_envs, suited.steps or training.steps
-    field = "ppo" if learner == DEFAULT else "off_policy"
-    own = {"num_envs": num_envs, "steps": steps, "learner": learner, field: default_config(learner, training)}
+    suited = find_algorithm(algorithm)
+    own: dict[str, Any] = {
+        "num_envs": suited.num_envs or training.num_envs,
+        "steps": suited.steps or training.steps,
+        "algorithm": algorithm,
+        "algorithm_config": default_config(algorithm, training),
+    }
     if isinstance(entry, Suite):
         own["evaluate_episodes"] = entry.episodes
         return Settings(entry.name, config=shared_config(entry, training=True), **own)
@@ -144,53 +132,48 @@ def default_settings(entry: TaskEntry | Suite, learner: str = "ppo") -> Settings
 
 def without_training_options(entry: TaskEntry, config: Any) -> Any:
     """A task's config as it is to be evaluated: what is set in training only, and was not set otherwise, is not set."""
-    from embodied.factory import override
-
     training, usual = entry.load_training(), entry.load().config_type()
     options = {} if training is None else training.options
     return override(config, {name: getattr(usual, name) for name in options if getattr(config, name) == options[name]})
 
 
-def settings_type(defaults: Settings[Any, Any, Any]) -> type[Settings[Any, Any, Any]]:
-    """The type from which a command line is parsed: with flags for the options of one learner."""
-    unused = Annotated[None, tyro.conf.Suppress]
-    if defaults.off_policy is None:
-        return Settings[type(defaults.config), type(defaults.ppo), unused]  # type: ignore[misc]
-    named = Annotated[type(defaults.off_policy), tyro.conf.arg(name=defaults.learner)]
-    return Settings[type(defaults.config), unused, named]  # type: ignore[misc]
+def settings_type(defaults: Settings[Any, Any]) -> type[Settings[Any, Any]]:
+    """The type from which a command line is parsed: with flags for the options of one algorithm."""
+    named = Annotated[type(defaults.algorithm_config), tyro.conf.arg(name=defaults.algorithm)]
+    return Settings[type(defaults.config), named]  # type: ignore[misc]
 
 
-def saved_settings(run: Run) -> Settings[Any, Any, Any]:
+def saved_settings(run: Run) -> Settings[Any, Any]:
     """The settings of a run.
 
     Raises:
         RunError: its config is not of this version: a field is missing or unknown.
     """
-    from embodied.storage.configs import UNSAVED, from_json
-
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
-    saved = ADDED | {name: value for name, value in run.config.items() if name not in SAID}
+    saved = {name: value for name, value in run.config.items() if name not in SAID}
     if fields != set(saved):
-        raise RunError(f"{run.path} was written by another version: {sorted(fields ^ set(saved))} differ in its config")
-    defaults = default_settings(join_content().find(run.task), saved["learner"])
+        raise RunError(
+            f"{run.path} is of another version of embodied ({', '.join(sorted(fields ^ set(saved)))} differ in its "
+            f"config) and cannot be resumed; begin a new run with its policy: "
+            f"python -m embodied.train {run.task} --start-from {run.path}"
+        )
+    defaults = default_settings(join_content().find(run.task), saved["algorithm"])
     saved["cameras"] = tuple(saved["cameras"])
     if saved["calibration"] is not None:
         saved["calibration"] = run.path / CALIBRATION
     saved["config"] = from_json(type(defaults.config), saved["config"], "config")
-    for name in ("ppo", "off_policy"):
-        saved[name] = from_json(type(getattr(defaults, name)), saved[name], name)
+    saved["algorithm_config"] = from_json(
+        type(defaults.algorithm_config), saved["algorithm_config"], "algorithm_config"
+    )
     return Settings(**saved)
 
 
-def build_env(settings: Settings[Any, Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
+def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
     """The environments that the settings describe.
 
     Raises:
         EmbodiedError: there is no such engine or device, or no such starts.
     """
-    from embodied.evaluation.suites import make_suite
-    from embodied.factory import make
-
     build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
     shared = {name: getattr(settings, name) for name in SHARED}
     return build(settings.task, num_envs, settings.engine, seed, **shared)

@@ -13,7 +13,7 @@ from embodied.factory import check_device
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
-from policies.training.loading import open_checkpoint, stored_policy
+from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from policies.vla.fine_tuning.settings import NAME
 from policies.vla.policy import VLAPolicy
 from policies.vla.reinforcement.session import COMMAND, RLSession
@@ -52,7 +52,7 @@ def vla_policy(checkpoint: Checkpoint, what: str, device: str | None = None) -> 
         EmbodiedError: it holds none, or one of another kind; begins with `what`.
     """
     check_device(device)
-    found = stored_policy(checkpoint, what, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    found = policy_from_checkpoint(checkpoint, what, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if not isinstance(found, VLAPolicy):
         kind = checkpoint.meta["policy"].get("kind")
         raise EmbodiedError(f"{what} is of kind {kind!r}; expected one that python -m policies.vla.train made")

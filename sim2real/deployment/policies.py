@@ -9,7 +9,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
-from policies.training.loading import shipped, shipped_path, stored_policy
+from policies.training.loading import policy_from_checkpoint, shipped, shipped_path
 from sim2real.contract.contract import Contract, DeployablePolicy
 
 
@@ -29,7 +29,7 @@ class ShippedPolicy:
 
         kind: Any = join_content()[task].load()
         self.contract: Contract = describe(kind(), task)
-        self._policy = stored_policy(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
+        self._policy = policy_from_checkpoint(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
         self._tensor = torch.from_numpy
 
     def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

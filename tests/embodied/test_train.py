@@ -21,7 +21,7 @@ from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import CheckpointError
 from embodied.storage.runs import Run
-from policies.training import settings
+from policies.training import launch, settings
 
 SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
          "--evaluate-episodes", "0"]  # fmt: skip
@@ -38,7 +38,7 @@ def run_main(*words: str) -> int:
 
 def policy_tensors(run: Path) -> dict[str, torch.Tensor]:
     tensors = Run.open(run).load().tensors
-    return {name: value for name, value in tensors.items() if name.startswith(("policy/", "trainer/ppo"))}
+    return {name: value for name, value in tensors.items() if name.startswith(("policy/", "trainer/algorithm"))}
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
@@ -57,7 +57,7 @@ def test_training_starts_from_a_trained_policy_with_its_layers(tmp_path, capsys)
     first, second = tmp_path / "first", tmp_path / "second"
     assert run_main(*SMALL, "--steps", str(STEP), "--ppo.actor.hidden", "24", "8", "--out", str(first)) == 0
     assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(first), "--out", str(second)) == 0
-    assert Run.open(second).config["ppo"]["actor"]["hidden"] == [24, 8]
+    assert Run.open(second).config["algorithm_config"]["actor"]["hidden"] == [24, 8]
     assert run_main(*SMALL, "--start-from", "random", "--out", str(tmp_path / "third")) == 2
     assert "--start-from random: expected a trained policy" in capsys.readouterr().err
 
@@ -236,9 +236,9 @@ def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise
     assert not entry.load().config_type().curriculum
     config = settings.default_settings(entry).config
     assert {name: getattr(config, name) for name in options} == options
-    assert train.parse(entry, [entry.name, "--config.no-curriculum"]).config.curriculum is False
+    assert launch.parse(entry, [entry.name, "--config.no-curriculum"]).config.curriculum is False
     assert settings.without_training_options(entry, config) == entry.load().config_type()
-    patient = train.parse(entry, [entry.name, "--config.patience", "7", "--config.within", "0.3"]).config
+    patient = launch.parse(entry, [entry.name, "--config.patience", "7", "--config.within", "0.3"]).config
     judged = settings.without_training_options(entry, patient)
     assert (judged.patience, judged.within, judged.curriculum, judged.without) == (7.0, 0.3, False, ())
 

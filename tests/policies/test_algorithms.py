@@ -13,18 +13,19 @@ from embodied import evaluate, train
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.factory import make
 from embodied.registry import join_content
+from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
-from policies.algorithms import LEARNERS, default_config, find_learner
 from policies.off_policy.actor_critics import SACConfig, TD3Config
 from policies.ppo.config import PPOConfig
-from policies.training import settings
+from policies.registry import ALGORITHMS, algorithm_of, default_config, find_algorithm
+from policies.training import launch, settings
 from policies.training.defaults import TrainConfig
-from policies.training.loading import load_policy, stored_policy
+from policies.training.loading import load_policy, policy_from_checkpoint
 from sim2real.bundles.network import ExportError, Network
 
 SMALL = ["--num-envs", "8", "--evaluate-episodes", "0", "--engine", "rigid"]
-SAC = [*SMALL, "--learner", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
+SAC = [*SMALL, "--algorithm", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
        "--sac.actor.hidden", "16", "--sac.critic.hidden", "16", "--sac.buffer-size", "96"]  # fmt: skip
 STEP = 8 * 4  # environment steps per iteration
 
@@ -41,38 +42,38 @@ def tensors(run: Path) -> dict[str, torch.Tensor]:
     return Run.open(run).load().tensors
 
 
-def test_a_task_s_own_settings_come_before_the_learner_s():
+def test_a_task_s_own_settings_come_before_the_algorithm_s():
     own = TD3Config(gamma=0.5)
     training = TrainConfig(algorithms=(PPOConfig(gamma=0.7), SACConfig(gamma=0.6), own))
     assert default_config("td3", training) is own
     assert default_config("ppo", training).gamma == 0.7
     assert default_config("ddpg", training).gamma == 0.99  # a DDPGConfig is no TD3Config of the task's
-    with pytest.raises(UnknownNameError, match="unknown learner 'sacc'; did you mean 'sac'"):
-        find_learner("sacc")
+    with pytest.raises(UnknownNameError, match="unknown algorithm 'sacc'; did you mean 'sac'"):
+        find_algorithm("sacc")
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_every_learner_has_flags_of_its_own(name):
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_flags_of_its_own(name):
     entry = join_content().find("swarm/hover")
-    parsed = train.parse(entry, ["swarm/hover", "--learner", name, f"--{name}.unroll", "5"])
-    assert parsed.options.unroll == 5
-    assert type(parsed.options) is LEARNERS[name].config
-    assert (parsed.ppo is None) == (name != "ppo")
+    parsed = launch.parse(entry, ["swarm/hover", "--algorithm", name, f"--{name}.unroll", "5"])
+    assert parsed.algorithm_config.unroll == 5
+    assert type(parsed.algorithm_config) is ALGORITHMS[name].config_type
+    assert algorithm_of(parsed.algorithm_config).name == name
     with pytest.raises(SystemExit):
-        train.parse(entry, ["swarm/hover", "--learner", name, "--other.gamma", "0.5"])
+        launch.parse(entry, ["swarm/hover", "--algorithm", name, "--other.gamma", "0.5"])
 
 
-def test_runs_from_before_there_were_learners_are_ppo_s(tmp_path):
-    from embodied.storage.configs import UNSAVED, to_json
-
+def test_a_run_of_another_version_says_how_to_go_on_with_its_policy(tmp_path):
     defaults = settings.default_settings(join_content().find("swarm/hover"))
-    hidden = (*UNSAVED, *settings.ADDED)
-    document = {name: value for name, value in to_json(defaults).items() if name not in hidden}
+    document = run_document(defaults)
     run = Run.create(tmp_path, "swarm/hover", document, tmp_path / "run")
     assert settings.saved_settings(run) == defaults
-    later = Run.create(tmp_path, "swarm/hover", document | {"strange": 1}, tmp_path / "later")
-    with pytest.raises(EmbodiedError, match=r"another version: \['strange'\] differ"):
-        settings.saved_settings(later)
+    document["ppo"] = document.pop("algorithm_config")
+    earlier = Run.create(tmp_path, "swarm/hover", document, tmp_path / "earlier")
+    with pytest.raises(
+        EmbodiedError, match=r"another version of embodied \(algorithm_config, ppo differ .*--start-from"
+    ):
+        settings.saved_settings(earlier)
 
 
 @pytest.fixture(scope="module")
@@ -89,18 +90,17 @@ def test_a_resumed_run_is_the_same_bit_for_bit(whole, tmp_path):
     a, b = tensors(whole), tensors(parts)
     assert a.keys() == b.keys()
     assert not [name for name in a if not torch.equal(a[name], b[name])]
-    assert "trainer/off_policy/replay/buffer/reward" in a
-    assert int(a["trainer/off_policy/updates"]) > 0
+    assert "trainer/algorithm/replay/buffer/reward" in a
+    assert int(a["trainer/algorithm/updates"]) > 0
 
 
-def test_a_run_records_its_learner_and_named_losses(whole):
+def test_a_run_records_its_algorithm_and_named_losses(whole):
     run = Run.open(whole)
-    assert run.config["learner"] == "sac"
-    assert run.config["ppo"] is None
-    assert run.config["off_policy"]["actor"]["hidden"] == [16]
+    assert run.config["algorithm"] == "sac"
+    assert run.config["algorithm_config"]["actor"]["hidden"] == [16]
     last = run.metrics()[-1]
     assert {"critic_loss", "policy_loss", "temperature", "entropy", "value", "buffer", "updates"} <= last.keys()
-    policy = stored_policy(run.load(), "the policy")
+    policy = policy_from_checkpoint(run.load(), "the policy")
     assert policy.kind == "squashed-mlp"
 
 
@@ -121,7 +121,7 @@ def test_demonstrations_are_recorded_and_learned_from(tmp_path):
     assert run_main(*SAC, "--sac.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
     found = tensors(out)
     recorded = load_file(file)["reward"]
-    assert torch.equal(found["trainer/off_policy/replay/demonstrations/reward"][:, 0], recorded)
+    assert torch.equal(found["trainer/algorithm/replay/demonstrations/reward"][:, 0], recorded)
     file.unlink()
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
 
@@ -130,7 +130,7 @@ def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
     file, out = tmp_path / "zero.safetensors", tmp_path / "run"
     words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
     assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
-    bc = [*SMALL, "--learner", "bc", "--bc.unroll", "4", "--bc.actor.hidden", "16", "--bc.batch-size", "16"]
+    bc = [*SMALL, "--algorithm", "bc", "--bc.unroll", "4", "--bc.actor.hidden", "16", "--bc.batch-size", "16"]
     assert run_main(*bc, "--bc.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
     file.unlink()
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
@@ -138,7 +138,7 @@ def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
     last = run.metrics()[-1]
     assert last["updates"] == 120  # 10 for each of 12 control steps
     assert {"imitation_loss", "samples", "finished"} <= last.keys()
-    assert stored_policy(run.load(), "the policy").kind == "squashed-mlp"
+    assert policy_from_checkpoint(run.load(), "the policy").kind == "squashed-mlp"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_policies_without_a_perceptron_are_stored_resumed_and_not_exported(name,
     out = tmp_path / "run"
     options = {"unroll": "4", "warm-up": "32", "batch-size": "16", "critic.hidden": "16", "buffer-size": "96"}
     words = [word for option, value in options.items() for word in (f"--{name}.{option}", value)]
-    assert run_main(*SMALL, "--learner", name, *words, *own, "--steps", str(2 * STEP), "--out", str(out)) == 0
+    assert run_main(*SMALL, "--algorithm", name, *words, *own, "--steps", str(2 * STEP), "--out", str(out)) == 0
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
-    policy = stored_policy(Run.open(out).load(), "the policy")
+    policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
     assert policy.kind == kind
     with pytest.raises(ExportError, match=f"a policy of kind '{kind}' cannot be exported; perceptrons can"):
         Network.of(policy)
@@ -172,12 +172,12 @@ def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_p
     out = tmp_path / "run"
     advised = ["--sac.adviser", "zero", "--sac.advice-interval", "2"]
     assert run_main(*SAC, *advised, "--steps", str(2 * STEP), "--out", str(out)) == 0
-    assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 4
+    assert int(tensors(out)["trainer/algorithm/advice/given"]) == 8 * 4
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
-    assert int(tensors(out)["trainer/off_policy/advice/given"]) == 8 * 6
+    assert int(tensors(out)["trainer/algorithm/advice/given"]) == 8 * 6
 
 
-SEEING = ["manipulation/reach", "--engine", "mujoco", "--learner", "svea", "--cameras", "view", "--resolution", "16",
+SEEING = ["manipulation/reach", "--engine", "mujoco", "--algorithm", "svea", "--cameras", "view", "--resolution", "16",
           "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0", "--svea.unroll", "4", "--svea.warm-up", "16",
           "--svea.batch-size", "8", "--svea.buffer-size", "96"]  # fmt: skip
 
@@ -201,9 +201,9 @@ def test_a_policy_that_sees_is_trained_resumed_and_evaluated_without_being_told_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["swarm/hover", "--learner", "svea"], "--learner svea with --cameras none"),
-        (["swarm/hover", "--cameras", "front"], "--learner ppo with --cameras front"),
-        (["mt10", "--learner", "svea", "--cameras", "view"], "not for the suite mt10"),
+        (["swarm/hover", "--algorithm", "svea"], "--algorithm svea with --cameras none"),
+        (["swarm/hover", "--cameras", "front"], "--algorithm ppo with --cameras front"),
+        (["mt10", "--algorithm", "svea", "--cameras", "view"], "not for the suite mt10"),
     ],
 )
 def test_eyes_without_a_learner_of_images_and_the_reverse_are_refused(words, message, capsys):

@@ -124,9 +124,9 @@ def test_the_blur_is_the_deviation_that_a_script_teaches():
 
 def offline(config: OffPolicyConfig) -> OffPolicy:
     trainer = Trainer(PointMass(8), config, total_steps=32)
-    trainer.learner.act(trainer._obs)
-    assert isinstance(trainer.learner, OffPolicy)
-    return trainer.learner
+    trainer.algorithm.act(trainer._obs)
+    assert isinstance(trainer.algorithm, OffPolicy)
+    return trainer.algorithm
 
 
 @pytest.mark.parametrize(("kind", "in_buffer"), [(AWACConfig, True), (SACConfig, False), (TD3Config, True)])
@@ -148,8 +148,8 @@ def test_offline_updates_happen_once_and_a_resume_does_not_repeat_them(file):
     half = train(PointMass(8), config, total_steps=3 * 32)
     saved = trees.unflatten(trees.flatten(half.state()))
     resumed = train(PointMass(8, seed=9), config, total_steps=6 * 32, seed=9, resume=saved)
-    assert whole.learner._offline_updates == 20
-    assert whole.learner.updates == 24
+    assert whole.algorithm._offline_updates == 20
+    assert whole.algorithm.updates == 24
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
     assert expected.keys() == found.keys()
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
@@ -162,8 +162,8 @@ def test_awac_solves_the_point_mass_from_demonstrations_and_own_steps(file):
 
 def test_sac_with_seeded_buffer_learns_at_once_by_its_policy_and_keeps_one_buffer(file):
     config = SACConfig(**TOY, warm_up=10_000, demonstrations=file, demonstrations_in_buffer=True)
-    seeded = train(PointMass(8), config, total_steps=32).learner
-    beside = train(PointMass(8), dataclasses.replace(config, demonstrations_in_buffer=False), total_steps=32).learner
+    seeded = train(PointMass(8), config, total_steps=32).algorithm
+    beside = train(PointMass(8), dataclasses.replace(config, demonstrations_in_buffer=False), total_steps=32).algorithm
     assert (seeded.updates, beside.updates) == (4, 0)
     assert len(seeded.memory.buffer) == 20 * 20 + 32
     assert seeded.memory.demonstrations is None
@@ -178,9 +178,9 @@ def test_seeded_runs_without_saved_buffer_are_seeded_again(file):
     half = train(PointMass(8), config, total_steps=32)
     resumed = Trainer(PointMass(8), config, total_steps=64)
     resumed.load_state(trees.unflatten(trees.flatten(half.state())))
-    assert not resumed.learner.memory.seeded
+    assert not resumed.algorithm.memory.seeded
     resumed.iterate()
-    assert len(resumed.learner.memory.buffer) == 400 + 32
+    assert len(resumed.algorithm.memory.buffer) == 400 + 32
 
 
 def test_folded_steps_are_the_same_transitions_and_no_return_crosses_a_column():
@@ -245,7 +245,7 @@ def test_products_are_rounded_within_and_exact_after():
 def test_rounded_products_change_what_is_learned_little(file):
     def learned(rounded: bool) -> OffPolicy:
         config = RLPDConfig(**TOY, critics=2, critic_updates=1, policy_delay=1, demonstrations=file, warm_up=0)
-        return train(PointMass(8), dataclasses.replace(config, rounded_products=rounded), total_steps=320).learner
+        return train(PointMass(8), dataclasses.replace(config, rounded_products=rounded), total_steps=320).algorithm
 
     exact, rounded = learned(False), learned(True)
     obs = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))

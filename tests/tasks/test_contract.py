@@ -27,7 +27,7 @@ from embodied.errors import ActionError
 from embodied.factory import default_engine, make
 from embodied.registry import TaskEntry, join_content
 from embodied.storage.configs import from_json, to_json
-from policies.algorithms import LEARNERS, default_config
+from policies.registry import ALGORITHMS, default_config
 from policies.training.defaults import TrainConfig
 from policies.training.settings import default_settings
 
@@ -204,17 +204,17 @@ def test_its_options_survive_the_way_to_a_file_and_back(name: str) -> None:
     assert from_json(type(config), json.loads(written)) == config
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_every_task_and_suite_has_settings_to_train_it_with(learner: str) -> None:
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_task_and_suite_has_settings_to_train_it_with(algorithm: str) -> None:
     """Also those for which another task stands in slower tests."""
     suites = [suite for suite in REGISTRY.suites.values() if suite.training]
     assert suites
     for entry in (*(REGISTRY[name] for name in NAMES), *suites):
-        settings = default_settings(entry, learner)
-        assert settings.options == default_config(learner, entry.load_training() or TrainConfig())
+        settings = default_settings(entry, algorithm)
+        assert settings.algorithm_config == default_config(algorithm, entry.load_training() or TrainConfig())
         document = json.loads(json.dumps(to_json(settings), allow_nan=False))
-        read = from_json(type(settings.options), document["ppo" if learner == "ppo" else "off_policy"])
-        assert read == settings.options
+        read = from_json(type(settings.algorithm_config), document["algorithm_config"])
+        assert read == settings.algorithm_config
 
 
 @each_task

@@ -14,10 +14,11 @@ from torch import Tensor
 from embodied import cli
 from embodied.env.env import Env
 from embodied.env.instructions import InstructedTask, InstructionSource, require_dialogues, wrong_instructions
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
-from policies.training.loading import ActionRule, open_checkpoint, stored_policy
+from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from policies.vla.asking.clarification import ASKERS, Asker, By, ClarifiedInstructions, learned, require_asker
 from policies.vla.asking.metrics import summary, table_rows
 from policies.vla.policy import VLAPolicy
@@ -95,7 +96,7 @@ def stored(path: Path, what: str) -> VLAPolicy:
     Raises:
         EmbodiedError: there is none, or one of another kind.
     """
-    policy = stored_policy(open_checkpoint(path), f"{what} '{path}'")
+    policy = policy_from_checkpoint(open_checkpoint(path), f"{what} '{path}'")
     if not isinstance(policy, VLAPolicy):
         raise EmbodiedError(f"{what} '{path}' is not told what to do; expected a run of python -m policies.vla.train")
     return policy
@@ -123,7 +124,7 @@ def evaluate_asker(
     source: InstructionSource = clarified if not wrong else _wrong_source(env, clarified)
     if actor is None:
         assert isinstance(env.task, InstructedTask)  # checked when it was made
-        policy: ActionRule = env.task.instructed_expert(env, source)
+        policy: PolicyFunction = env.task.instructed_expert(env, source)
     else:
         policy = actor.bind(env, source=source)
     what = f"{settings.policy}, {'told wrong' if wrong else 'asking'}"

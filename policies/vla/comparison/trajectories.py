@@ -10,8 +10,8 @@ from torch import Tensor
 
 from embodied.core.task import PROPRIO
 from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
-from policies.training.loading import ActionRule
 
 HAND, OPENING = "hand", "opening"
 """Terms of the group `proprio`: hand position (3) m, world frame; gripper opening (1), 1 open, 0 closed."""
@@ -31,7 +31,7 @@ class Trajectory:
 
 
 def record_trajectories(
-    env: Env, rule: ActionRule, seed: int, horizon: int = 0, on_step: Callable[[int], None] | None = None
+    env: Env, rule: PolicyFunction, seed: int, horizon: int = 0, on_step: Callable[[int], None] | None = None
 ) -> tuple[Trajectory, ...]:
     """One episode in every environment of `env`.
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from embodied.rendering.augmentation import colour_jitter, random_convolution, random_shift
-from policies.learner import DivergedError
+from policies.algorithm import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import VectorizedSimulator, join
 from policies.vla.data.chunk_dataset import Batch, ChunkDataset

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
-from policies.learner import DivergedError
+from policies.algorithm import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import VectorizedSimulator
 from policies.vla.model.config import Head

@@ -11,10 +11,10 @@ import torch
 
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
+from policies.algorithm import DivergedError
 from policies.imitation import demonstrations
 from policies.imitation.behaviour_cloning import Cloning
 from policies.imitation.config import CloningConfig
-from policies.learner import DivergedError
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.actor_critics import SACConfig, TD3Config
 from policies.off_policy.learner import OffPolicy
@@ -62,8 +62,8 @@ def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
 
 def test_what_the_environment_brings_changes_nothing(file):
     config = dataclasses.replace(QUICK, demonstrations=file)
-    a = train(PointMass(8), config, total_steps=512).learner
-    b = train(PointMass(8, seed=5), config, total_steps=512).learner
+    a = train(PointMass(8), config, total_steps=512).algorithm
+    b = train(PointMass(8, seed=5), config, total_steps=512).algorithm
     assert torch.equal(a.simulator.vector, b.simulator.vector)
     assert a.updates == 320  # 64 control steps of 8 environments
 
@@ -131,7 +131,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     other = Trainer(PointMass(8), config, total_steps=64)
     other.load_state(trees.unflatten(trees.flatten(half.state())))
-    assert torch.equal(other.learner.simulator.vector, half.learner.simulator.vector)
+    assert torch.equal(other.algorithm.simulator.vector, half.algorithm.simulator.vector)
 
 
 def test_others_start_from_a_clone_and_a_clone_from_others(file):

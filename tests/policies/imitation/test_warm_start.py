@@ -39,7 +39,7 @@ def test_what_has_nothing_to_do_with_the_observation_is_not_explained():
 def test_ppo_begins_with_it_and_holds_it_until_the_critic_has_learned():
     policy = imitate(PointMass(64), spring, CONFIG, examples=20_000).policy
     trainer = Trainer(PointMass(64), dataclasses.replace(CONFIG, critic_warm_up=2), total_steps=10_000)
-    learner = trainer.learner
+    learner = trainer.algorithm
     assert isinstance(learner, PPO)
     learner.start_from(policy)
     start = [parameter.clone() for parameter in learner.actor.parameters()]
@@ -57,9 +57,9 @@ def test_the_first_step_after_the_warm_up_is_no_longer_than_any_first_step():
     trainer = Trainer(PointMass(64), dataclasses.replace(config, schedule=Schedule.FIXED), total_steps=10_000)
     for _ in range(3):
         trainer.iterate()
-    start = [parameter.clone() for parameter in trainer.learner.actor.parameters()]
+    start = [parameter.clone() for parameter in trainer.algorithm.actor.parameters()]
     trainer.iterate()
-    moved = [(b - a).abs().max() for a, b in zip(start, trainer.learner.actor.parameters(), strict=True)]
+    moved = [(b - a).abs().max() for a, b in zip(start, trainer.algorithm.actor.parameters(), strict=True)]
     assert 0.9e-3 < max(moved) < 1.1e-3
 
 
@@ -72,7 +72,7 @@ def test_a_resumed_warm_up_ends_when_it_would_have():
     for _ in range(2):
         trainer.iterate()
         resumed.iterate()
-    for a, b in zip(trainer.learner.actor.parameters(), resumed.learner.actor.parameters(), strict=True):
+    for a, b in zip(trainer.algorithm.actor.parameters(), resumed.algorithm.actor.parameters(), strict=True):
         assert torch.equal(a, b)
 
 

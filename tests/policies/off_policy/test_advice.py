@@ -83,12 +83,12 @@ def test_it_asks_at_every_interval_until_enough_is_given_and_remembers_it():
 
     config = SACConfig(**QUICK, adviser="homewards", advice_interval=3, advice_until=16)
     trainer = Trainer(PointMass(8), config, total_steps=1_000)
-    assert isinstance(trainer.learner, OffPolicy)
-    trainer.learner.advise(rule)
+    assert isinstance(trainer.algorithm, OffPolicy)
+    trainer.algorithm.advise(rule)
     for _ in range(3):
         trainer.iterate()
     assert asked == [8, 8]  # at control steps 0 and 3; 16 actions in all
-    batch = trainer.learner.memory.buffer.gather(torch.arange(12 * 8))
+    batch = trainer.algorithm.memory.buffer.gather(torch.arange(12 * 8))
     noted = batch.obs[ADVICE].view(12, 8, 3)
     assert noted[..., -1].amax(1).tolist() == [1, 0, 0, 1] + [0] * 8
     torch.testing.assert_close(noted[0, :, :2], homewards({"policy": batch.obs["policy"].view(12, 8, 2)[0]}))

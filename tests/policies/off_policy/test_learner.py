@@ -12,7 +12,7 @@ import torch
 from embodied.env.vec_env import StepData
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
-from policies.learner import DivergedError
+from policies.algorithm import DivergedError
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.actor_critics import (
     DDPGConfig,
@@ -91,8 +91,8 @@ def test_six_iterations_equal_three_a_resume_and_three_more(name):
     half = train(PointMass(8), config, total_steps=3 * 32)
     saved = trees.flatten(half.state())
     resumed = train(PointMass(8, seed=9), config, total_steps=6 * 32, seed=9, resume=trees.unflatten(saved))
-    assert isinstance(whole.learner, OffPolicy)
-    assert whole.learner.updates > 10
+    assert isinstance(whole.algorithm, OffPolicy)
+    assert whole.algorithm.updates > 10
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
     assert expected.keys() == found.keys()
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
@@ -107,7 +107,7 @@ def test_a_run_without_saved_buffer_refills_it_with_its_policy_before_it_learns(
     assert not [name for name in trees.flatten(state) if "buffer" in name]
     resumed = Trainer(PointMass(8), config, total_steps=1000)
     resumed.load_state(trees.unflatten(trees.flatten(state)))
-    learner, updates = resumed.learner, trainer.learner.updates
+    learner, updates = resumed.algorithm, trainer.algorithm.updates
     assert len(learner.memory.buffer) == 0
     assert updates > 0
     noise = torch.Generator()
@@ -124,7 +124,7 @@ def test_a_run_without_saved_buffer_refills_it_with_its_policy_before_it_learns(
 
 def test_ddpg_is_td3_with_one_critic_and_no_delay_or_smoothing():
     def trained(config: OffPolicyConfig) -> torch.Tensor:
-        return train(PointMass(8), config, total_steps=512).learner.rule.state()["actor"]["parameters"]
+        return train(PointMass(8), config, total_steps=512).algorithm.rule.state()["actor"]["parameters"]
 
     ddpg = trained(DDPGConfig(**QUICK))
     undelayed: dict[str, Any] = {"critics": 1, "policy_delay": 1, "target_delay": 1}

@@ -17,25 +17,25 @@ def main() -> None:
     small = NetworkConfig((16,))
     config = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=small, critic=small)
     trainer = Trainer(PointMass(32, seed=rank), config, total_steps=10**6, seed=rank)  # seeds differ on purpose
-    initial = trainer.ppo.optimizer.flat.detach().clone()
+    initial = trainer.algorithm.optimizer.flat.detach().clone()
     observed = [trainer._obs["policy"].clone()]
-    act = trainer.ppo.act
+    act = trainer.algorithm.act
 
     def spy(obs):
         observed.append(obs["policy"].clone())
         return act(obs)
 
-    trainer.ppo.act = spy
+    trainer.algorithm.act = spy
     for _ in range(3):
         trainer.iterate()
     result = {
         "initial": initial,
         "observed": torch.cat(observed[1:]),
         "steps": torch.tensor(trainer.steps),
-        "parameters": trainer.ppo.optimizer.flat.detach(),
-        "rate": trainer.ppo.optimizer.learning_rate,
-        "normalizer": trainer.ppo.normalizers["policy"].state(),
-        "noise": trainer.ppo.noise_generator.get_state(),
+        "parameters": trainer.algorithm.optimizer.flat.detach(),
+        "rate": trainer.algorithm.optimizer.learning_rate,
+        "normalizer": trainer.algorithm.normalizers["policy"].state(),
+        "noise": trainer.algorithm.noise_generator.get_state(),
         "stopped": torch.tensor(distributed.anyone(rank == 1)),
     }
     torch.save(result, Path(sys.argv[1]) / f"{rank}.pt")

@@ -39,7 +39,7 @@ def make(config: PPOConfig = QUICK, num_envs: int = 64, seed: int = 0) -> PPO:
 def test_solves_the_point_mass():
     trainer = train(PointMass(256), PPOConfig(unroll=16), total_steps=120_000)
     env = PointMass(256, seed=1)
-    policy, obs = trainer.ppo.policy, env.reset()
+    policy, obs = trainer.algorithm.policy, env.reset()
     successes = []
     for _ in range(env.max_episode_steps):
         step = env.step(policy(obs))
@@ -54,7 +54,7 @@ def test_six_iterations_equal_three_a_resume_and_three_more():
     iteration = 8 * 64
 
     def parameters(trainer: Trainer) -> torch.Tensor:
-        return trainer.ppo.optimizer.flat.detach().clone()
+        return trainer.algorithm.optimizer.flat.detach().clone()
 
     whole = train(PointMass(64), config, total_steps=6 * iteration)
     half = Trainer(PointMass(64), config, total_steps=6 * iteration)
@@ -73,15 +73,15 @@ def test_six_iterations_equal_three_a_resume_and_three_more():
 
 
 def test_a_learner_starts_from_another_policy_and_goes_on_learning():
-    teacher = train(PointMass(64), QUICK, total_steps=10 * 8 * 64).ppo.policy
+    teacher = train(PointMass(64), QUICK, total_steps=10 * 8 * 64).algorithm.policy
     trainer = Trainer(PointMass(64, seed=5), QUICK, total_steps=10_000, seed=5)
-    trainer.ppo.start_from(teacher)
+    trainer.algorithm.start_from(teacher)
     obs = torch.randn(20, 4)[:, : teacher.observation_size]
-    torch.testing.assert_close(trainer.ppo.policy(obs), teacher(obs))
-    torch.testing.assert_close(trainer.ppo.actor.log_std, teacher.network.actor.log_std)
+    torch.testing.assert_close(trainer.algorithm.policy(obs), teacher(obs))
+    torch.testing.assert_close(trainer.algorithm.actor.log_std, teacher.network.actor.log_std)
     before = teacher(obs).clone()
     trainer.iterate()
-    assert not torch.equal(trainer.ppo.policy(obs), before)
+    assert not torch.equal(trainer.algorithm.policy(obs), before)
     assert torch.equal(teacher(obs), before)
 
 
@@ -216,7 +216,7 @@ def test_another_rank_s_trainer_goes_on_with_fresh_episodes():
     position = other.env.position.clone()
     other.load_state(trainer.state() | {"rank": 1})
     assert other.steps == trainer.steps
-    assert torch.equal(other.ppo.optimizer.flat, trainer.ppo.optimizer.flat)
+    assert torch.equal(other.algorithm.optimizer.flat, trainer.algorithm.optimizer.flat)
     assert torch.equal(other.env.position, position)
 
 

@@ -12,7 +12,7 @@ import torch
 from embodied.core.instruction import Instruction
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
-from policies.training.loading import eyes_for, load_policy, policy_of, stored_policy
+from policies.training.loading import camera_options, load_policy, policy_for_env, policy_from_checkpoint
 from policies.vla.data.normalization import Normalization
 from policies.vla.model.config import SIZES, Head, Size
 from policies.vla.model.network import VLANetwork
@@ -61,7 +61,7 @@ def stored(request, tmp_path_factory):
 
 def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
     policy, path = stored
-    again = stored_policy(checkpoints.load(path), "it")
+    again = policy_from_checkpoint(checkpoints.load(path), "it")
     assert isinstance(again, VLAPolicy)
     assert (again.spec, again.training_tasks, again.execute) == (policy.spec, policy.training_tasks, 5)
     assert again.network.config == policy.network.config
@@ -69,8 +69,8 @@ def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
         assert torch.equal(getattr(again.normalization, name), getattr(policy.normalization, name))
     env = Room()
     assert torch.equal(load_policy(path, env)(env.observe()), policy.bind(env)(env.observe()))
-    assert eyes_for(path, "toy/left") == {"cameras": ("front", "wrist"), "resolution": (32, 32)}
-    assert eyes_for("zero", "toy/left") == eyes_for("no/such/path", "toy/left") == {}
+    assert camera_options(path, "toy/left") == {"cameras": ("front", "wrist"), "resolution": (32, 32)}
+    assert camera_options("zero", "toy/left") == camera_options("no/such/path", "toy/left") == {}
 
 
 def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(stored):
@@ -143,7 +143,7 @@ def test_other_messages(stored):
     checkpoint = checkpoints.load(stored[1])
     checkpoint.tensors.pop("policy/network.queries")
     with pytest.raises(EmbodiedError, match=r"cannot be rebuilt .* queries is missing"):
-        policy_of(checkpoint, Room(), "it")
+        policy_for_env(checkpoint, Room(), "it")
 
 
 def test_sizes_are_what_they_are_said_to_be():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from embodied.storage import trees
-from policies.learner import DivergedError
+from policies.algorithm import DivergedError
 from policies.vla.fine_tuning.learner import FineTuning, augmentations_of
 from policies.vla.fine_tuning.settings import FineTuningConfig
 from policies.vla.model.config import Head, VLAConfig

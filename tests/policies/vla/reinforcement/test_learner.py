@@ -10,7 +10,7 @@ import torch
 
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
-from policies.learner import DivergedError
+from policies.algorithm import DivergedError
 from policies.vla.model.config import Head
 from policies.vla.reinforcement.grpo import GRPOEstimator
 from policies.vla.reinforcement.learner import UPDATE_METRICS, RLFineTuning, clipped_policy_loss

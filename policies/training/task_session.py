@@ -1,0 +1,201 @@
+"""The training of a policy on a task or a suite: what the algorithm steps, and how good the result is."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from embodied import cli
+from embodied.env.multi_agent import AgentsEnv
+from embodied.env.pixels import PixelEnv, SeeingRule, Sight
+from embodied.env.vec_env import PolicyFunction
+from embodied.errors import EmbodiedError
+from embodied.evaluation import tables
+from embodied.evaluation.rollouts import evaluate
+from embodied.evaluation.suites import evaluate_suite, overall
+from embodied.registry import Suite, join_content
+from embodied.storage.checkpoints import Checkpoint
+from embodied.storage.runs import Run
+from policies.multi_agent.adversary import AdversaryEnv, Infiltrated
+from policies.policy import Policy
+from policies.training.loading import load_policy, with_task_id
+from policies.training.loop import Trainer, train
+from policies.training.session import Session
+from policies.training.settings import Settings, build_env, without_training_options
+
+if TYPE_CHECKING:
+    from embodied.env.env import Env
+    from embodied.env.pixels import SeeingEnv
+    from embodied.env.suites import JoinedEnv
+    from embodied.env.vec_env import VecEnv
+
+EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
+
+
+class TaskSession(Session):
+    """One process's part in the training of a policy by an algorithm of the registry."""
+
+    command = "embodied.train"
+    trainer: Trainer
+
+    def __init__(self, settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
+        super().__init__(run, settings.checkpoint_seconds)
+        self.settings, self.env = settings, env
+        self._started = time.monotonic()
+
+    @property
+    def steps(self) -> int:
+        return self.trainer.steps
+
+    @property
+    def progress(self) -> str:
+        return f"{self.steps:,} steps"
+
+    def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        described, tensors = self.trainer.policy.to_tensors()
+        if self.settings.cameras:
+            described |= Sight.of(cast("SeeingEnv", self.env)).described()
+        meta = {"policy": described, "task": self.settings.task}
+        if getattr(self.env, "identified", False):
+            meta["identities"] = list(cast("JoinedEnv", self.env).names)
+        return meta, {"policy": tensors, "trainer": self.trainer.state()}
+
+    def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> int:
+        """Train to the end or to a signal; returns the exit code."""
+        settings, resumed_at = self.settings, 0 if resume is None else resume.step
+        state = None if resume is None else self.restore(resume)
+        self._announce(resume)
+        with self.interrupts, cli.Line(settings.task, settings.steps) as line:
+            self._line = line
+            self.trainer = train(
+                self._learning_env(),
+                settings.algorithm_config,
+                total_steps=settings.steps,
+                seed=settings.seed,
+                start_from=start_from,
+                adviser=self._adviser(),
+                resume=state,
+                on_iteration=self._on_iteration,
+                should_stop=lambda: self.stopped,
+            )
+        if self.run is None:
+            return 0
+        seconds = time.monotonic() - self._started
+        self.save()
+        self.run.close()
+        if self.stopped:
+            self.say_stopped()
+        else:
+            self._report(seconds, resumed_at)
+        return 0
+
+    def _learning_env(self) -> VecEnv:
+        """What the algorithm steps: the environments; their images; every agent as one; or their adversaries."""
+        if self.settings.cameras:
+            return PixelEnv(cast("SeeingEnv", self.env))
+        if self.settings.adversaries:
+            env = cast("Env", self.env)
+            return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
+        return cast("VecEnv", self.env if self.env.agents is None else AgentsEnv(cast("Env", self.env)))
+
+    def _adviser(self) -> PolicyFunction | None:
+        """The policy that advises the algorithm, where its config names one."""
+        name = getattr(self.settings.algorithm_config, "adviser", None)
+        if name is None:
+            return None
+        if self.env.agents is not None:
+            raise EmbodiedError(f"adviser='{name}' cannot advise many agents; expected a task of one")
+        return load_policy(name, cast("Env", self.env), self.settings.seed)
+
+    def _announce(self, resume: Checkpoint | None) -> None:
+        if self.run is not None:
+            goes_on = "" if resume is None else f", from step {resume.step:,}"
+            cli.console().print(
+                f"{self.settings.algorithm}: {self.settings.task} on {self.env.engine_name}, {self.env.num_envs:,} "
+                f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
+            )
+
+    def _on_iteration(self, trainer: Trainer, metrics: dict[str, float]) -> None:
+        self.trainer = trainer
+        if self.run is None:
+            return
+        self.run.log(trainer.steps, metrics)
+        self._line.update(trainer.steps, progress_text(metrics))
+        self.save_when_due()
+
+    def _report(self, seconds: float, resumed_at: int) -> None:
+        """Evaluate, print, and say what to type next."""
+        assert self.run is not None
+        settings, output, own = self.settings, cli.console(), self.steps - resumed_at
+        speed = own / seconds
+        result: dict[str, Any] = {
+            "task": settings.task,
+            "engine": self.env.engine_name,
+            "steps": self.steps,
+            "resumed_at": resumed_at,
+            "train_seconds": seconds,
+            "train_env_steps_per_second": speed,
+            "num_envs": self.env.num_envs,
+            "seed": settings.seed,
+            "algorithm": settings.algorithm,
+        }
+        if settings.evaluate_episodes:
+            named, policy = join_content().find(settings.task), self.trainer.policy
+            result |= self._evaluate_suite(named, policy) if isinstance(named, Suite) else self._evaluate_task(policy)
+        last = f", the last {own:,} of them" if resumed_at else ""
+        output.print(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
+        output.print(f"Watch it:     python -m embodied.play {self.run.path}")
+        output.print(f"Evaluate it:  python -m embodied.evaluate {settings.task} --policy {self.run.path}")
+        cli.write_result(settings.json, cli.command_line("embodied.train"), result)
+
+    def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
+        """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
+        settings, episodes = self.settings, self.settings.evaluate_episodes
+        config = without_training_options(join_content()[settings.task], settings.config)
+        usual = dataclasses.replace(settings, starts=None, widen=None, config=config)
+        env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
+        rule, scored = self._rule(env, policy)
+        with cli.Line("evaluating", episodes) as line:
+            outcome = evaluate(
+                env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
+            )
+        summary = outcome.summary()
+        cli.console().print(cli.table(f"{settings.task}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
+        return summary
+
+    def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
+        """The learned policy for `env`, with its images or among its team; and how many agents make up the team."""
+        adversaries = self.settings.adversaries
+        if self.settings.cameras:
+            return SeeingRule(policy, Sight.of(cast("SeeingEnv", env))), None
+        if not adversaries:
+            return policy, None
+        assert env.agents is not None
+        return Infiltrated(load_policy(self.settings.against, env), policy, adversaries), env.agents - adversaries
+
+    def _evaluate_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
+        """Evaluate on the suite's own starts, task by task."""
+
+        def rule_of(env: Env) -> PolicyFunction:
+            if not suite.identified or env.name not in suite.tasks:
+                return policy
+            return with_task_id(policy, suite.tasks.index(env.name), len(suite.tasks))
+
+        settings = self.settings
+        with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
+            rows = evaluate_suite(
+                suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
+                on_task=line.update,
+            )  # fmt: skip
+        cli.console().print(tables.suite_table(suite.name, rows))
+        return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+
+
+def progress_text(metrics: Mapping[str, float]) -> str:
+    """The part of an iteration's metrics that a person follows."""
+    parts = [f"{cli.number(metrics['env_steps_per_second'])} steps/s"]
+    if "return" in metrics:
+        parts += [f"return {metrics['return']:.4g}", f"success {100 * metrics['success']:.0f} %"]
+    return "  ".join(parts)
