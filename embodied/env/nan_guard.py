@@ -58,7 +58,7 @@ def check(env: Env, totals: Totals, env_steps: int) -> None:
     if totals.overflow:
         raise SimulationError(
             f"{where}: contacts or constraints overflowed the engine's buffers {int(totals.overflow)} times; give the "
-            "model more room (custom numeric 'max_contacts', or <size state=.../>)"
+            "model more room (custom numeric 'max_contacts', or <size memory=.../>)"
         )
     if totals.diverged > max(1.0, DIVERGENCE_LIMIT * env_steps):
         dump = save_culprit(env)

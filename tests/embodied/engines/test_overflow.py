@@ -55,7 +55,7 @@ ROOM = "<custom><numeric name='max_contacts' data='{}'/></custom>"
 
 @pytest.mark.parametrize(
     ("engine", "little", "enough"),
-    [("mujoco", "<size state='3K'/>", "<size state='1M'/>"), ("mjx-warp", ROOM.format(1), ROOM.format(SPHERES))],
+    [("mujoco", "<size memory='3K'/>", "<size memory='1M'/>"), ("mjx-warp", ROOM.format(1), ROOM.format(SPHERES))],
 )
 def test_too_little_room_is_an_error_and_enough_is_not(engine: str, little: str, enough: str) -> None:
     cramped = build_env(Crowd(little), engine, 2)
