@@ -27,7 +27,7 @@ from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Drones, still
 from tasks.swarm.landing import Landing, LandingConfig
-from tasks.swarm.team.points import Goal
+from tasks.swarm.team.waypoints import Goal
 
 REFERENCE = "rigid"
 EFFECTS: Mapping[str, tuple[Effect, ...]] = {

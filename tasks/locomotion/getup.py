@@ -13,11 +13,11 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Control, Outcome, ResetState, World
-from embodied.math.rewards import gaussian_kernel, limit_violation, squared_norm
+from embodied.core.world import Outcome, ResetState, World
+from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_multiply
 from embodied.math.sampling import tilted
-from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
+from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
 UPRIGHT = 0.966  # cos 15 degrees, success: the trunk leans less than this ...
 HIGH = 0.8  # ... and is higher than this fraction of its height at home ...
@@ -53,19 +53,13 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class GetupConfig:
+class GetupConfig(LeggedConfig):
     """Options of the getup tasks."""
 
     action_scale: float = 0.3
     """rad that an action of 1 moves a joint's target in one control step."""
     standing: float = 0.2
     """Fraction of episodes that begin on the feet, so that the robot also learns to stay there."""
-    vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
-    without: tuple[str, ...] = ()
-    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
@@ -149,7 +143,7 @@ class Getup(LeggedTask[TaskState]):
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
-        """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
+        """Joint targets (n,) in rad; see `LeggedTask.delayed` for the latency."""
         del key
         limp = state.limp > 0
         action = jnp.where(limp, 0.0, action)
@@ -168,11 +162,6 @@ class Getup(LeggedTask[TaskState]):
         here = world.qpos[self.layout.qpos] + encoder_bias
         moved = jnp.clip(target + self.action_scale * action, here - LEAD, here + LEAD)
         return jnp.clip(moved, *self.layout.limits.T)
-
-    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
-        """Servo targets."""
-        del world
-        return Control(ctrl=self.targets(command)), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the robot has stood."""
@@ -194,19 +183,12 @@ class Getup(LeggedTask[TaskState]):
             "target": state.target - self.layout.home,
             "limp": jnp.maximum(state.limp, 0.0)[None],
         }
-        hidden = {
-            **{f"clean_{name}": value for name, value in clean.items()},
-            "linvel": world["linvel"],
-            "height": self.height(world),
-            "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
-            "torque": self.torques(world),
-        }
-        return {"policy": policy, "critic": {**policy, **hidden}}
+        return {"policy": policy, "critic": {**policy, **self.privileged(world, clean)}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        up, offset, torque = self.up_b(world)[2], self.offset(world), self.torques(world)
+        up, offset = self.up_b(world)[2], self.offset(world)
         speed = world.qvel[self.layout.qvel]
         turned = (1 + up) / 2
         upright = jnp.square(turned)
@@ -221,10 +203,8 @@ class Getup(LeggedTask[TaskState]):
             "posture": posture * upright**4,
             "stand_still": gaussian_kernel(squared_norm(speed), 4.0) * posture * is_up,
             "feet": jnp.mean(touching.astype(jnp.float32)) * upright**4,
-            "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
-            "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
-            "energy": jnp.sum(jnp.abs(torque * speed)),
-            "action_rate": squared_norm(state.action_change),
+            "joint_limits": self.beyond_limits(world),
+            **self.effort(world, state.action_change),
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:

@@ -14,7 +14,7 @@ from jax import Array
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
-from embodied.math.rewards import gaussian_kernel, limit_violation, squared_norm
+from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
 from tasks.locomotion.commands import (
     CommandConfig,
@@ -26,7 +26,7 @@ from tasks.locomotion.commands import (
     renew_command,
 )
 from tasks.locomotion.ground import Rough
-from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
+from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,21 +68,13 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class JoystickConfig:
+class JoystickConfig(LeggedConfig):
     """Options of the joystick tasks."""
 
-    action_scale: float = 0.5
-    """rad that an action of 1 moves a joint's target from its home pose; of joints with a `reach`, times that."""
     command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
     """Velocity commands."""
     push: PushConfig = dataclasses.field(default_factory=PushConfig)
     """Pushes."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
-    vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
-    without: tuple[str, ...] = ()
-    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
     tracking_sigma: float = 0.25
     """m^2/s^2 and rad^2/s^2, width of the tracking rewards."""
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -274,10 +266,9 @@ class Joystick(LeggedTask[TaskState]):
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        layout, sigma = self.layout, self.config.tracking_sigma
+        sigma = self.config.tracking_sigma
         linvel, gyro, command = world["linvel"], world["gyro"], state.command
         offset = self.offset(world)
-        torque = self.torques(world)
         foot_vel = self.feet(world, "linvel_w")
         foot_speed2 = jnp.sum(foot_vel[:, :2] ** 2, axis=1)
         feet = self.feet(world, "pos")
@@ -292,12 +283,10 @@ class Joystick(LeggedTask[TaskState]):
             "angvel_xy": squared_norm(gyro[:2]),
             "orientation": squared_norm(self.up_b(world)[:2]),
             "pose": jnp.exp(-jnp.sum(jnp.asarray(self.robot.pose_weights) * offset**2)),
-            "joint_limits": jnp.sum(limit_violation(world.qpos[layout.qpos], *self.soft_limits)),
+            "joint_limits": self.beyond_limits(world),
             "fall": self._fallen(world).astype(jnp.float32),
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
-            "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
-            "energy": jnp.sum(jnp.abs(torque * world.qvel[layout.qvel])),
-            "action_rate": squared_norm(state.action_change),
+            **self.effort(world, state.action_change),
             "foot_clearance": jnp.sum(jnp.abs(clearance) * foot_speed2**0.25) * moving,
             "foot_slip": jnp.sum(foot_speed2 * touching) * moving,
             "air_time": jnp.sum((state.landing - 0.1) * (state.landing > 0)) * moving / self.timing.control_dt,

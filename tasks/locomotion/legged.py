@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,8 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Task
-from embodied.core.world import World
+from embodied.core.world import Control, World
+from embodied.math.rewards import limit_violation, squared_norm
 from embodied.math.rotations import quat_rotate_inverse
 from embodied.math.sampling import between
 from tasks.locomotion.ground import Flat, Rough
@@ -72,28 +73,18 @@ class Variation:
         randomization.require_ranges("vary", dataclasses.asdict(self))
 
 
-class LeggedConfig(Protocol):
-    """What the config of every such task has."""
+@dataclasses.dataclass(frozen=True)
+class LeggedConfig:
+    """Options that every task of a legged robot has."""
 
-    @property
-    def action_scale(self) -> float:
-        """rad that an action of 1 moves a joint's target."""
-        ...
-
-    @property
-    def vary(self) -> Variation:
-        """What every episode draws anew."""
-        ...
-
-    @property
-    def without(self) -> tuple[str, ...]:
-        """Variations to leave out, by name."""
-        ...
-
-    @property
-    def noise(self) -> Noise:
-        """Observation noise."""
-        ...
+    action_scale: float = 0.5
+    """rad that an action of 1 moves a joint's target; of joints with a `reach`, times that."""
+    vary: Variation = dataclasses.field(default_factory=Variation)
+    """What every episode draws anew."""
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+    noise: Noise = dataclasses.field(default_factory=Noise)
+    """Observation noise."""
 
 
 class LeggedTask(Task[M], Generic[M]):
@@ -191,6 +182,34 @@ class LeggedTask(Task[M], Generic[M]):
     def targets(self, command: Array) -> Array:
         """Actuator inputs (nu,) from joint targets (n,) rad."""
         return jnp.zeros(self.model.nu).at[self.layout.actuators].set(command)
+
+    def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
+        """Servo targets."""
+        del world
+        return Control(ctrl=self.targets(command)), state
+
+    def privileged(self, world: World, clean: Readings) -> Readings:
+        """What a critic may know: `clean` readings, linvel (3) m/s, height (1) m, contact (k), torque (n) N m."""
+        return {
+            **{f"clean_{name}": value for name, value in clean.items()},
+            "linvel": world["linvel"],
+            "height": self.height(world),
+            "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
+            "torque": self.torques(world),
+        }
+
+    def effort(self, world: World, action_change: Array) -> Readings:
+        """Reward terms for what strains the motors: torques N m, energy W, action_rate."""
+        torque = self.torques(world)
+        return {
+            "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
+            "energy": jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel])),
+            "action_rate": squared_norm(action_change),
+        }
+
+    def beyond_limits(self, world: World) -> Array:
+        """() rad by which joints are beyond 95 % of their ranges, together."""
+        return jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits))
 
     def sense(self, world: World, encoder_bias: Array, key: Array, *, linvel: bool) -> tuple[Readings, Readings]:
         """What the robot's own sensors say, without and with noise: gyro, gravity, joint_pos, joint_vel.

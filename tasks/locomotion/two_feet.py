@@ -14,10 +14,10 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.task import Observation, Timing
-from embodied.core.world import Control, Outcome, ResetState, World
-from embodied.math.rewards import limit_violation, squared_norm
+from embodied.core.world import Outcome, ResetState, World
+from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
-from tasks.locomotion.legged import IN_CONTACT, LeggedTask, Noise, Variation
+from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
 STEADY = 1.0  # s, ... for this long, with the other two feet in the air
@@ -65,7 +65,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class TwoFeetConfig:
+class TwoFeetConfig(LeggedConfig):
     """Options of handstand and footstand."""
 
     action_scale: float = 0.6
@@ -75,12 +75,6 @@ class TwoFeetConfig:
     rising_starts: float = 0.15
     """Share of those that begin somewhere on the way up, trunk at rest at any pitch. All others begin standing: with
     more of these from the beginning, robots that rise and fall again crowd out what could be learned of balance."""
-    vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
-    without: tuple[str, ...] = ()
-    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
-    noise: Noise = dataclasses.field(default_factory=Noise)
-    """Observation noise."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
@@ -211,16 +205,11 @@ class Handstand(LeggedTask[TaskState]):
         return self.layout.stance + phase * (self.upright_pose - self.layout.stance)
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
-        """Joint targets (n,) in rad; see `Joystick.act` for the latency."""
+        """Joint targets (n,) in rad; see `LeggedTask.delayed` for the latency."""
         del key
         target = self.pose(world) + self.action_scale * self.delayed(action, state.action, state.latency)
         state = dataclasses.replace(state, action=action, action_change=action - state.action)
         return jnp.clip(target, *self.layout.limits.T), state
-
-    def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
-        """Servo targets."""
-        del world
-        return Control(ctrl=self.targets(command)), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the robot has balanced."""
@@ -238,19 +227,12 @@ class Handstand(LeggedTask[TaskState]):
         """
         clean, noisy = self.sense(world, state.encoder_bias, key, linvel=False)
         policy = {**noisy, "last_action": state.action}
-        hidden = {
-            **{f"clean_{name}": value for name, value in clean.items()},
-            "linvel": world["linvel"],
-            "height": self.height(world),
-            "contact": (self.touch(world) > IN_CONTACT).astype(jnp.float32),
-            "torque": self.torques(world),
-        }
-        return {"policy": policy, "critic": {**policy, **hidden}}
+        return {"policy": policy, "critic": {**policy, **self.privileged(world, clean)}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
         del action
-        torque, alignment = self.torques(world), self._alignment(world)
+        alignment = self._alignment(world)
         home = self.robot.height
         risen = jnp.square(jnp.clip((self.height(world) / home - 1.0) / (RISEN - 1.0), 0.0, 1.0))
         vertical = jnp.square(jnp.maximum(alignment, 0.0))
@@ -264,10 +246,8 @@ class Handstand(LeggedTask[TaskState]):
             "stillness": jnp.exp(-squared_norm(world["gyro"])) * vertical**2,
             "other_feet": jnp.sum(self._others_touch(world).astype(jnp.float32)),
             "fall": self._fallen(world, state).astype(jnp.float32),
-            "joint_limits": jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits)),
-            "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
-            "energy": jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel])),
-            "action_rate": squared_norm(state.action_change),
+            "joint_limits": self.beyond_limits(world),
+            **self.effort(world, state.action_change),
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:

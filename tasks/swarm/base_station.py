@@ -13,7 +13,7 @@ from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
+from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
 SIDE = 6.0  # m of ground, a town in miniature: one metre here stands for a hundred
 HEIGHT = 1.5  # m, of the drones at the start
@@ -23,7 +23,7 @@ SERVED = 2.5  # bit/s/Hz, least rate at which somebody counts as served; togethe
 # Free-space loss at a reference distance of 1 m, transmit power and noise together: 20 dB of signal over noise there.
 SNR_AT_1M = 100.0  # -
 INTERFERENCE = 0.1  # -, share of the other stations' power that a receiver's channel filter lets through
-OWN = 13  # numbers with which a drone's observation begins, see `BaseStation.own`
+EGO_SIZE = 13  # numbers of `BaseStation.ego_observation`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class BaseStationConfig(FleetConfig):
+class BaseStationConfig(DroneTeamConfig):
     """Options of `swarm/base-station`."""
 
     agents: int = 4
@@ -75,7 +75,7 @@ class Goal:
     """(U,) int32 the drone that serves each."""
 
 
-class BaseStation(Fleet[Goal]):
+class BaseStation(DroneTeam[Goal]):
     """A team spreads over a crowd so that everybody receives.
 
     People gather in four crowds. Each takes the strongest drone as station; the others interfere. The rate is
@@ -116,7 +116,7 @@ class BaseStation(Fleet[Goal]):
         rate = jnp.log2(1 + best / (1 + INTERFERENCE * (jnp.sum(power, 0) - best)))
         return Goal(users, rate, jnp.argmax(power, 0).astype(jnp.int32))
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`place` (3) and `velocity` (3) m and m/s, `load` (1), `heard` (2) m, `last_action` (4).
 
         `load`: share of the people it serves; `heard`: from the drone to their middle, along the ground.

@@ -13,14 +13,14 @@ from jax import Array
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
+from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
 CELL = 0.5  # m, side of a cell of the map
 HEIGHT = 1.0  # m, of the drones at the start
 CEILING = 1.6  # m: hills are higher
 SIGHT = 1.0  # m, how far a drone makes out ground
 WINDOW = 7  # cells along each side of the map that a drone sees around itself
-OWN = 11 + 2 * WINDOW * WINDOW  # numbers with which a drone's observation begins, see `Coverage.own`
+EGO_SIZE = 11 + 2 * WINDOW * WINDOW  # numbers of `Coverage.ego_observation`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class CoverageConfig(FleetConfig):
+class CoverageConfig(DroneTeamConfig):
     """Options of `swarm/coverage`."""
 
     agents: int = 3
@@ -74,7 +74,7 @@ class Goal:
     """(A, 2) m from each drone to the nearest cell that nobody has seen; 0 when there is none."""
 
 
-class Coverage(Fleet[Goal]):
+class Coverage(DroneTeam[Goal]):
     """Drones see the ground below them and share one map; hills are known once seen.
 
     After MarsExplorer (Koutras et al. 2021): an unknown map of obstacles, a sensor of limited reach, an episode that
@@ -134,7 +134,7 @@ class Coverage(Fleet[Goal]):
         unseen = jnp.take_along_axis(offset.reshape(len(drones.pos), -1, 2), nearest[:, None, None], 1)[:, 0]
         return Goal(hill, known, news, jnp.where(jnp.all(known | hill), 0.0, unseen))
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (1), `last_action` (4), the map.
 
         `unseen`: m to the nearest unseen ground; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1

@@ -11,12 +11,12 @@ from jax import Array
 
 from embodied.core.world import World
 from tasks.swarm.dynamics.drones import Box, Drones, length, still
-from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
+from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
 SPEED = 0.5  # m/s, of the flock
 HEIGHT = 1.5  # m
 ROOM = 1.0  # m, side of the cube that each drone has at the start
-OWN = 11  # numbers with which a drone's observation begins, see `Flock.own`
+EGO_SIZE = 11  # numbers of `Flock.ego_observation`
 REACH = 12.0  # m from the start's border, farther than a flock comes in an episode
 
 
@@ -41,7 +41,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class FlockConfig(FleetConfig):
+class FlockConfig(DroneTeamConfig):
     """Options of `swarm/flock`."""
 
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -57,7 +57,7 @@ class Goal:
     """() int32 control steps since the flock was last not of one mind."""
 
 
-class Flock(Fleet[Goal]):
+class Flock(DroneTeam[Goal]):
     """Drones that start in all directions end up flying in one.
 
     Each sees its nearest team-mates only. Randomised: starts, velocities. Success: for the last 2 s of 12 s the
@@ -96,7 +96,7 @@ class Flock(Fleet[Goal]):
         ordered = polarisation(drones.vel) > 0.95
         return Goal(jnp.where(ordered, state.goal.ordered_steps + 1, 0))
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `up` (3), `height` (1) m off the flock's, `last_action` (4)."""
         return {
             "velocity": drones.vel,

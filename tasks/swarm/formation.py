@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.points import Points, PointsConfig
+from tasks.swarm.team.waypoints import WaypointConfig, WaypointTask
 
 PITCH = 0.8  # m between neighbours in a formation
 HEIGHT = 1.5  # m, of a formation, of the leader's circle, and where drones meet
@@ -47,7 +47,7 @@ def slots(shape: Shape, count: int) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class FormationConfig(PointsConfig):
+class FormationConfig(WaypointConfig):
     """Options of `swarm/formation`."""
 
     shape: Shape = Shape.CIRCLE
@@ -69,7 +69,7 @@ class Course:
     """(A, 3) m from the centre."""
 
 
-class Formation(Points):
+class Formation(WaypointTask):
     """Drones take their slots and travel together.
 
     Task: fly to the own slot of a formation, which is drawn at a random heading and moves at up to 0.3 m/s, past the
@@ -113,7 +113,7 @@ class Formation(Points):
         return points, jnp.broadcast_to(course.velocity, drones.pos.shape)
 
 
-class LeaderFollower(Points):
+class LeaderFollower(WaypointTask):
     """A leader flies a way of its own; the others keep their places behind it, from what they see of it.
 
     Only the leader, drone 0, is told where it goes; a follower sees its own point, which moves with the leader.
@@ -153,7 +153,7 @@ class LeaderFollower(Points):
         return jnp.where(leads, ahead, followers), jnp.where(leads, velocity, drones.vel[0])
 
 
-class Swap(Points):
+class Swap(WaypointTask):
     """Drones change places, the first with the last, the second with the one before, ...
 
     After gym-pybullet-drones' `Meetup` (mirrored pairs), where all ways cross in the middle. Randomised: the starts, at

@@ -15,7 +15,7 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, length, still
-from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
+from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 from tasks.swarm.team.gates import CLEAR, FRAME, OPENING, Gate, Wall, blocked, in_gate, outline, random_course
 
 AHEAD = 2  # gates that a drone sees
@@ -38,7 +38,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class GateRaceConfig(FleetConfig):
+class GateRaceConfig(DroneTeamConfig):
     """Options of `swarm/gate-race`."""
 
     agents: int = 1
@@ -95,7 +95,7 @@ class Goal:
     """(A,) bool, whether a frame was hit in it."""
 
 
-class GateRace(Fleet[Goal]):
+class GateRace(DroneTeam[Goal]):
     """A drone flies through all gates in their order, in their directions.
 
     Randomised: the course (unless one is given), the start. Success: all gates of all laps passed. Failure: crossing a
@@ -106,7 +106,7 @@ class GateRace(Fleet[Goal]):
     config_type = GateRaceConfig
     config: GateRaceConfig
     seconds = 15.0
-    own_starts = True
+    places_drones = True
     arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 4.0))
     instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
 
@@ -117,7 +117,7 @@ class GateRace(Fleet[Goal]):
         super().__init__(options)
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The fleet; gates are drawn as markers, walls as boxes."""
+        """The drones; gates are drawn as markers, walls as boxes."""
         spec = super().build_spec()
         for wall in self.config.walls:
             low, high = np.array(wall.low), np.array(wall.high)
@@ -168,7 +168,7 @@ class GateRace(Fleet[Goal]):
         progress = length(middle - goal.pos) - length(middle - drones.pos)
         return Goal(goal.middle, goal.heading, goal.next + passed, drones.pos, progress, passed, hit)
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """What the drone feels, and the next two gates, in its level's frame.
 
         `velocity` (3) m/s; `up` (3); `gyro` (3) 5 rad/s; `last_action` (4); `gates` (12): for each of the next two the

@@ -10,7 +10,7 @@ from jax import Array
 
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.points import Points, PointsConfig
+from tasks.swarm.team.waypoints import WaypointConfig, WaypointTask
 
 LEGS = 0.0145  # m from the floor to the body's origin when the drone stands (assets/robots/crazyflie)
 TOUCH = 0.03  # m, height of the point to come down to: half a leg above standing
@@ -19,7 +19,7 @@ HARD = 0.4  # m/s, touching the floor faster than this is a crash
 
 
 @dataclasses.dataclass(frozen=True)
-class LandingConfig(PointsConfig):
+class LandingConfig(WaypointConfig):
     """Options of `swarm/landing`."""
 
     agents: int = 1
@@ -41,7 +41,7 @@ class Course:
     """(A,) m, where each begins."""
 
 
-class Landing(Points):
+class Landing(WaypointTask):
     """A drone comes down on a pad up to a metre aside.
 
     The point to follow sinks at 0.25 m/s to 3 cm above the floor, a leg's half above standing, where rotors push a

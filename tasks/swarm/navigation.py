@@ -15,8 +15,8 @@ from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.team.fleet import TaskState, closest_approach
-from tasks.swarm.team.points import Goal, Points, PointsConfig
+from tasks.swarm.team.drone_team import TaskState, closest_approach
+from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
 COLUMN_RADIUS = 0.1  # m
 COLUMN_HEIGHT = 2.0  # m
@@ -26,7 +26,7 @@ PARTING = 0.45  # m between starts, places and columns: room for a drone between
 
 
 @dataclasses.dataclass(frozen=True)
-class NavigationConfig(PointsConfig):
+class NavigationConfig(WaypointConfig):
     """Options of `swarm/navigation`; the defaults are InforMARL's 2 m with three agents and three obstacles."""
 
     agents: int = 3
@@ -60,7 +60,7 @@ class Course:
     """(O, 2) m."""
 
 
-class Navigation(Points):
+class Navigation(WaypointTask):
     """Each drone flies to its own place among columns, seeing team-mates and columns up to 1 m away.
 
     After InforMARL's navigation (Nayak et al., ICML 2023): the same square, numbers of agents and obstacles, sensing
@@ -72,7 +72,7 @@ class Navigation(Points):
     config_type = NavigationConfig
     config: NavigationConfig
     seconds = 10.0
-    own_starts = True
+    places_drones = True
     close = 0.1
     hold = 0.5
     instruction = ("Fly to your place without touching anything.", "Find a way between the columns.", "Go to the goal.")
@@ -97,7 +97,7 @@ class Navigation(Points):
         super().__init__(options)
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The fleet, and a column for every obstacle, which the task moves to its place."""
+        """The drones, and a column for every obstacle, which the task moves to its place."""
         spec = super().build_spec()
         for number in range(self.config.obstacles):
             body = spec.worldbody.add_body(name=f"column{number}", mocap=True, pos=[0, 0, -COLUMN_HEIGHT])
@@ -124,7 +124,7 @@ class Navigation(Points):
         return course.ends, jnp.zeros_like(drones.pos)
 
     def apply_action(self, world: World, state: TaskState[Goal], command: Any) -> tuple[Control, TaskState[Goal]]:
-        """As every fleet; and the columns stand where they were drawn."""
+        """As every team; and the columns stand where they were drawn."""
         control, state = super().apply_action(world, state, command)
         return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
 

@@ -15,13 +15,13 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter
 from tasks.swarm.dynamics.neighbours import nearest
-from tasks.swarm.team.fleet import Fleet, FleetConfig, TaskState
+from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
 AREA = 4.0  # m^2 of floor for each target: the crowd is as dense with a thousand as with four
 HEIGHT = 1.5  # m, of the drones at the start
 MARGIN = 1.0  # m around the targets' square in which drones may fly
 CAUGHT = 0.5  # m along the floor from a target within which it is tracked
-OWN = 10  # numbers with which a drone's observation begins, see `Pursuit.own`
+EGO_SIZE = 10  # numbers of `Pursuit.ego_observation`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class PursuitConfig(FleetConfig):
+class PursuitConfig(DroneTeamConfig):
     """Options of `swarm/pursuit`."""
 
     agents: int = 4
@@ -83,7 +83,7 @@ class Goal:
     """(T,) m along the floor to the nearest drone; infinite beyond the drones' reach."""
 
 
-class Pursuit(Fleet[Goal]):
+class Pursuit(DroneTeam[Goal]):
     """A team tracks at least as many targets as it can, each drone by what it sees.
 
     Targets wander over the floor of a square that grows with their number (4 m^2 each) and turn back at its border. A
@@ -142,7 +142,7 @@ class Pursuit(Fleet[Goal]):
         distance = jnp.min(jnp.where(drone, found.distance, jnp.inf)[agents:], 1)
         return Goal(pos, heading, jnp.take_along_axis(seen, order, 1), distance)
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `height` (1) m, `border` (2), `last_action` (4).
 
         `border` is 0 farther than 1 m from a side and rises to 1 at it, with the side's sign.
@@ -161,10 +161,10 @@ class Pursuit(Fleet[Goal]):
         return {**super().entities(drones, state), "targets": self._targets(drones, state.goal, jnp.zeros(2))}
 
     def observe(self, world: World, state: TaskState[Goal], key: Array) -> Observation:
-        """`policy`: `own`, team-mates, and targets as measured; `critic`: the same without noise, and `tracked` (1)."""
+        """`policy`: `ego_observation`, team-mates, measured targets; `critic`: those without noise, `tracked` (1)."""
         drones, goal = Drones.of(world), state.goal
         noise = jax.random.normal(key, (2, *goal.seen.shape))
-        own, clean = self.own(drones, state), self.entities(drones, state)
+        own, clean = self.ego_observation(drones, state), self.entities(drones, state)
         return {
             "policy": {**own, **clean, "targets": self._targets(drones, goal, noise)},
             "critic": {**own, "tracked": jnp.broadcast_to(self._share(goal), (self.config.agents, 1)), **clean},

@@ -6,7 +6,7 @@ from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 from tasks.swarm import base_station, coverage, flock, pursuit
-from tasks.swarm.team import points
+from tasks.swarm.team import waypoints
 
 
 def solo(steps: int) -> TrainConfig:
@@ -72,15 +72,15 @@ def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int
     )
 
 
-POINTS = team(points.OWN)
+WAYPOINTS = team(waypoints.EGO_SIZE)
 """Formation, leader and followers, meeting, swapping."""
-NAVIGATION = team(points.OWN, num_envs=320)
+NAVIGATION = team(waypoints.EGO_SIZE, num_envs=320)
 """`swarm/navigation`, of three."""
-FLOCK = team(flock.OWN)
+FLOCK = team(flock.EGO_SIZE)
 """`swarm/flock`."""
-PURSUIT = team(pursuit.OWN, num_envs=256, critic_own=pursuit.OWN + 1)
+PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
 """`swarm/pursuit`, trained with four."""
-COVERAGE = team(coverage.OWN)
+COVERAGE = team(coverage.EGO_SIZE)
 """`swarm/coverage`."""
-BASE_STATION = team(base_station.OWN)
+BASE_STATION = team(base_station.EGO_SIZE)
 """`swarm/base-station`."""

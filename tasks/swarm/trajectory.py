@@ -13,8 +13,8 @@ from jax import Array
 
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import Box, Drones, still
-from tasks.swarm.team.fleet import TaskState
-from tasks.swarm.team.points import Goal, Points, PointsConfig
+from tasks.swarm.team.drone_team import TaskState
+from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
 HEIGHT = 1.5  # m, of the paths' middle
 PREVIEW = (0.1, 0.2, 0.4, 0.6)  # s ahead, where the drone also sees the path
@@ -30,7 +30,7 @@ class Path(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class TrajectoryConfig(PointsConfig):
+class TrajectoryConfig(WaypointConfig):
     """Options of `swarm/trajectory`."""
 
     agents: int = 1
@@ -60,7 +60,7 @@ class Course:
     """(A, 3, WAVES) rad."""
 
 
-class Trajectory(Points):
+class Trajectory(WaypointTask):
     """A drone keeps to a point that moves along a smooth path.
 
     Task: stay with the point. Randomised: path, period and direction; the drone begins at rest up to 20 cm away.
@@ -70,7 +70,7 @@ class Trajectory(Points):
     config_type = TrajectoryConfig
     config: TrajectoryConfig
     seconds = 10.0
-    own_starts = True
+    places_drones = True
     instruction = ("Follow the trajectory.", "Stay with the moving point.", "Fly along the path.")
 
     def __init__(self, config: TrajectoryConfig | None = None) -> None:
@@ -104,12 +104,12 @@ class Trajectory(Points):
         point = course.middle + jnp.sum(course.amplitude * jnp.sin(angle), -1)
         return point, jnp.sum(course.amplitude * course.frequency * jnp.cos(angle), -1)
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """As `Points.own`, and `preview` (12): way to the path .1, .2, .4 and .6 s ahead, m, in the level's frame."""
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+        """Also `preview` (12) m: way to the path .1, .2, .4 and .6 s ahead, in the level's frame."""
         goal = state.goal
         ahead = [self.points(goal.course, goal.time + after, drones)[0] for after in PREVIEW]
         preview = jnp.concatenate([self.turned(drones, point - drones.pos) for point in ahead], -1)
-        return {**super().own(drones, state), "preview": jnp.clip(preview, -2.0, 2.0)}
+        return {**super().ego_observation(drones, state), "preview": jnp.clip(preview, -2.0, 2.0)}
 
 
 def eights(middle: Array, period: tuple[float, float], key: Array) -> Course:

@@ -18,8 +18,6 @@ class CarryTask(Tabletop):
     """One free thing, drawn at `ranges.start`, with an edge between it and its goal."""
 
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 4.0}
-    reached: ClassVar[float]
-    """m within which the goal is reached; Meta-World."""
     clear: ClassVar[float]
     """m, height of the thing at which it passes over the edge."""
     grip: ClassVar[float] = 0.0
@@ -28,10 +26,6 @@ class CarryTask(Tabletop):
     def place(self, start: Array, goal: Array) -> Placement:
         """The thing where it was drawn."""
         return Placement(goal, {"object": start})
-
-    def solved(self, world: World, state: TaskState) -> Array:
-        """What is left is within `reached`."""
-        return self.error(world, state) <= self.reached
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the thing; the thing held, high enough for the edge or beyond it, near the goal while so."""

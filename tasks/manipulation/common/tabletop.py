@@ -118,6 +118,8 @@ class Tabletop(Task[TaskState], abc.ABC):
     """What each stage that `progress` returns is worth; success is worth the rest to `FULL`."""
     hand_start: ClassVar[tuple[float, ...]] = MIDDLE
     """rad, the arm's joints at the start: `MIDDLE`, `BACK` or `LEFT`."""
+    reached: ClassVar[float]
+    """m, the largest `error` that counts as solved; Meta-World."""
     workspace: ClassVar[Box] = WORKSPACE
     """m, where the tcp may be led."""
 
@@ -131,9 +133,9 @@ class Tabletop(Task[TaskState], abc.ABC):
     def place(self, start: Array, goal: Array) -> Placement:
         """Where everything stands, from a draw of `ranges`: two positions (3) m."""
 
-    @abc.abstractmethod
     def solved(self, world: World, state: TaskState) -> Array:
-        """() bool, Meta-World's success."""
+        """() bool, Meta-World's success; by default that the `error` is within `reached`."""
+        return self.error(world, state) <= self.reached
 
     @abc.abstractmethod
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:

@@ -53,7 +53,6 @@ class PegInsertSide(Tabletop):
     ranges = Ranges(Box((0.0, 0.5, 0.015), (0.2, 0.7, 0.015)), Box((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0)), apart=0.1)
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 1.0, "insert": 3.0}
     reached = 0.07
-    """m; Meta-World."""
     instruction = (
         "Insert the peg into the hole in the side of the box.",
         "Pick up the green peg and push it sideways into the box.",
@@ -76,10 +75,6 @@ class PegInsertSide(Tabletop):
     def error(self, world: World, state: TaskState) -> Array:
         """From the peg's head to the goal, y and z counted twice."""
         return distance(jnp.array([1.0, 2.0, 2.0]) * (world["peg_head"] - state.goal), 0.0)
-
-    def solved(self, world: World, state: TaskState) -> Array:
-        """The head is in the hole."""
-        return self.error(world, state) <= self.reached
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the peg, the peg held, as high as the hole, in line with it, and in it."""
@@ -113,7 +108,6 @@ class PegUnplugSide(Tabletop):
     ranges = Ranges(Box((-0.25, 0.6, 0.0), (-0.15, 0.8, 0.0)))
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 2.0, "pull": 4.0}
     reached = 0.07
-    """m; Meta-World."""
     instruction = (
         "Unplug the peg from the wall.",
         "Grasp the plug and pull it sideways out of its socket.",
@@ -135,10 +129,6 @@ class PegUnplugSide(Tabletop):
         """The wall where it was drawn, the plug in it."""
         del goal
         return Placement(start + jnp.array(OUT), {"plug": start + jnp.array(PLUG_START)}, {"wall": start})
-
-    def solved(self, world: World, state: TaskState) -> Array:
-        """The plug is out."""
-        return self.error(world, state) <= self.reached
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the plug, the plug held, and pulled out while held."""

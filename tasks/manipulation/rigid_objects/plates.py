@@ -47,7 +47,6 @@ class PlateTask(Tabletop):
 
     stages: ClassVar[Mapping[str, float]] = {"reach": 2.0, "move": 5.0}
     reached = 0.07
-    """m within which the goal is reached; Meta-World."""
     cabinet_at: ClassVar[Point | None] = None
     """m, where the cabinet stands; at the goal if it says nothing."""
     cabinet_quat: ClassVar[tuple[float, ...]] = (1.0, 0.0, 0.0, 0.0)
@@ -68,10 +67,6 @@ class PlateTask(Tabletop):
         slid = start + jnp.asarray(self.beside) - jnp.asarray(PLATE_MIDDLE)
         fixtures = {"cabinet": goal} if self.cabinet_at is None else {}
         return Placement(goal, {"plate_x": slid[0], "plate_y": slid[1]}, fixtures)
-
-    def solved(self, world: World, state: TaskState) -> Array:
-        """What is left is within `reached`."""
-        return self.error(world, state) <= self.reached
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """The hand at the plate, the plate near the goal."""

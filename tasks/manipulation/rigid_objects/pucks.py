@@ -34,7 +34,6 @@ class PuckTask(Tabletop):
     """What the seven tasks share: one free thing, drawn on the table, and a goal."""
 
     reached = 0.07
-    """m within which the goal is reached; Meta-World."""
     walled = False
     """Whether there is a wall between puck and goal."""
 
@@ -53,10 +52,6 @@ class PuckTask(Tabletop):
         """A mark for cameras, which nothing else shows the goal; none where it is to be hidden."""
         if not self.config.hide_goal:
             objects.goal(spec)
-
-    def solved(self, world: World, state: TaskState) -> Array:
-        """What is left is within `reached`."""
-        return self.error(world, state) <= self.reached
 
 
 class Reach(PuckTask):

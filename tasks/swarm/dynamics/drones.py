@@ -130,7 +130,7 @@ def scatter(key: Array, grid: tuple[np.ndarray, np.ndarray], count: int) -> Arra
     return jnp.asarray(centres)[cells] + jnp.asarray(play) * jax.random.uniform(shift, (count, 3), minval=-1.0)
 
 
-def fleet_spec(drone: Quadrotor, count: int, contacts: bool) -> mujoco.MjSpec:
+def drones_spec(drone: Quadrotor, count: int, contacts: bool) -> mujoco.MjSpec:
     """`count` drones over a floor, as bodies `cf0_cf`, `cf1_cf` ..., without sensors.
 
     Args:

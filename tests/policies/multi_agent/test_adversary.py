@@ -16,12 +16,12 @@ from policies.multi_agent.adversary import AdversaryEnv, Infiltrated, check_mino
 from policies.policy import zero_policy
 from policies.registry import default_config
 from policies.training.loop import Trainer
-from tasks.swarm.team.points import PointsConfig
+from tasks.swarm.team.waypoints import WaypointConfig
 from tasks.swarm.training import POINTS
 
 
 def swap(worlds: int = 4, agents: int = 3) -> embodied.Env:
-    return embodied.make("swarm/swap", worlds, "rigid", seed=0, config=PointsConfig(agents=agents))
+    return embodied.make("swarm/swap", worlds, "rigid", seed=0, config=WaypointConfig(agents=agents))
 
 
 def constant(value: float):

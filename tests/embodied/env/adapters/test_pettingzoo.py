@@ -12,9 +12,9 @@ from pettingzoo.utils.conversions import parallel_to_aec
 import embodied
 from embodied.env.adapters.pettingzoo import PettingZooEnv, parallel_env
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
-from tasks.swarm.team.points import PointsConfig
+from tasks.swarm.team.waypoints import WaypointConfig
 
-CONFIG = PointsConfig(agents=3)
+CONFIG = WaypointConfig(agents=3)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Fleets: starts, collisions, what drones see of each other, and configs that cannot be flown."""
+"""Teams of drones: starts, collisions, what drones see of each other, and configs that cannot be flown."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tasks.swarm.formation import PITCH, Formation, FormationConfig, MeetUp, Sha
 from tasks.swarm.gate_race import GateRace, GateRaceConfig
 from tasks.swarm.navigation import Navigation, NavigationConfig
 from tasks.swarm.pursuit import CAUGHT, Pursuit, PursuitConfig
-from tasks.swarm.team.fleet import SPACING, Fleet
+from tasks.swarm.team.drone_team import SPACING, DroneTeam
 from tasks.swarm.team.gates import Gate, Wall
-from tasks.swarm.team.points import PointsConfig
+from tasks.swarm.team.waypoints import WaypointConfig
 from tasks.swarm.trajectory import Path, Trajectory, TrajectoryConfig
 
 REGISTRY = join_content()
-FLEETS = [name for name in REGISTRY if name.startswith("swarm/") and issubclass(REGISTRY[name].load(), Fleet)]
+FLEETS = [name for name in REGISTRY if name.startswith("swarm/") and issubclass(REGISTRY[name].load(), DroneTeam)]
 KEYS = jax.random.split(jax.random.PRNGKey(0), 64)
 
 
@@ -70,7 +70,7 @@ def test_a_box_too_small_says_how_many_it_takes() -> None:
         places(Box((-1.0, -1.0, 0.5), (1.0, 1.0, 0.5)), 100, 0.3)
 
 
-def world_of(task: Fleet, drones: Drones) -> tuple[World, Any]:
+def world_of(task: DroneTeam, drones: Drones) -> tuple[World, Any]:
     """A world with the drones there, and the state of an episode's start."""
     state = task.reset(jax.random.PRNGKey(0)).task_state
     world = World.posed(task.model, drones.qpos, drones.qvel)
@@ -78,20 +78,20 @@ def world_of(task: Fleet, drones: Drones) -> tuple[World, Any]:
 
 
 def test_touching_drones_collide_and_lost_ones_are_lost() -> None:
-    task = Swap(PointsConfig(agents=4))
+    task = Swap(WaypointConfig(agents=4))
     pos = jnp.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0 + 1.9 * RADIUS], [1.0, 0.0, 0.5 * RADIUS], [9.0, 0.0, 1.0]])
     world, state = world_of(task, still(pos))
     drones = Drones.of(world)
     assert task.collided(state).tolist() == [True, True, False, False]
     assert task.lost(drones).tolist() == [False, False, True, True]
     assert bool(task.outcome(world, state).failure)
-    lenient = Swap(PointsConfig(agents=4, collisions_end=False))
+    lenient = Swap(WaypointConfig(agents=4, collisions_end=False))
     assert not bool(lenient.outcome(world, state).failure)
     assert (np.asarray(task.rewards(world, state, state.action)["ended"]) == 1).all()
 
 
 def test_a_drone_sees_its_nearest_team_mates_only() -> None:
-    task = Swap(PointsConfig(agents=4, neighbours=2, sensing=2.0))
+    task = Swap(WaypointConfig(agents=4, neighbours=2, sensing=2.0))
     pos = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.5, 1.0], [0.0, -1.8, 1.0]])
     world, state = world_of(task, dataclasses.replace(still(pos), vel=jnp.zeros((4, 3)).at[1, 0].set(0.5)))
     rows = np.asarray(task.entities(Drones.of(world), state)["teammates"])
@@ -140,10 +140,10 @@ def test_order_parameters() -> None:
 
 
 def test_partners_swap_and_those_who_meet_stay_apart() -> None:
-    task = Swap(PointsConfig(agents=4))
+    task = Swap(WaypointConfig(agents=4))
     drones, goal = task.draw(jax.random.PRNGKey(3))
     np.testing.assert_array_equal(goal.point, drones.pos[::-1])
-    meeting = MeetUp(PointsConfig(agents=6))
+    meeting = MeetUp(WaypointConfig(agents=6))
     points = np.asarray(jax.vmap(meeting.draw)(KEYS)[1].point)
     assert gaps(points).min() > PITCH - 1e-3
 
@@ -214,17 +214,17 @@ def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
     ("make", "message"),
     [
         (lambda: FormationConfig(agents=0), "agents=0; expected at least 1"),
-        (lambda: PointsConfig(agents=2, starts=((0, 0, 1),)), "1 starts for agents=2; expected one for each"),
+        (lambda: WaypointConfig(agents=2, starts=((0, 0, 1),)), "1 starts for agents=2; expected one for each"),
         (
-            lambda: PointsConfig(agents=2, starts=((0, 0, 1), (0, 0.1, 1))),
+            lambda: WaypointConfig(agents=2, starts=((0, 0, 1), (0, 0.1, 1))),
             r"starts 0 at \(0, 0, 1\) and 1 at \(0, 0.1, 1\) overlap: 0.1 m between drones of 0.07 m radius",
         ),
-        (lambda: Swap(PointsConfig(agents=1, starts=((9, 0, 1),))), r"start \(9, 0, 1\) lies outside the arena"),
+        (lambda: Swap(WaypointConfig(agents=1, starts=((9, 0, 1),))), r"start \(9, 0, 1\) lies outside the arena"),
         (
             lambda: Trajectory(TrajectoryConfig(starts=((0, 0, 1),))),
             r"starts=\(\(0, 0, 1\),\): Trajectory places its drones by itself",
         ),
-        (lambda: Swap(PointsConfig(agents=5000)), r"agents=5000: 5000 drones at least 0.3 m apart do not fit"),
+        (lambda: Swap(WaypointConfig(agents=5000)), r"agents=5000: 5000 drones at least 0.3 m apart do not fit"),
         (
             lambda: Navigation(NavigationConfig(agents=40)),
             r"size=2.0 m: 40 starts, as many places and 3 columns",
@@ -254,7 +254,7 @@ def test_unknown_effects_and_modes_name_those_that_exist() -> None:
 
 
 def test_every_drone_has_a_camera_that_looks_ahead_with_it() -> None:
-    task = Swap(PointsConfig(agents=3))
+    task = Swap(WaypointConfig(agents=3))
     cameras = [task.model.camera(name) for name in task.agent_cameras["front"]]
     assert len(cameras) == 3
     assert [int(camera.bodyid[0]) for camera in cameras] == [1, 2, 3]

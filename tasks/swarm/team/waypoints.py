@@ -1,4 +1,4 @@
-"""`Points`: tasks in which every drone is after a point of its own, still or moving.
+"""`WaypointTask`: tasks in which every drone is after a point of its own, still or moving.
 
 Formation, leader and followers, meeting, swapping places, trajectories and landing differ in where the points are and
 in what counts as solved; how a drone sees its point, what it earns and how a script would fly there they share.
@@ -22,10 +22,10 @@ from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level
 from tasks.swarm.dynamics.drones import Drones, length
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import GRAVITY
-from tasks.swarm.team.fleet import CREW, Fleet, FleetConfig, TaskState
+from tasks.swarm.team.drone_team import CREW, DroneTeam, DroneTeamConfig, TaskState
 
 FAR = 1.5  # m, farther points look as far as this: along the floor in their direction, and in height
-OWN = 21  # numbers with which a drone's observation begins, see `Points.own`
+EGO_SIZE = 21  # numbers of `WaypointTask.ego_observation`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class PointsConfig(FleetConfig):
+class WaypointConfig(DroneTeamConfig):
     """Options of tasks with a point for every drone."""
 
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -71,10 +71,10 @@ class Goal:
     """() int32 control steps since some drone was last away from its point."""
 
 
-class Points(Fleet[Goal], abc.ABC):
+class WaypointTask(DroneTeam[Goal], abc.ABC):
     """Every drone has a point to be at."""
 
-    config_type = PointsConfig
+    config_type = WaypointConfig
     config: Any
     close: ClassVar[float] = 0.15
     """m from its point within which a drone counts as there."""
@@ -114,7 +114,7 @@ class Points(Fleet[Goal], abc.ABC):
         there = jnp.all(length(moved.point - drones.pos) < self.close)
         return dataclasses.replace(moved, steady_steps=jnp.where(there, goal.steady_steps + 1, 0))
 
-    def own(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
 
         `offset` (3) in units of 1.5 m, and `distance` (1) m, to a point brought within 1.5 m along the floor and in
@@ -135,9 +135,9 @@ class Points(Fleet[Goal], abc.ABC):
             "last_action": state.action,
         }
 
-    def secrets(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """As of every fleet, and `aims`: where these team-mates are to go, as seen from the drone."""
-        found = super().secrets(drones, state)
+    def privileged(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
+        """As of every team, and `aims`: where these team-mates are to go, as seen from the drone."""
+        found = super().privileged(drones, state)
         if not found:
             return found
         crew = nearest(drones.pos, CREW).index

@@ -1,7 +1,7 @@
-"""`Fleet`: what all tasks with several drones share: flight, starts, collisions, and rows for what is around.
+"""`DroneTeam`: base class of the tasks of several drones: flight, reset states, collisions, rows for what is around.
 
-A task of this suite says where drones begin and what they are after (`draw`), how that moves on (`advance`), what an
-agent knows of itself (`own`), what else is around (`entities`), and what it earns.
+A task says where drones begin and what their goals are (`draw`), how goals move on (`advance`), what a drone observes
+of itself (`ego_observation`) and around it (`entities`), and its rewards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
-from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, fleet_spec, length, places, scatter, still
+from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, drones_spec, length, places, scatter, still
 from tasks.swarm.dynamics.flight import Flight, Physics, known_effects
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
@@ -39,7 +39,7 @@ CONTACTS = 16  # drones up to which engines that know contact compute it: every 
 
 
 @dataclasses.dataclass(frozen=True)
-class FleetConfig:
+class DroneTeamConfig:
     """Options that every task of several drones has."""
 
     agents: int = 8
@@ -93,7 +93,7 @@ class FleetConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState(Generic[G]):
-    """What an episode of a fleet carries along."""
+    """What an episode of a team carries along."""
 
     flight: Flight
     action: Array
@@ -110,7 +110,7 @@ class TaskState(Generic[G]):
     """What the drones are after."""
 
 
-class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
+class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """Several drones of one kind in one world."""
 
     config: Any
@@ -119,7 +119,7 @@ class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
     """Where drones may fly."""
     seconds: ClassVar[float] = 10.0
     """s per episode."""
-    own_starts: ClassVar[bool] = False
+    places_drones: ClassVar[bool] = False
     """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
 
     def __init__(self, config: Any = None) -> None:
@@ -137,7 +137,7 @@ class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
         self.physics = Physics(
             self.drone, self.level, effects, options.agents, self.timing.physics_dt, self.timing.control_dt
         )
-        if options.starts and self.own_starts:
+        if options.starts and self.places_drones:
             raise EmbodiedError(f"starts={options.starts}: {type(self).__name__} places its drones by itself")
         if away := [place for place in options.starts if not bool(self.arena.contains(jnp.asarray(place)))]:
             raise EmbodiedError(f"start {away[0]} lies outside the arena, from {self.arena.low} to {self.arena.high} m")
@@ -152,7 +152,7 @@ class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     def build_spec(self) -> mujoco.MjSpec:
         """The drones over a floor; up to `CONTACTS` of them push each other on engines that know contact."""
-        return fleet_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
+        return drones_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
 
     @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
@@ -242,7 +242,7 @@ class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
         return vector_w if self.level.world else drones.in_body(vector_w)
 
     @abc.abstractmethod
-    def own(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
+    def ego_observation(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
         """What each drone knows of itself and its goal: terms (A, k), scaled to about 1."""
 
     def entities(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
@@ -257,21 +257,21 @@ class Fleet(Task[TaskState[G]], abc.ABC, Generic[G]):
         return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
 
     def observe(self, world: World, state: TaskState[G], key: Array) -> Observation:
-        """`policy`: `own` and the rows of `entities`. `critic`, up to 64 drones: the same, and those of `secrets`.
+        """`policy`: `ego_observation` and the rows of `entities`. `critic`, up to 64 drones: these and `privileged`.
 
         The critic does not see the nearest `teammates` twice: the `crew` is the same drones and more.
         """
         del key
         drones = Drones.of(world)
-        policy = {**self.own(drones, state), **self.entities(drones, state)}
+        policy = {**self.ego_observation(drones, state), **self.entities(drones, state)}
         if self.config.agents > CRITICS:
             return {"policy": policy}
-        critic = {**policy, **self.secrets(drones, state)}
+        critic = {**policy, **self.privileged(drones, state)}
         if "crew" in critic:
             critic.pop("teammates", None)
         return {"policy": policy, "critic": critic}
 
-    def secrets(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
+    def privileged(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
         """Rows that only a central critic sees. Here `crew`: up to 8 team-mates, however far away."""
         del state
         return {"crew": self.teammates(drones, nearest(drones.pos, CREW).index)} if self.config.agents > 1 else {}
