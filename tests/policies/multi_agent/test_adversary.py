@@ -17,7 +17,7 @@ from policies.policy import zero_policy
 from policies.registry import default_config
 from policies.training.loop import Trainer
 from tasks.swarm.team.waypoints import WaypointConfig
-from tasks.swarm.training import POINTS
+from tasks.swarm.training import WAYPOINTS
 
 
 def swap(worlds: int = 4, agents: int = 3) -> embodied.Env:
@@ -75,7 +75,7 @@ def test_the_teams_return_leaves_adversaries_out() -> None:
 
 @pytest.mark.timeout(200)
 def test_a_learner_takes_adversaries_as_any_environment() -> None:
-    config = dataclasses.replace(default_config("ppo", POINTS), unroll=8, epochs=1, minibatches=2)
+    config = dataclasses.replace(default_config("ppo", WAYPOINTS), unroll=8, epochs=1, minibatches=2)
     trainer = Trainer(AdversaryEnv(swap(), zero_policy(4), 2), config, total_steps=128, seed=0)
     metrics = trainer.iterate()
     assert metrics["kl"] >= 0
