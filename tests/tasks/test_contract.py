@@ -1,6 +1,7 @@
 """What every registered task must meet, on its default engine; stepping the other engines is marked slow.
 
-Of tasks that differ in one thing only, the body above all, one stands for the others by default: an entry that names
+Each task's environment is built and compiled once, for all tests that take `env`; pytest runs these task by task. Of
+tasks that differ in one thing only, the body above all, one stands for the others by default: an entry that names
 another in `variant_of` is tested with the slow ones.
 """
 
@@ -12,7 +13,6 @@ import inspect
 import itertools
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -34,43 +34,34 @@ from policies.training.settings import default_settings
 N = 8
 REGISTRY = join_content()
 NAMES = list(REGISTRY)
-PAIRS = [(name, engine) for name in NAMES for engine in REGISTRY[name].engines]
-
-
-def param(name: str, *more: str) -> Any:
-    """A task's name and more as parameters of a test; slow where another task stands for it."""
-    slow = [pytest.mark.slow] if REGISTRY[name].variant_of else []
-    return pytest.param(name, *more, marks=slow)
-
 
 pytestmark = pytest.mark.timeout(280)
-each_task = pytest.mark.parametrize("name", [param(name) for name in NAMES])
 
 
-@pytest.fixture(scope="module")
-def env_of() -> Callable[[str], Env]:
-    """Environments by task name, built once."""
-    built: dict[str, Env] = {}
-
-    def get(name: str) -> Env:
-        if name not in built:
-            built[name] = make(name, num_envs=N, engine=default_engine(REGISTRY[name]), device="cpu")
-        return built[name]
-
-    return get
+def param(name: str) -> Any:
+    """A task's name as the parameter of a test; slow where another task stands for it."""
+    return pytest.param(name, marks=[pytest.mark.slow] if REGISTRY[name].variant_of else [])
 
 
-def entry_of(name: str) -> TaskEntry:
-    return REGISTRY[name]
+@pytest.fixture(scope="module", params=[param(name) for name in NAMES])
+def env(request: pytest.FixtureRequest) -> Env:
+    return built(request.param)
+
+
+def built(name: str, engine: str | None = None) -> Env:
+    return make(name, num_envs=N, engine=engine or default_engine(REGISTRY[name]), device="cpu")
+
+
+def entry_of(env: Env) -> TaskEntry:
+    assert env.entry is not None
+    return env.entry
 
 
 def actions(env: Env, steps: int) -> torch.Tensor:
     return 2 * torch.rand(steps, *env.action_shape, generator=torch.Generator().manual_seed(0)) - 1
 
 
-@each_task
-def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of(name)
+def test_reset_and_step_give_finite_float32_of_the_announced_shapes(env: Env) -> None:
     obs = env.reset(seed=0)
     assert "policy" in obs
     for action in actions(env, 10):
@@ -95,10 +86,8 @@ def test_reset_and_step_give_finite_float32_of_the_announced_shapes(name: str, e
             assert torch.isfinite(value.float()).all(), key
 
 
-@each_task
-def test_every_term_of_every_observation_varies(name: str, env_of: Callable[[str], Env]) -> None:
+def test_every_term_of_every_observation_varies(env: Env) -> None:
     """Under random actions or, where they never reach, with state (a count of steps held still) or world (a plate)."""
-    env = env_of(name)
     rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
     constant = []
     for group, terms in env.observation_terms.items():
@@ -124,9 +113,7 @@ def shifted(state: Any, by: int) -> Any:
     return jax.tree.map(lambda leaf: ~leaf if leaf.dtype == bool else leaf + leaf.dtype.type(by), state)
 
 
-@each_task
-def test_a_seed_decides_everything(name: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of(name)
+def test_a_seed_decides_everything(env: Env) -> None:
     runs = []
     for seed in (3, 3, 4):
         first = env.reset(seed=seed)["policy"].clone()
@@ -136,9 +123,7 @@ def test_a_seed_decides_everything(name: str, env_of: Callable[[str], Env]) -> N
     assert not torch.equal(runs[0][0], runs[2][0])
 
 
-@each_task
-def test_starts_are_random_across_environments(name: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of(name)
+def test_starts_are_random_across_environments(env: Env) -> None:
     obs = env.reset(seed=2)["policy"]
     world = env.world()
     joints = np.concatenate([np.asarray(world.qpos), np.asarray(world.qvel)], axis=1)
@@ -148,9 +133,7 @@ def test_starts_are_random_across_environments(name: str, env_of: Callable[[str]
     assert len(np.unique(np.concatenate([joints, *drawn], axis=1), axis=0)) == N
 
 
-@each_task
-def test_reward_terms_are_the_weighted_ones(name: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of(name)
+def test_reward_terms_are_the_weighted_ones(env: Env) -> None:
     task = env.task
     start = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32))
     env.reset()
@@ -162,12 +145,11 @@ def test_reward_terms_are_the_weighted_ones(name: str, env_of: Callable[[str], E
     assert all(np.isfinite(weight) for weight in task.reward_weights.values())
 
 
-@each_task
-def test_success_is_not_failure(name: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of(name)
+def test_success_is_not_failure(env: Env) -> None:
+    env.reset()
     outcome = jax.eval_shape(
         lambda world, key: env.task.outcome(world, env.task.reset(key).task_state),
-        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), _started(env).world()),
+        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), env.world()),
         jax.ShapeDtypeStruct((2,), np.uint32),
     )
     assert (outcome.success.shape, outcome.success.dtype) == ((), bool)
@@ -177,9 +159,7 @@ def test_success_is_not_failure(name: str, env_of: Callable[[str], Env]) -> None
         assert not (step.success & step.terminated).any()
 
 
-@each_task
-def test_an_episode_is_truncated_exactly_at_its_time_limit(name: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of(name)
+def test_an_episode_is_truncated_exactly_at_its_time_limit(env: Env) -> None:
     limit = env.max_episode_steps
     for taken, ends in ((limit - 2, False), (limit - 1, True)):
         env.reset(seed=0)
@@ -192,16 +172,11 @@ def test_an_episode_is_truncated_exactly_at_its_time_limit(name: str, env_of: Ca
         assert (step.info["length"] == taken + 1).all()
 
 
-def _started(env: Env) -> Env:
-    env.reset()
-    return env
-
-
-@each_task
-def test_its_options_survive_the_way_to_a_file_and_back(name: str) -> None:
-    config = entry_of(name).load().config_type()
-    written = json.dumps(to_json(config), allow_nan=False)
-    assert from_json(type(config), json.loads(written)) == config
+def test_options_survive_the_way_to_a_file_and_back() -> None:
+    for name in NAMES:
+        config = REGISTRY[name].load().config_type()
+        written = json.dumps(to_json(config), allow_nan=False)
+        assert from_json(type(config), json.loads(written)) == config, name
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -217,14 +192,14 @@ def test_every_task_and_suite_has_settings_to_train_it_with(algorithm: str) -> N
         assert read == settings.algorithm_config
 
 
-@each_task
-def test_the_task_is_said_in_words(name: str) -> None:
-    task = entry_of(name).load()
-    assert task.instruction
-    assert all(isinstance(text, str) and text.strip() for text in task.instruction)
-    assert len(set(task.instruction)) == len(task.instruction)
-    assert entry_of(name).summary.endswith(".")
-    assert inspect.getdoc(task)
+def test_every_task_is_said_in_words() -> None:
+    for name in NAMES:
+        entry, task = REGISTRY[name], REGISTRY[name].load()
+        assert task.instruction, name
+        assert all(isinstance(text, str) and text.strip() for text in task.instruction), name
+        assert len(set(task.instruction)) == len(task.instruction), name
+        assert entry.summary.endswith("."), name
+        assert inspect.getdoc(task), name
 
 
 def documented(task: type[Any]) -> str:
@@ -235,21 +210,20 @@ def documented(task: type[Any]) -> str:
     return " ".join([inspect.getdoc(task) or "", *said]).lower()
 
 
-@each_task
-def test_observations_are_documented(name: str, env_of: Callable[[str], Env]) -> None:
+def test_observations_are_documented(env: Env) -> None:
     """Each group by its name, each term by its name or the start of a word of it ('rotors': 'rotor speeds')."""
-    task = env_of(name).task
+    task = env.task
     text = documented(type(task))
-    for group, terms in env_of(name).observation_terms.items():
+    for group, terms in env.observation_terms.items():
         assert f"`{group}`" in text, f"the docstring of observe does not mention the group {group}"
         for term in terms:
             starts = "|".join(re.escape(word[:4]) for word in term.split("_") if word)
             assert re.search(rf"\b({starts})", text), f"{group}/{term} is undocumented"
 
 
-@each_task
-def test_every_field_of_its_config_has_a_docstring(name: str) -> None:
-    assert not undocumented(entry_of(name).load().config_type)
+def test_every_field_of_every_config_has_a_docstring() -> None:
+    configs = {REGISTRY[name].load().config_type for name in NAMES}
+    assert not sorted(itertools.chain.from_iterable(undocumented(config) for config in configs))
 
 
 def undocumented(config: type) -> list[str]:
@@ -269,9 +243,8 @@ def undocumented(config: type) -> list[str]:
     return missing
 
 
-@each_task
-def test_the_model_has_a_camera_and_both_models_agree(name: str, env_of: Callable[[str], Env]) -> None:
-    task = env_of(name).task
+def test_the_model_has_a_camera_and_both_models_agree(env: Env) -> None:
+    task = env.task
     assert task.model.ncam >= 1
     assert task.model.nq == task.visual_model.nq
     names = [[model.sensor(i).name for i in range(model.nsensor)] for model in (task.model, task.visual_model)]
@@ -284,30 +257,32 @@ CAMERAS = {"manipulation": {"view", "wrist"}, "grasping": {"view", "wrist"}, "sw
 """Family -> names that the cameras of all its tasks have, so that a policy's observations mean the same everywhere."""
 
 
-@each_task
-def test_cameras_bear_the_names_of_their_family(name: str, env_of: Callable[[str], Env]) -> None:
-    task = env_of(name).task
+def test_cameras_bear_the_names_of_their_family(env: Env) -> None:
+    task = env.task
     cameras = {task.visual_model.camera(i).name for i in range(task.visual_model.ncam)} | set(task.agent_cameras)
-    assert cameras >= CAMERAS.get(name.split("/")[0], {"track"})
+    assert cameras >= CAMERAS.get(entry_of(env).name.split("/")[0], {"track"})
 
 
-@pytest.mark.parametrize(("name", "engine"), [param(*pair) for pair in PAIRS])
-def test_every_listed_engine_builds(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
-    assert engine in ENGINES
-    for options in ({"impl": "jax"}, {"impl": "warp"}) if engine == "mjx" else ({},):  # in all its implementations
-        make_engine(engine, env_of(name).task, 2, **options)
+def test_every_listed_engine_builds(env: Env) -> None:
+    for engine in entry_of(env).engines:
+        assert engine in ENGINES
+        for options in ({"impl": "jax"}, {"impl": "warp"}) if engine == "mjx" else ({},):  # in all its implementations
+            make_engine(engine, env.task, 2, **options)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "engine"), [(n, e) for n, e in PAIRS if e != default_engine(REGISTRY[n])], ids=lambda value: value
-)
-def test_other_engines_step_too(name: str, engine: str, env_of: Callable[[str], Env]) -> None:
+def test_other_engines_step_too(env: Env) -> None:
     """The first observation agrees without noise of physics; three steps stay finite."""
-    env, default = make(name, num_envs=N, engine=engine, device="cpu"), env_of(name)
-    torch.testing.assert_close(env.reset(seed=5)["policy"], default.reset(seed=5)["policy"], atol=1e-3, rtol=1e-3)
-    for action in actions(env, 3):
-        assert torch.isfinite(env.step(action).obs["policy"]).all()
+    for engine in set(entry_of(env).engines) - {env.engine_name}:
+        other = built(entry_of(env).name, engine)
+        torch.testing.assert_close(other.reset(seed=5)["policy"], env.reset(seed=5)["policy"], atol=1e-3, rtol=1e-3)
+        for action in actions(other, 3):
+            assert torch.isfinite(other.step(action).obs["policy"]).all()
+
+
+@pytest.fixture(scope="module")
+def hover() -> Env:
+    return built("swarm/hover")
 
 
 @pytest.mark.parametrize(
@@ -325,11 +300,10 @@ def test_other_engines_step_too(name: str, engine: str, env_of: Callable[[str], 
     ],
     ids=["numpy", "size", "unbatched", "integers", "nan", "inf"],
 )
-def test_a_wrong_action_is_refused_in_plain_words(action: Any, message: str, env_of: Callable[[str], Env]) -> None:
-    env = env_of("swarm/hover")
-    env.reset()
+def test_a_wrong_action_is_refused_in_plain_words(action: Any, message: str, hover: Env) -> None:
+    hover.reset()
     with pytest.raises(ActionError, match=message):
-        env.step(action)
+        hover.step(action)
 
 
 def test_a_step_before_the_first_reset_is_refused() -> None:
