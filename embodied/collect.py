@@ -1,4 +1,4 @@
-"""`python -m embodied.collect`: demonstrations with pictures and words, as a dataset in LeRobot's format v3.0."""
+"""`python -m embodied.collect`: demonstrations with images and instructions, as a dataset in LeRobot's format v3.0."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import tyro
 
 from embodied import cli
-from embodied.datasets.collecting import CollectConfig
+from embodied.datasets.collecting import CollectConfig, collect, require_recordable
+from embodied.datasets.layout import DatasetInfo
+from embodied.datasets.writer import DatasetWriter
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
+from embodied.evaluation.suites import shared_config
+from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
-
-if TYPE_CHECKING:
-    from embodied.datasets.layout import DatasetInfo
-    from embodied.env.env import Env
+from policies.training.loading import load_policy
 
 C = TypeVar("C")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(CollectConfig, Generic[C]):
-    """Record what a script or a policy does, as its cameras see it, with the task in words.
+    """Record episodes of a script or a policy, with images and instructions.
 
-    Noise disturbs what is executed; recorded is what was meant. Examples:
+    Noise is added to executed actions, not to recorded ones. Examples:
 
         python -m embodied.collect mt10 --out demos
         python -m embodied.collect manipulation/push --episodes 10 --cameras view --resolution 128 --out push
@@ -58,21 +60,11 @@ class Settings(CollectConfig, Generic[C]):
     """The task's own options."""
 
     def __post_init__(self) -> None:
-        """Check the numbers; take cameras apart that commas join."""
         super().__post_init__()
         names = [name for word in self.cameras for name in word.split(",") if name]
         object.__setattr__(self, "cameras", tuple(dict.fromkeys(names)))
         if self.num_envs < 1:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected at least 1")
-
-
-@dataclasses.dataclass
-class Clock:
-    """Seconds spent so far, by kind of work."""
-
-    recording: float = 0.0
-    """Physics, the policy, and drawing."""
-    writing: float = 0.0
 
 
 @guard
@@ -90,8 +82,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
-    from embodied.evaluation.suites import shared_config
-
     suite = isinstance(entry, Suite)
     config = shared_config(entry, training=False) if suite else entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
@@ -100,17 +90,17 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
 
 def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     """Record task by task, print a line for each, write JSON."""
-    from embodied.datasets.writer import DatasetWriter
-
     tasks = entry.tasks if isinstance(entry, Suite) else (entry.name,)
-    envs = environments(tasks, settings)
-    info = described(envs, settings)
-    start, clock, rows = time.perf_counter(), Clock(), []
+    envs = make_envs(tasks, settings)
+    info = dataset_info(envs, settings)
+    start, writing, rows = time.perf_counter(), 0.0, []
     total = settings.episodes * len(tasks)
     with DatasetWriter(out, info) as writer, cli.Line(f"{entry.name} by {settings.policy}", total) as line:
         while envs:
             # Let go of each when it is done: its programs and its renderer are not needed again.
-            rows.append(record(envs.pop(0), writer, settings, line, len(rows), clock))
+            row, took = record(envs.pop(0), writer, settings, line, len(rows))
+            rows.append(row)
+            writing += took
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     frames = sum(row["frames"] for row in rows)
@@ -118,26 +108,23 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     summary = {
         "episodes": total, "frames": frames, "images": frames * len(settings.cameras), "tried": tried,
         "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
-        "writing_seconds": clock.writing, "bytes": size,
+        "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
-    cli.console().print(cli.table(f"{entry.name} by {settings.policy} -> {out}", printed(summary)))
-    told = {
+    cli.console().print(cli.table(f"{entry.name} by {settings.policy} -> {out}", table_rows(summary)))
+    options = {
         "task": entry.name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
         "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,
         "visual_shift": settings.visual_shift,
     }  # fmt: skip
-    cli.write_result(settings.json, cli.command_line("embodied.collect"), told | summary | {"results": rows})
+    cli.write_result(settings.json, cli.command_line("embodied.collect"), options | summary | {"results": rows})
 
 
-def environments(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
-    """An environment of each task, all before the first is recorded: what does not fit is said at once.
+def make_envs(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
+    """Environments of each task, all before the first is recorded: what does not fit is an error at once.
 
     Raises:
         EmbodiedError: A task has no such camera, cannot be recorded, or differs from the others in rate or sizes.
     """
-    from embodied.datasets.collecting import check
-    from embodied.factory import make
-
     count = min(settings.num_envs, settings.episodes)
     options = {
         "config": settings.config, "cameras": settings.cameras, "resolution": settings.resolution,
@@ -147,7 +134,7 @@ def environments(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
         raise EmbodiedError("no --cameras; expected at least one")
     envs = [make(task, count, settings.engine, settings.seed, **options) for task in tasks]
     for env in envs:
-        check(env, settings.state)
+        require_recordable(env, settings.state)
         first, own = ((e.control_dt, e.observation_sizes[settings.state], e.action_size) for e in (envs[0], env))
         if first != own:
             raise EmbodiedError(
@@ -157,14 +144,12 @@ def environments(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
     return envs
 
 
-def described(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
-    """What the tasks' frames have in common.
+def dataset_info(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
+    """The features and rate that the tasks' frames have in common.
 
     Raises:
         EmbodiedError: The control rate is no whole number of Hz, as LeRobot wants it.
     """
-    from embodied.datasets.layout import DatasetInfo
-
     env = envs[0]
     fps = round(1 / env.control_dt)
     if abs(fps * env.control_dt - 1) > 1e-6:
@@ -176,34 +161,34 @@ def described(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
     return DatasetInfo(fps, settings.cameras, (settings.resolution, settings.resolution), tuple(names), actions)
 
 
-def record(env: Env, writer: Any, settings: Settings[Any], line: cli.Line, number: int, clock: Clock) -> dict[str, Any]:
-    """One task's episodes; returns its figures."""
-    from embodied.datasets.collecting import collect
-    from policies.training.loading import load_policy
-
+def record(
+    env: Env, writer: DatasetWriter, settings: Settings[Any], line: cli.Line, number: int
+) -> tuple[dict[str, Any], float]:
+    """Record one task's episodes; returns its row of the result, and the seconds spent writing."""
     before = number * settings.episodes
     what = env.name.rpartition("/")[2]
     frames = count = succeeded = tried = 0
-    begun = time.perf_counter()
-    rule = load_policy(settings.policy, env, settings.seed)
+    begun, writing = time.perf_counter(), 0.0
+    policy = load_policy(settings.policy, env, settings.seed)
 
     def show(kept: int, step: int) -> None:
         line.update(before + kept, f"{what}, step {step}")
 
-    for demonstration in collect(env, rule, settings, show):
+    for demonstration in collect(env, policy, settings, show):
         episode, start = demonstration.episode, time.perf_counter()
         writer.add(episode, demonstration.noise)
-        clock.writing += time.perf_counter() - start
+        writing += time.perf_counter() - start
         count, tried = count + 1, demonstration.tried
         frames, succeeded = frames + len(episode), succeeded + episode.success
         line.update(before + count, f"{what}, {frames:,} frames")
     seconds = time.perf_counter() - begun
-    return {"task": env.name, "episodes": count, "tried": tried, "succeeded": succeeded, "success": succeeded / tried,
-            "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
+    row = {"task": env.name, "episodes": count, "tried": tried, "succeeded": succeeded, "success": succeeded / tried,
+           "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
+    return row, writing
 
 
-def printed(summary: dict[str, Any]) -> dict[str, str]:
-    """The rows that say what was recorded."""
+def table_rows(summary: dict[str, Any]) -> dict[str, str]:
+    """The rows of the summary's table."""
     return {
         "episodes": f"{summary['episodes']} of {summary['tried']} tried, {100 * summary['success']:.1f} % solved",
         "frames": f"{summary['frames']:,}, {summary['images']:,} images",

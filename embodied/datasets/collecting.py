@@ -1,11 +1,11 @@
-"""Demonstrations: what a script or a policy does in many environments at once, as `Episode`s with pictures and words.
+"""Demonstrations: episodes of a script or a policy in many environments at once, with images and instructions.
 
-Actions are disturbed by noise before they are executed, and recorded as they were meant: so the demonstrations show how
-to come back from states that a clone will reach by its own errors. Source: Laskey et al., "DART: Noise Injection for
-Robust Imitation Learning", CoRL 2017 (arXiv:1703.09327); the noise's size is drawn for each episode instead of fitted.
+Noise is added to executed actions, but not to those that are recorded, so the demonstrations show recovery from states
+that a clone will reach by its own errors: DART (Laskey et al., "DART: Noise Injection for Robust Imitation
+Learning", CoRL 2017, arXiv:1703.09327), with a standard deviation that is drawn for each episode instead of fitted.
 
-Pictures are drawn afterwards, of the steps that are kept only, so that many environments can wait for the slowest. A
-policy that sees gets its own as it acts.
+Images are rendered afterwards, of the steps that are kept only, so that many environments can wait for the slowest. A
+policy with cameras gets its own as it acts.
 """
 
 from __future__ import annotations
@@ -35,27 +35,22 @@ class CollectConfig:
     """What is recorded of one task."""
 
     episodes: int = 50
-    """How many."""
+    """Number of episodes."""
     noise: float = 0.2
     """Largest standard deviation of the noise on actions, which are in [-1, 1]; each episode draws its own from 0 to
     this. 0: none."""
     hold: int = 10
-    """Control steps that an episode goes on after the task is solved."""
+    """Control steps that an episode goes on after success."""
     failures: bool = False
-    """Keep, and mark, episodes in which the task is never solved."""
+    """Keep, and mark, episodes without success."""
     attempts: int = 4
     """Episodes tried at most for each that is asked for."""
     state: str = PROPRIO
     """Observation group that is recorded as the state."""
     seed: int = 2000
-    """Of starts and noise. Benchmarks are judged on the starts of seed 0, single tasks on those of 1000."""
+    """Of initial states and noise. Benchmarks are evaluated with seed 0, single tasks with 1000."""
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            EmbodiedError: One makes no sense.
-        """
         if min(self.episodes, self.attempts) < 1 or self.hold < 0 or not 0 <= self.noise <= 1:
             raise EmbodiedError(
                 f"episodes={self.episodes}, attempts={self.attempts}, hold={self.hold}, noise={self.noise}; "
@@ -65,67 +60,67 @@ class CollectConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Demonstration:
-    """One episode, and how it came about."""
+    """One recorded episode."""
 
     episode: Episode
     noise: float
-    """Standard deviation of what disturbed its actions."""
+    """Standard deviation of the noise on its actions."""
     tried: int
     """Episodes tried up to this one."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Wave:
+class Recording:
     """One episode of each of N environments, T steps of the longest."""
 
     states: np.ndarray
     """(T, N, S) float32."""
     actions: np.ndarray
     """(T, N, A) float32, without noise."""
-    looks: Appearance
+    appearance: Appearance
     """(T, N, ...) numpy arrays."""
     lengths: np.ndarray
-    """(N,) steps of each."""
+    """(N,) control steps."""
     success: np.ndarray
-    """(N,) bool, solved at any step."""
+    """(N,) bool, success at any step."""
     noise: np.ndarray
-    """(N,) standard deviation."""
+    """(N,) standard deviation of the noise."""
     instructions: tuple[Instruction, ...]
     finished: np.ndarray
-    """(N,) bool; the others were left when enough before them had finished."""
+    """(N,) bool; the others were abandoned when enough before them had finished."""
 
 
 @torch.no_grad()
 def collect(
     env: Env,
-    rule: PolicyFunction,
+    policy: PolicyFunction,
     config: CollectConfig,
     on_step: Callable[[int, int], object] = lambda kept, step: None,
 ) -> Iterator[Demonstration]:
     """Episodes of one task, in an order that does not depend on how many environments run or which is faster.
 
     Args:
-        env: Has cameras; begins anew.
-        rule: Observation groups to actions, which are clipped to [-1, 1]; pictures that it does not read are not drawn.
+        env: With cameras; it is reset.
+        policy: Its actions are clipped to [-1, 1]; images that it does not read are not rendered.
         config: How many, and of what kind.
         on_step: Called after each control step with how many demonstrations there are, and the step's number.
 
     Raises:
-        EmbodiedError: The environment has no cameras, many agents, or not the group of the state; or too few succeeded.
+        EmbodiedError: the environment has no cameras, many agents, or not the group of the state; or too few succeeded.
     """
-    check(env, config.state)
-    kept = tried = wave = 0
+    require_recordable(env, config.state)
+    kept = tried = round_number = 0
     while kept < config.episodes:
-        seed = wave_seed(config.seed, wave)
-        done = attempt(env, rule, config, seed, config.episodes - kept, functools.partial(on_step, kept))
+        seed = round_seed(config.seed, round_number)
+        done = record_episodes(env, policy, config, seed, config.episodes - kept, functools.partial(on_step, kept))
         for place in range(env.num_envs):
             if kept == config.episodes or not done.finished[place]:
                 break
             tried += 1
             if done.success[place] or config.failures:
-                # In turn, so that every paraphrase is heard equally often.
-                told = done.instructions[place].paraphrases
-                episode = episode_of(env, done, place, told[kept % len(told)], seed)
+                # In turn, so that every paraphrase is used equally often.
+                texts = done.instructions[place].paraphrases
+                episode = episode_of(env, done, place, texts[kept % len(texts)], seed)
                 kept += 1
                 yield Demonstration(episode, float(done.noise[place]), tried)
         if tried >= config.attempts * config.episodes > kept:
@@ -133,14 +128,14 @@ def collect(
                 f"{kept} of {tried} episodes of '{env.name}' succeeded, fewer than the {config.episodes} that were "
                 "asked for; ask for fewer, for less noise, or keep failures too"
             )
-        wave += 1
+        round_number += 1
 
 
-def check(env: Env, state: str) -> None:
+def require_recordable(env: Env, state: str) -> None:
     """Check that an environment can be recorded.
 
     Raises:
-        EmbodiedError: It cannot; says what it lacks and what it has.
+        EmbodiedError: it cannot; says what it lacks and what it has.
     """
     if env.agents is not None:
         raise EmbodiedError(f"'{env.name}' has many agents; demonstrations are of one robot")
@@ -153,29 +148,29 @@ def check(env: Env, state: str) -> None:
         )
 
 
-def wave_seed(seed: int, wave: int) -> int:
-    """With which the environments of a wave begin: the first with `seed` itself, the others far from any near it."""
-    return seed if wave == 0 else int(np.random.SeedSequence([seed, wave]).generate_state(1)[0] >> 1)
+def round_seed(seed: int, number: int) -> int:
+    """The seed of a round of episodes: `seed` itself for the first, others far from any near it."""
+    return seed if number == 0 else int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)
 
 
-def attempt(
-    env: Env, rule: PolicyFunction, config: CollectConfig, seed: int, wanted: int, on_step: Callable[[int], object]
-) -> Wave:
+def record_episodes(
+    env: Env, policy: PolicyFunction, config: CollectConfig, seed: int, wanted: int, on_step: Callable[[int], object]
+) -> Recording:
     """One episode in every environment, or as many as are needed for the first `wanted` to be known."""
     count, device = env.num_envs, env.device
-    # A generator for each environment: what disturbs one does not depend on how many there are.
+    # A generator for each environment: the noise of one does not depend on how many there are.
     generators = [np.random.default_rng([seed, place]) for place in range(count)]
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
     obs = env.reset(seed)
     instructions = tuple(instructions_of(env))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
-    states, actions, looks = [], [], []
+    states, actions, appearances = [], [], []
     while not finished.all() and not _enough(finished, solved | config.failures, wanted):
-        action = rule(obs).clamp(-1.0, 1.0)
+        action = policy(obs).clamp(-1.0, 1.0)
         states.append(_copied(obs[config.state]))
         actions.append(_copied(action))
-        looks.append(jax.tree.map(np.asarray, env.simulator.watched()))
+        appearances.append(jax.tree.map(np.asarray, env.simulator.watched()))
         drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
         disturbance = torch.as_tensor(noise[:, None] * drawn, dtype=action.dtype, device=device)
         step = env.step((action + disturbance).clamp(-1.0, 1.0))
@@ -185,10 +180,10 @@ def attempt(
         solved |= _copied(step.success) & ~finished
         finished |= _copied(step.done) | (solved & (since >= config.hold))
         on_step(len(states))
-    return Wave(
+    return Recording(
         states=np.stack(states),
         actions=np.stack(actions),
-        looks=jax.tree.map(lambda *leaves: np.stack(leaves), *looks),
+        appearance=jax.tree.map(lambda *leaves: np.stack(leaves), *appearances),
         lengths=lengths,
         success=solved,
         noise=noise,
@@ -197,27 +192,27 @@ def attempt(
     )
 
 
-def episode_of(env: Env, wave: Wave, place: int, instruction: str, seed: int) -> Episode:
-    """What happened in one environment, with pictures."""
-    length = int(wave.lengths[place])
-    looks = jax.tree.map(lambda leaf: leaf[:length, place], wave.looks)
+def episode_of(env: Env, recording: Recording, place: int, instruction: str, seed: int) -> Episode:
+    """The episode of one environment, with images."""
+    length = int(recording.lengths[place])
+    appearance = jax.tree.map(lambda leaf: leaf[:length, place], recording.appearance)
     return Episode(
         task=env.name,
         instruction=instruction,
-        images=pictures(env, looks, length),
-        state=wave.states[:length, place],
-        action=wave.actions[:length, place],
-        success=bool(wave.success[place]),
+        images=render(env, appearance, length),
+        state=recording.states[:length, place],
+        action=recording.actions[:length, place],
+        success=bool(recording.success[place]),
         seed=seed,
     )
 
 
-def pictures(env: Env, looks: Appearance, length: int) -> dict[str, np.ndarray]:
-    """Camera -> (length, H, W, 3) uint8 of moments, drawn as many at a time as there are environments."""
+def render(env: Env, appearance: Appearance, length: int) -> dict[str, np.ndarray]:
+    """Camera -> (length, H, W, 3) uint8 of steps, rendered as many at a time as there are environments."""
     assert env.pixels is not None
     parts: dict[str, list[np.ndarray]] = {}
     for first in range(0, length, env.num_envs):
-        batch = jax.tree.map(lambda leaf, first=first: leaf[first : min(length, first + env.num_envs)], looks)
+        batch = jax.tree.map(lambda leaf, first=first: leaf[first : min(length, first + env.num_envs)], appearance)
         for group, pixels in env.pixels.see(batch).items():
             parts.setdefault(group.removeprefix(PREFIX), []).append(pixels.permute(0, 2, 3, 1).cpu().numpy())
     return {camera: np.ascontiguousarray(np.concatenate(seen)) for camera, seen in parts.items()}
@@ -226,12 +221,12 @@ def pictures(env: Env, looks: Appearance, length: int) -> dict[str, np.ndarray]:
 def _enough(finished: np.ndarray, counted: np.ndarray, wanted: int) -> bool:
     """Whether the first `wanted` that count are known, however those end that are still running behind them.
 
-    Taking whichever finish first would prefer short episodes.
+    Taking whichever finish first would favour short episodes.
     """
     known = int(np.argmin(finished)) if not finished.all() else len(finished)
     return int(np.sum(counted[:known])) >= wanted
 
 
 def _copied(values: Tensor) -> np.ndarray:
-    """A numpy array of its own; the environment's state is used again."""
+    """A copy as numpy array, since the environment reuses its buffers."""
     return values.cpu().numpy().copy()

@@ -1,4 +1,4 @@
-"""LeRobot's dataset format v3.0: where its files are, and what `meta/info.json` says.
+"""LeRobot's dataset format v3.0: paths of its files, and `meta/info.json`.
 
     meta/info.json                                  features, rate, counts
     meta/stats.json                                 statistics of all frames
@@ -33,18 +33,18 @@ DATA_MB, VIDEO_MB = 100, 200  # LeRobot's largest files
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-"""What every frame has besides: s since the episode's start, its number in the episode, of its episode, in the dataset,
-and of its instruction."""
+"""Columns of every frame: s since the episode's start, index in the episode, of its episode, in the dataset, of its
+instruction."""
 CAMERA = re.compile(r"[A-Za-z0-9_-]+")  # names that are safe as part of a path
 CODEC, PIXELS = "h264", "yuv420p"
 
 
 @dataclasses.dataclass(frozen=True)
 class DatasetInfo:
-    """What all frames of a dataset have in common, and how many there are."""
+    """Features and rate of a dataset's frames, and counts."""
 
     fps: int
-    """Hz, frames and control steps."""
+    """Hz, of frames and control steps."""
     cameras: tuple[str, ...]
     """In the order of the features."""
     size: tuple[int, int]
@@ -56,14 +56,9 @@ class DatasetInfo:
     episodes: int = 0
     frames: int = 0
     instructions: int = 0
-    """How many different ones."""
+    """Number of different ones."""
 
     def __post_init__(self) -> None:
-        """Check what becomes part of paths, and the rate.
-
-        Raises:
-            EmbodiedError: There is no camera, or one whose name cannot be stored, or a rate that is not positive.
-        """
         if wrong := [camera for camera in self.cameras if not CAMERA.fullmatch(camera)]:
             raise EmbodiedError(
                 f"cameras {listing(map(repr, wrong))} cannot be stored: expected letters, digits, _ and -"
@@ -73,28 +68,26 @@ class DatasetInfo:
 
     @property
     def state_size(self) -> int:
-        """Length of a state."""
         return len(self.state_names)
 
     @property
     def action_size(self) -> int:
-        """Length of an action."""
         return len(self.action_names)
 
 
-def placed(index: int) -> dict[str, int]:
-    """The chunk and the number in it of a file, from its number in the dataset."""
+def chunk_and_file(index: int) -> dict[str, int]:
+    """Chunk index and file index of a file, from its number in the dataset."""
     return {"chunk_index": index // CHUNK, "file_index": index % CHUNK}
 
 
 def data_path(folder: Path, index: int) -> Path:
-    """Frames as a table."""
-    return folder / DATA_PATH.format(**placed(index))
+    """The table of frames."""
+    return folder / DATA_PATH.format(**chunk_and_file(index))
 
 
 def video_path(folder: Path, camera: str, index: int) -> Path:
-    """What a camera saw."""
-    return folder / VIDEO_PATH.format(video_key=IMAGES + camera, **placed(index))
+    """The video of a camera."""
+    return folder / VIDEO_PATH.format(video_key=IMAGES + camera, **chunk_and_file(index))
 
 
 def to_bytes(info: DatasetInfo) -> bytes:
@@ -130,10 +123,10 @@ def to_bytes(info: DatasetInfo) -> bytes:
 
 
 def read_info(folder: Path) -> DatasetInfo:
-    """What `meta/info.json` of a dataset says.
+    """Read `meta/info.json` of a dataset.
 
     Raises:
-        EmbodiedError: There is none, it is unfinished, of another version, or not laid out as this reader expects.
+        EmbodiedError: there is none, it is unfinished, of another version, or not laid out as this reader expects.
     """
     path = folder / INFO
     try:
@@ -154,7 +147,7 @@ def read_info(folder: Path) -> DatasetInfo:
 
 
 def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
-    """The parts that this reader uses, checked."""
+    """The parts of the document that this reader uses, checked."""
     # A path from a file is not followed: it could name any place.
     for key, expected in (("data_path", DATA_PATH), ("video_path", VIDEO_PATH), ("chunks_size", CHUNK)):
         if document[key] != expected:
@@ -180,7 +173,7 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
 
 
 def _names(feature: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Names of a vector's numbers, which others may leave out or nest."""
+    """Names of a vector's numbers, which other writers may leave out or nest."""
     (size,) = feature["shape"]
     names = feature.get("names")
     if isinstance(names, list) and len(names) == size:

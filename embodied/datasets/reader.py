@@ -3,7 +3,7 @@
 dataset = open_dataset(Path("demos"), cameras=("front", "wrist"), fps=80, action_size=4)
 dataset[7]                       # an Episode
 dataset.part(7, 20, 21)          # one step of it, as an Episode of length 1
-for episode in dataset: ...      # all of them, each film decoded once
+for episode in dataset: ...      # all of them, each video decoded once
 
 Numbers are kept in state, images are decoded when they are asked for. Nothing in a dataset is executed, and no path
 that it names is followed.
@@ -49,7 +49,7 @@ def open_dataset(
         action_size: Length of an action.
 
     Raises:
-        EmbodiedError: There is none, it is of another version or not as expected, or files are missing or truncated.
+        EmbodiedError: there is none, it is of another version or not as expected, or files are missing or truncated.
     """
     folder = Path(folder)
     info = read_info(folder)
@@ -73,7 +73,7 @@ class Dataset(Sequence[Episode]):
         """Read what is known of the episodes and look for all files.
 
         Raises:
-            EmbodiedError: One is missing or truncated.
+            EmbodiedError: one is missing or truncated.
         """
         self.folder, self.info = folder, info
         tables = sorted((folder / layout.EPISODES).glob("chunk-*/file-*.parquet"))
@@ -87,8 +87,8 @@ class Dataset(Sequence[Episode]):
                 f"its {layout.INFO} says {info.episodes} of {info.frames}"
             )
         self.instructions: list[str] = read_instructions(folder / layout.TASKS)
-        for film in {(camera, row.video_files[camera]) for row in self.rows for camera in info.cameras}:
-            check_whole(layout.video_path(folder, *film))
+        for video in {(camera, row.video_files[camera]) for row in self.rows for camera in info.cameras}:
+            check_whole(layout.video_path(folder, *video))
         # Numbers are few beside images: reading them all now finds what is missing before a training begins.
         self._numbers = dict(self._read_numbers(index) for index in sorted({row.data_file for row in self.rows}))
 
@@ -97,7 +97,7 @@ class Dataset(Sequence[Episode]):
         """Feature -> statistics over all frames.
 
         Raises:
-            EmbodiedError: The file is missing or damaged.
+            EmbodiedError: the file is missing or damaged.
         """
         path = self.folder / layout.STATS
         try:
@@ -118,7 +118,7 @@ class Dataset(Sequence[Episode]):
         return self.part(index)
 
     def __iter__(self) -> Iterator[Episode]:
-        """All episodes in their order; each film is decoded once, from its beginning to its end."""
+        """All episodes in their order; each video is decoded once, from its beginning to its end."""
         with contextlib.ExitStack() as stack:
             decoders: dict[str, tuple[int, Decoder, int]] = {}
             for row in self.rows:
@@ -139,7 +139,7 @@ class Dataset(Sequence[Episode]):
         """Steps `first` to `end` (not included) of an episode; only their images, and up to nine more, are decoded.
 
         Raises:
-            EmbodiedError: There is no such episode or step, or a film is damaged.
+            EmbodiedError: there is no such episode or step, or a video is damaged.
         """
         if not -len(self) <= index < len(self):
             # A sequence says so too, and ends loops by it.
@@ -175,7 +175,7 @@ class Dataset(Sequence[Episode]):
         )
 
     def _begin(self, row: EpisodeRow, camera: str) -> int:
-        """Number of an episode's first frame in its film."""
+        """Number of an episode's first frame in its video."""
         return round(row.video_starts[camera] * self.info.fps)
 
     def _decoder(self, row: EpisodeRow, camera: str, first: int) -> Decoder:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from embodied.datasets.episode import Episode
-from embodied.datasets.layout import ACTION, IMAGES, STATE, DatasetInfo, placed
+from embodied.datasets.layout import ACTION, IMAGES, STATE, DatasetInfo, chunk_and_file
 from embodied.datasets.statistics import Statistics
 from embodied.errors import EmbodiedError, listing, reason
 
@@ -35,9 +35,9 @@ class EpisodeRow:
     data_file: int
     """Which file of frames, counted over all chunks."""
     video_files: Mapping[str, int]
-    """Camera -> which film."""
+    """Camera -> which video."""
     video_starts: Mapping[str, float]
-    """Camera -> s into the film at which the episode begins."""
+    """Camera -> s into the video at which the episode begins."""
     success: bool
     seed: int | None
     noise: float
@@ -95,7 +95,7 @@ def episode_table(
 
 def _places(key: str, files: Sequence[int]) -> dict[str, list[int]]:
     """The columns that say in which files the episodes are."""
-    return {f"{key}/{part}": [placed(index)[part] for index in files] for part in placed(0)}
+    return {f"{key}/{part}": [chunk_and_file(index)[part] for index in files] for part in chunk_and_file(0)}
 
 
 def instruction_table(instructions: Sequence[str]) -> pa.Table:
@@ -118,7 +118,7 @@ def read_instructions(path: Path) -> list[str]:
     """Instructions by number.
 
     Raises:
-        EmbodiedError: The table is missing or not what it should be.
+        EmbodiedError: the table is missing or not what it should be.
     """
     table = read_table(path, ("task_index",))
     names = [name for name in table.column_names if name != "task_index"]
@@ -134,11 +134,11 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     """The rows of `meta/episodes`, in the order of the episodes; `chunk` files are in a folder.
 
     Raises:
-        EmbodiedError: A table is missing or not what it should be.
+        EmbodiedError: a table is missing or not what it should be.
     """
-    videos = [f"videos/{IMAGES}{camera}/{part}" for camera in info.cameras for part in (*placed(0), "from_timestamp")]
-    needed = ["episode_index", "tasks", "length", "dataset_from_index"]
-    needed += [*(f"data/{part}" for part in placed(0)), *videos]
+    place = tuple(chunk_and_file(0))
+    videos = [f"videos/{IMAGES}{camera}/{part}" for camera in info.cameras for part in (*place, "from_timestamp")]
+    needed = ["episode_index", "tasks", "length", "dataset_from_index", *(f"data/{part}" for part in place), *videos]
     own = [f"{OWN}{name}" for name in ("task", "success", "seed", "noise")]
     rows: list[dict[str, Any]] = []
     for path in paths:
@@ -172,7 +172,7 @@ def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
     """A Parquet file with at least some columns.
 
     Raises:
-        EmbodiedError: It is missing, damaged, or lacks some; lists those that it has.
+        EmbodiedError: it is missing, damaged, or lacks some; lists those that it has.
     """
     try:
         table = pq.ParquetFile(path).read()
@@ -189,7 +189,7 @@ def matrix(column: pa.ChunkedArray, size: int) -> np.ndarray:
     """(T, size) float32 of a column of lists, or of numbers.
 
     Raises:
-        ValueError: The lists are of another length.
+        ValueError: the lists are of another length.
     """
     values = column.combine_chunks()
     while not pa.types.is_floating(values.type) and not pa.types.is_integer(values.type):

@@ -13,12 +13,12 @@ from embodied.errors import EmbodiedError, reason
 
 GROUP = 10  # frames from one that stands alone to the next: how many are decoded to show any one
 X264 = ("-crf", "12", "-preset", "veryfast", "-g", str(GROUP), "-bf", "0")
-"""Finer than films for people: a learner's images have few pixels. Without frames that refer to later ones, the first
+"""Finer than videos for people: a learner's images have few pixels. Without frames that refer to later ones, the first
 is at 0 s for every reader."""
 
 
 class Decoder:
-    """Reads frames of one film in their order.
+    """Reads frames of one video in their order.
 
     with Decoder(path, (64, 64), fps=80, first=200) as decoder:
         frames = decoder.read(50)      # (50, 64, 64, 3) uint8
@@ -28,7 +28,7 @@ class Decoder:
         """Start at the frame `first`; `size` is width and height in pixels.
 
         Raises:
-            EmbodiedError: There is no such file.
+            EmbodiedError: there is no such file.
         """
         import imageio_ffmpeg
 
@@ -47,7 +47,7 @@ class Decoder:
         """The next `count` frames, (count, height, width, 3) uint8.
 
         Raises:
-            EmbodiedError: The film ends before, or is damaged.
+            EmbodiedError: the video ends before, or is damaged.
         """
         width, height = self.size
         wanted = count * height * width * 3
@@ -80,7 +80,7 @@ def check_whole(path: Path) -> None:
     """Check that an mp4 ends where its boxes say, without decoding it.
 
     Raises:
-        EmbodiedError: It is missing, truncated, or no mp4. Source: ISO/IEC 14496-12, section 4.2.
+        EmbodiedError: it is missing, truncated, or no mp4. Source: ISO/IEC 14496-12, section 4.2.
     """
     try:
         with path.open("rb") as file:

@@ -24,7 +24,7 @@ from embodied.rendering.video import VideoWriter
 from embodied.storage.files import TEMPORARY, dumps, jsonable
 
 MB = 1 << 20
-LONGEST_FILM = 400.0  # s: LeRobot looks for frames by float32 times within 0.1 ms, which they resolve up to 1,000 s
+LONGEST_VIDEO = 400.0  # s: LeRobot looks for frames by float32 times within 0.1 ms, which they resolve up to 1,000 s
 
 
 class DatasetWriter:
@@ -37,22 +37,22 @@ class DatasetWriter:
     exception removes it; what a killed process leaves behind bears the first name and lacks `meta/info.json`.
     """
 
-    def __init__(self, folder: Path, info: DatasetInfo, longest_film: float = LONGEST_FILM) -> None:
+    def __init__(self, folder: Path, info: DatasetInfo, longest_video: float = LONGEST_VIDEO) -> None:
         """Begin a dataset.
 
         Args:
             folder: Where it will be.
             info: What its frames have in common.
-            longest_film: s after which a new file begins.
+            longest_video: s after which a new file begins.
 
         Raises:
-            EmbodiedError: The folder exists, cannot be made, or the images' sides are odd, which H.264 does not store.
+            EmbodiedError: the folder exists, cannot be made, or the images' sides are odd, which H.264 does not store.
         """
         if folder.exists():
             raise EmbodiedError(f"'{folder}' exists, and nothing is overwritten; choose another name or remove it")
         if any(side % 2 for side in info.size):
             raise EmbodiedError(f"cannot store {info.size[0]} x {info.size[1]} pixels as video; expected even numbers")
-        self.folder, self.info, self.longest_film = folder, info, longest_film
+        self.folder, self.info, self.longest_video = folder, info, longest_video
         self._temporary = folder.with_name(f"{TEMPORARY}{folder.name}-{uuid.uuid4().hex[:8]}")
         try:
             self._temporary.mkdir(parents=True)
@@ -65,14 +65,14 @@ class DatasetWriter:
         self._file = -1  # number of the files that are open
         self._frames_in_file = 0
         self._table: pq.ParquetWriter | None = None
-        self._films: dict[str, VideoWriter] = {}
+        self._videos: dict[str, VideoWriter] = {}
 
     def add(self, episode: Episode, noise: float = 0.0) -> None:
         """Append an episode, whose actions noise of that standard deviation disturbed.
 
         Raises:
-            EmbodiedError: It has other cameras or sizes than the dataset, or holds numbers that are not finite.
-            OSError: The disk refuses.
+            EmbodiedError: it has other cameras or sizes than the dataset, or holds numbers that are not finite.
+            OSError: the disk refuses.
         """
         self._check(episode)
         if self._file < 0 or self._is_full(len(episode)):
@@ -82,9 +82,9 @@ class DatasetWriter:
         table = frame_table(episode, info, number, self._frames, instruction)
         assert self._table is not None
         self._table.write_table(table)
-        for camera, film in self._films.items():
+        for camera, video in self._videos.items():
             for frame in episode.images[camera]:
-                film.add(frame)
+                video.add(frame)
         start = self._frames_in_file / info.fps
         self._rows.append(
             EpisodeRow(
@@ -108,8 +108,8 @@ class DatasetWriter:
         """Complete the dataset and give it its name.
 
         Raises:
-            EmbodiedError: There are no episodes.
-            OSError: The disk refuses.
+            EmbodiedError: there are no episodes.
+            OSError: the disk refuses.
         """
         if not self._rows:
             self.discard()
@@ -117,7 +117,7 @@ class DatasetWriter:
         self._close_file()
         counts = {"episodes": len(self._rows), "frames": self._frames, "instructions": len(self._instructions)}
         info = dataclasses.replace(self.info, **counts)
-        episodes = self._temporary / layout.EPISODES_PATH.format(**layout.placed(0))
+        episodes = self._temporary / layout.EPISODES_PATH.format(**layout.chunk_and_file(0))
         episodes.parent.mkdir(parents=True)
         pq.write_table(episode_table(self._rows, self._statistics, info), episodes)
         pq.write_table(instruction_table(list(self._instructions)), self._temporary / layout.TASKS)
@@ -133,8 +133,8 @@ class DatasetWriter:
 
     def discard(self) -> None:
         """Stop without a dataset."""
-        for film in self._films.values():
-            film.discard()
+        for video in self._videos.values():
+            video.discard()
         if self._table is not None:
             self._table.close()
         shutil.rmtree(self._temporary, ignore_errors=True)
@@ -167,13 +167,13 @@ class DatasetWriter:
 
     def _is_full(self, more: int) -> bool:
         """Whether the open files have no room for so many more frames."""
-        if (self._frames_in_file + more) / self.info.fps > self.longest_film:
+        if (self._frames_in_file + more) / self.info.fps > self.longest_video:
             return True
         table = layout.data_path(self._temporary, self._file).stat().st_size
-        film = max(film.written for film in self._films.values())
+        video = max(video.written for video in self._videos.values())
         # One episode more must fit too; the frames so far tell how large it will be.
         growth = 1 + more / self._frames_in_file
-        return table * growth > DATA_MB * MB or film * growth > VIDEO_MB * MB
+        return table * growth > DATA_MB * MB or video * growth > VIDEO_MB * MB
 
     def _next_file(self) -> None:
         """Close the open files and begin others."""
@@ -182,7 +182,7 @@ class DatasetWriter:
         path = layout.data_path(self._temporary, self._file)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._table = pq.ParquetWriter(path, self._schema(), compression="snappy")
-        self._films = {
+        self._videos = {
             camera: VideoWriter(layout.video_path(self._temporary, camera, self._file), self.info.fps, X264)
             for camera in self.info.cameras
         }
@@ -190,9 +190,9 @@ class DatasetWriter:
     def _close_file(self) -> None:
         if self._table is not None:
             self._table.close()
-        for film in self._films.values():
-            film.close()
-        self._table, self._films = None, {}
+        for video in self._videos.values():
+            video.close()
+        self._table, self._videos = None, {}
 
     def _schema(self) -> pa.Schema:
         """Of the frames' tables."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from embodied.core.instruction import Dialogue, Instruction
 from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
 from embodied.registry import join_content
 
@@ -29,10 +30,8 @@ InstructionSource: TypeAlias = Callable[[Tensor, Mapping[str, Tensor]], Sequence
 class InstructedTask(Protocol):
     """A task with a scripted policy that follows instructions."""
 
-    def instructed_expert(
-        self, env: Env, instructions: InstructionSource, seed: int = 0
-    ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-        """The script in environments of the task: observation groups to actions (N, A); `seed` of its guesses."""
+    def instructed_expert(self, env: Env, instructions: InstructionSource, seed: int = 0) -> PolicyFunction:
+        """The script in environments of the task; `seed` of its guesses."""
         ...
 
 

@@ -1,7 +1,7 @@
 """How the behaviour of one policy differs from that of another from the same initial states.
 
-RL by outcome finds ways to succeed that nobody demonstrated, such as pushing what the
-demonstrations grasp ("pushcut", SimpleVLA-RL, section 6). The success rate does not show it; paths, actions and gripper do.
+RL by outcome finds ways to succeed that nobody demonstrated, such as pushing what the demonstrations grasp ("pushcut",
+SimpleVLA-RL, section 6). The success rate does not show it; paths, actions and gripper do.
 """
 
 from __future__ import annotations

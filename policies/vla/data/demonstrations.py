@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from embodied.datasets.episode import Episode
+from embodied.datasets.reader import open_dataset
 from embodied.errors import EmbodiedError, UnknownNameError
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.text_encoder import check_instruction
@@ -135,8 +136,6 @@ def load_demonstrations(
     Raises:
         EmbodiedError: there is no dataset, it is damaged, or a task was not demonstrated often enough.
     """
-    from embodied.datasets.reader import open_dataset  # needs pyarrow
-
     found = open_dataset(dataset, cameras=cameras or None)
     indices = selection.indices(found.rows)
     # Read in order, each video is decoded once; a few episodes are found faster one by one.

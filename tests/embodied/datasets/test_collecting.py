@@ -15,7 +15,7 @@ from torch import Tensor
 
 from embodied import collect as command
 from embodied.core.instruction import Instruction
-from embodied.datasets.collecting import CollectConfig, Demonstration, collect, wave_seed
+from embodied.datasets.collecting import CollectConfig, Demonstration, collect, round_seed
 from embodied.datasets.reader import open_dataset
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
@@ -186,8 +186,8 @@ def test_every_paraphrase_is_heard_equally_often() -> None:
 def test_waves_begin_elsewhere() -> None:
     starts = [tuple(each.episode.state[0]) for each in recorded(Plane(2, hopeless=False), episodes=6)]
     assert len(set(starts)) == 6
-    assert wave_seed(5, 0) == 5
-    assert len({wave_seed(seed, wave) for seed in range(4) for wave in range(4)}) == 16
+    assert round_seed(5, 0) == 5
+    assert len({round_seed(seed, wave) for seed in range(4) for wave in range(4)}) == 16
 
 
 def test_what_cannot_be_recorded_is_refused() -> None:

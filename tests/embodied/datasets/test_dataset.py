@@ -55,7 +55,7 @@ EPISODES = [episode(length, number) for number, length in enumerate(LENGTHS)]
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("datasets") / "pushes"
-    with DatasetWriter(folder, INFO, longest_film=FILM) as writer:
+    with DatasetWriter(folder, INFO, longest_video=FILM) as writer:
         for number, each in enumerate(EPISODES):
             writer.add(each, noise=0.1 * number)
     return folder
@@ -242,7 +242,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no tasks": (lambda at: (at / layout.TASKS).unlink(), "the table .*tasks.parquet' is missing"),
     "texts": (lambda at: replaced(at / layout.TASKS, "task_index", [0, 0, 2]), "does not number texts from 0: 0, 0, 2"),
     "holes": (
-        lambda at: replaced(at / layout.EPISODES_PATH.format(**layout.placed(0)), "length", [12, None, 7, 25]),
+        lambda at: replaced(at / layout.EPISODES_PATH.format(**layout.chunk_and_file(0)), "length", [12, None, 7, 25]),
         "leaves cells of length empty",
     ),
     "no episodes": (lambda at: shutil.rmtree(at / layout.EPISODES), "has no tables in meta/episodes"),
