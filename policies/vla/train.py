@@ -75,7 +75,7 @@ def finish(session: FineTuningSession, run: Run, settings: Settings, *, resume: 
     """Train; where that came to its end and there is a task, evaluate. Returns the exit code."""
     if not session.train(run, str(settings.size), resume=resume):
         return 0
-    result: dict[str, Any] = {"task": run.task, "gradient_steps": session.step, "train_seconds": session.seconds}
+    result: dict[str, Any] = {"task": run.task, "gradient_steps": session.steps, "train_seconds": session.seconds}
     if session.trials is not None and settings.evaluate_episodes:
         suite = session.trials.suite
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:

@@ -13,7 +13,7 @@ from embodied.storage.runs import Run
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.fine_tuning.learner import FineTuning
 from policies.vla.policy import VLAPolicy
-from policies.vla.session import TrainingSession
+from policies.vla.session import VLASession
 from policies.vla.trials import Trials
 
 FINGERPRINT = "demonstrations"
@@ -23,7 +23,7 @@ LOG_INTERVAL = 50  # gradient steps to a line of metrics
 AVERAGED = ("loss", "gradient_norm")  # metrics of every step; others are of the moment
 
 
-class FineTuningSession(TrainingSession):
+class FineTuningSession(VLASession):
     """One fine-tuning, of a policy that acts or of one that asks."""
 
     def __init__(
@@ -54,8 +54,12 @@ class FineTuningSession(TrainingSession):
         self._sums = dict.fromkeys(AVERAGED, 0.0)
 
     @property
-    def step(self) -> int:
+    def steps(self) -> int:
         return self.tuning.steps
+
+    @property
+    def progress(self) -> str:
+        return f"gradient step {self.steps:,}"
 
     @property
     def policy(self) -> VLAPolicy:
@@ -78,20 +82,21 @@ class FineTuningSession(TrainingSession):
         Raises:
             EmbodiedError: the run that is to go on has learned from other demonstrations.
         """
+        self.run = run
         if resume:
             self._require_same_demonstrations(run)
-            self.restore(run.resume())
+            self.resume(run.resume())
         self._announce(run, what)
         started = time.monotonic()
         with self.interrupts, cli.Line(run.task, self.tuning.total_steps) as line:
             self._loop(run, line)
-        self.save(run)
+        self.save()
         run.close()
         self.seconds = time.monotonic() - started
-        if self.interrupts.signal:
-            self.report_stop(run, f"at gradient step {self.step:,}")
+        if self.stopped:
+            self.say_stopped()
             return False
-        cli.console().print(f"{self.step:,} gradient steps in {self.seconds:.0f} s -> {run.path}")
+        cli.console().print(f"{self.steps:,} gradient steps in {self.seconds:.0f} s -> {run.path}")
         return True
 
     def _loop(self, run: Run, line: cli.Line) -> None:
@@ -99,7 +104,7 @@ class FineTuningSession(TrainingSession):
         tuning = self.tuning
         tried = logged = self._saved_at = time.monotonic()
         counted = tuning.steps
-        while not tuning.finished and self.interrupts.signal is None:
+        while not tuning.finished and not self.stopped:
             metrics = tuning.step()
             self._sums = {name: total + metrics.pop(name) for name, total in self._sums.items()}
             due = self.trials is not None and time.monotonic() - tried > self.trial_seconds
@@ -113,14 +118,14 @@ class FineTuningSession(TrainingSession):
                     tried = time.monotonic()
                 self._log(run, line, metrics | {"samples_per_second": rate})
                 logged, counted = time.monotonic(), tuning.steps
-            self.save_if_due(run)
+            self.save_when_due()
 
     def _log(self, run: Run, line: cli.Line, metrics: dict[str, float]) -> None:
         """Write a line of metrics, and one of progress."""
         self._sums = dict.fromkeys(AVERAGED, 0.0)
         self._latest |= metrics
-        run.log(self.step, metrics)
-        line.update(self.step, progress_text(self._latest))
+        run.log(self.steps, metrics)
+        line.update(self.steps, progress_text(self._latest))
 
     def _require_same_demonstrations(self, run: Run) -> None:
         found, learned_from = self.demonstrations.fingerprint, run.config.get(FINGERPRINT)

@@ -19,7 +19,7 @@ from policies.vla.reinforcement.learner import RLFineTuning, require_tokens
 from policies.vla.reinforcement.rollout_envs import TaskRolloutEnv
 from policies.vla.reinforcement.settings import Settings
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
-from policies.vla.session import TrainingSession
+from policies.vla.session import VLASession
 from policies.vla.trials import Trials
 
 BEFORE, AFTER = "before", "after"
@@ -27,7 +27,7 @@ BEFORE, AFTER = "before", "after"
 COMMAND = "policies.vla.rl_finetune"
 
 
-class RLSession(TrainingSession):
+class RLSession(VLASession):
     """One RL fine-tuning."""
 
     def __init__(self, settings: Settings, policy: VLAPolicy, suite: Suite, what: str) -> None:
@@ -60,8 +60,12 @@ class RLSession(TrainingSession):
         self.trials = Trials(suite, spec, settings.trial_episodes, settings.engine, device)
 
     @property
-    def step(self) -> int:
+    def steps(self) -> int:
         return self.learner.env_steps
+
+    @property
+    def progress(self) -> str:
+        return f"iteration {self.learner.iterations:,}"
 
     @property
     def policy(self) -> VLAPolicy:
@@ -75,7 +79,7 @@ class RLSession(TrainingSession):
         self.seconds = float(tree["seconds"])
 
     @property
-    def progress(self) -> float:
+    def share_done(self) -> float:
         """How much of the training is done, 0 to 1."""
         settings, learner = self.settings, self.learner
         shares = (
@@ -87,19 +91,20 @@ class RLSession(TrainingSession):
 
     def train(self, run: Run, resume: Checkpoint | None = None) -> int:
         """Train to the end or to a signal; returns the exit code."""
+        self.run = run
         if resume is not None:
-            self.restore(resume)
+            self.resume(resume)
         self._announce(run, resume)
         if resume is None:
-            self.save(run)
+            self.save()
         with self.interrupts:
             if not any(BEFORE in record for record in run.metrics()):
                 self._evaluate(run, BEFORE)
             with cli.Line(run.task, 1.0) as line:
                 self._loop(run, line)
-        self.save(run)
-        if self.interrupts.signal:
-            self.report_stop(run, f"in iteration {self.learner.iterations:,}")
+        self.save()
+        if self.stopped:
+            self.say_stopped()
         else:
             self._report(run, self._evaluate(run, AFTER))
         run.close()
@@ -111,33 +116,33 @@ class RLSession(TrainingSession):
         tried = begun = self._saved_at = time.monotonic()
         before = self.seconds
         self.timer.take()
-        while self.progress < 1.0 and self.interrupts.signal is None:
+        while self.share_done < 1.0 and not self.stopped:
             steps = learner.env_steps
             metrics = learner.step()
             self.seconds = before + time.monotonic() - begun
             metrics |= speeds(self.timer.take(), learner.env_steps - steps, metrics["frames"])
             if time.monotonic() - tried > settings.trial_seconds:
-                line.update(self.progress, f"{progress_text(self._latest)}  trying ...")
+                line.update(self.share_done, f"{progress_text(self._latest)}  trying ...")
                 with self.timer.phase(Phase.TRIALS):
                     metrics |= self.trials.run(learner.policy)
                 tried = time.monotonic()
             metrics |= {"iteration": float(learner.iterations), "train_seconds": self.seconds}
             self._latest |= metrics
             run.log(learner.env_steps, metrics)
-            line.update(self.progress, progress_text(self._latest))
-            self.save_if_due(run)
+            line.update(self.share_done, progress_text(self._latest))
+            self.save_when_due()
 
     def _evaluate(self, run: Run, when: str) -> Rows:
         """The success of the most likely actions, from the suite's own initial states; noted in the metrics."""
         suite, episodes = self.suite, self.settings.evaluate_episodes
-        if not episodes or self.interrupts.signal:
+        if not episodes or self.stopped:
             return []
         with cli.Line(f"evaluating {when}", len(suite.tasks) + len(suite.held_out)) as line:
             rows = self.trials.report(self.policy, episodes, line.update)
         cli.console().print(tables.suite_table(f"{suite.name}, {when}", rows))
         each = {f"{when}/{row['task']}": row["success_any"] for row in rows}
         trained = [row for row in rows if not row["held_out"]]
-        run.log(self.step, {when: overall(trained)["success_any"], **each})
+        run.log(self.steps, {when: overall(trained)["success_any"], **each})
         return rows
 
     def _announce(self, run: Run, resume: Checkpoint | None) -> None:

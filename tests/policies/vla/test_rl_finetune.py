@@ -12,6 +12,7 @@ import torch
 
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
+from embodied.storage.checkpoints import flatten
 from embodied.storage.runs import Run
 from policies.training.loading import open_checkpoint
 from policies.vla.compare import main as compare
@@ -24,7 +25,6 @@ from policies.vla.reinforcement.session import speeds
 from policies.vla.reinforcement.settings import Settings
 from policies.vla.reinforcement.timing import Phase
 from policies.vla.rl_finetune import main, vla_policy
-from policies.vla.session import save_checkpoint
 from tests.policies.vla.reinforcement.toy_rollout_env import COARSE
 from tests.policies.vla.toy_demonstrations import episode
 
@@ -47,7 +47,8 @@ def stored(tmp_path):
         config = dataclasses.replace(COARSE, head=head)
         policy = VLAPolicy.untrained(config, Normalization.of([seen]), spec, [TrainingTask(TASK, ("reach the ball",))])
         run = Run.create(tmp_path, "vla", {}, tmp_path / f"{head}{actions}")
-        save_checkpoint(run, 1, policy, {"steps": 1}, None)
+        meta, tensors = policy.to_tensors()
+        run.save(1, flatten({"policy": tensors, "trainer": {"steps": 1}}), {"policy": meta})
         return run.path
 
     return store
