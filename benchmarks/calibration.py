@@ -11,7 +11,7 @@ python -m benchmarks.calibration --json FILE
 import dataclasses
 import fnmatch
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def main(settings: Settings) -> None:
     """Measure and print."""
     results: dict[str, Any] = {}
     command = cli.command_line("benchmarks.calibration")
-    runs = {
+    runs: dict[str, tuple[int, Callable[[int], dict[str, Any]]]] = {
         robot: (settings.trials, functools.partial(trial, robot, finer=settings.finer)) for robot in settings.robots
     }
     runs["go1 in pybullet"] = (settings.bullet, bullet_trial)

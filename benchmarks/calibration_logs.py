@@ -112,17 +112,15 @@ def joint_log(
         marks = np.unique([*edges, *np.arange(np.ceil(edges[0]), edges[1])])
         rows_held = np.clip(np.floor((marks[1:] + marks[:-1]) / 2).astype(int), 0, len(time) - 1)
         data.ctrl[:] = np.average(command[rows_held], axis=0, weights=np.diff(marks)) - bias
-        if step % every == 0:
-            state = np.concatenate([data.qpos + bias, data.qvel])
+        state = np.concatenate([data.qpos + bias, data.qvel])
         mujoco.mj_step(model, data)
         if step % every == 0:
             torque = twin.torques(data.sensordata)
             rows.append(np.concatenate([state, torque]))
             times.append(now)
     n = len(twin.joints)
-    seen = dict(
-        zip(("joint_pos", "joint_vel", "joint_torque"), np.split(np.array(rows), [n, 2 * n], axis=1), strict=True)
-    )
+    parts = np.split(np.array(rows), [n, 2 * n], axis=1)
+    seen: dict[str, np.ndarray] = dict(zip(("joint_pos", "joint_vel", "joint_torque"), parts, strict=True))
     channels = {"command": Channel(time, command, twin.joints, "rad")}
     for name, noise in NOISE[twin.name].items():
         channels[name] = Channel(np.array(times), seen[name] + rng.normal(0, noise, seen[name].shape), twin.joints)
@@ -142,7 +140,8 @@ def bullet_log(twin: JointTwin, truth: np.ndarray, motion: Motion, seconds: floa
     dt = 0.001  # s
     task: Any = types.SimpleNamespace(model=twin.compile(truth), timing=types.SimpleNamespace(physics_dt=dt))
     engine = PybulletEngine(task, 1)
-    start: Any = ResetState(qpos=(command[0] - bias)[None], qvel=np.zeros((1, len(bias))), task_state=None)
+    still: Any = np.zeros((1, len(bias)))
+    start: Any = ResetState((command[0] - bias)[None], still, task_state=None)
     engine.reset(np.arange(1), start)
     rows, times = [], []
     every = round(1 / hz / dt)
@@ -233,16 +232,16 @@ def _flight(twin: DroneTwin, values: Array, sway: Array, late: Array, hold: int)
         return quadrotor.speed_for_thrust(drone, jnp.clip(thrust, 0.05 * weight, 0.6 * weight))
 
     def step(carry: Any, row: Any) -> tuple[Any, tuple[Array, Array]]:
-        state, past, speed = carry
+        state, held, speed = carry
         number, ask = row
-        command = jnp.where(number % hold == 0, control(state, ask), past[0])
-        past = jnp.where(number % hold == 0, jnp.concatenate([command[None], past[:-1]]), past)
+        command: Any = jnp.where(number % hold == 0, control(state, ask), held[0])
+        past: Any = jnp.where(number % hold == 0, jnp.concatenate([command[None], held[:-1]]), held)
         # In units of the time a command is held: how long ago the one that acts now was given.
         age = number % hold / hold - part
         first = past[whole + (age < -1e-9)]
         after = age + 1 / hold
         last = past[whole + (after < 1e-9)]
-        share = jnp.where((age < -1e-9) & (after > 1e-9), after * hold, 1.0)
+        share: Any = jnp.where((age < -1e-9) & (after > 1e-9), after * hold, 1.0)
         acting = share * last + (1 - share) * first
         speed = quadrotor.rotor_lag(drone, speed, acting, twin.timestep)
         return (crazyflie.advanced(drone, state, speed, twin.timestep), past, speed), (state, command)

@@ -56,14 +56,19 @@ def row(task: str, settings: Settings) -> np.ndarray:
         renderer.render(jax.jit(jax.vmap(look(env.task, drawn)))(env.world(), env.simulator.episode()))
         for drawn in ((), terms)
     )
-    view, wrist = plain["view"], plain["wrist"]
+    view, wrist, other = plain["view"], plain["wrist"], varied["view"]
+    assert view.rgb is not None
+    assert view.depth is not None
+    assert view.segmentation is not None
+    assert wrist.rgb is not None
+    assert other.rgb is not None
     tiles = {
         task.split("/")[1] + ": view": view.rgb[0].numpy(),
         "wrist": wrist.rgb[0].numpy(),
         "depth": shade(view.depth[0].numpy()),
         "segmentation": paint(view.segmentation[0].numpy()),
-        "visual_terms": varied["view"].rgb[0].numpy(),
-        "": varied["view"].rgb[1].numpy(),
+        "visual_terms": other.rgb[0].numpy(),
+        "": other.rgb[1].numpy(),
     }
     return np.hstack([captioned(tile, text) for text, tile in tiles.items()])
 

@@ -2,7 +2,7 @@
 
     python examples/full_circle.py
 
-The robot is a stand-in: a Crazyflie in PyBullet that is heavier and weaker than its model and reacts 10 ms late, which
+The robot is simulated: a Crazyflie in PyBullet that is heavier and weaker than its model and reacts 10 ms late, which
 nobody tells the policy. It is weighed, as anybody can do; everything else is found in the log of its first flight.
 Each step is the command that one would type, and prints it. To fly your own drone, change `--robot` (see `python -m
 sim2real.deploy --help`) and begin at step 3.
@@ -23,7 +23,7 @@ from sim2real.export import main as export
 
 TASK = "swarm/hover"
 MASS = 0.0318  # kg, the nominal drone's
-HEAVIER, WEAKER = 1.08, 0.9  # the stand-in's mass and thrust over the model's
+HEAVIER, WEAKER = 1.08, 0.9  # the simulated drone's mass and thrust over the model's
 ROBOT = ("--robot", "pybullet", "--no-realtime", "--mass", str(HEAVIER), "--motor-strength", str(WEAKER),
          "--latency", "0.01")  # fmt: skip
 

@@ -59,11 +59,6 @@ class Settings:
     fit: gauss_newton.Settings = dataclasses.field(default_factory=gauss_newton.Settings)
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            CalibrationError: one makes no sense.
-        """
         if not 0 < self.held_out < 0.9:
             raise CalibrationError(f"held_out={self.held_out:g}; expected more than 0 and less than 0.9")
         if self.window < 0 or self.timestep < 0:
@@ -187,7 +182,6 @@ def held_out(
 
 
 def tables(result: Calibration) -> list[Any]:
-    """Tables for a terminal."""
     number = cli.number
     rows = {
         e.name: f"{number(e.value)} {e.parameter.unit}  (95 %: {number(e.interval[0])} to {number(e.interval[1])}; "

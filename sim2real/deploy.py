@@ -72,11 +72,6 @@ class Settings(Generic[O]):
     """Thresholds of the safety chain."""
 
     def __post_init__(self) -> None:
-        """Check durations.
-
-        Raises:
-            EmbodiedError: one that is not positive.
-        """
         if not self.seconds > 0 or (self.soft_start is not None and not self.soft_start >= 0):
             raise EmbodiedError(
                 f"--seconds {self.seconds} and --soft-start {self.soft_start}: expected positive durations"
@@ -85,7 +80,7 @@ class Settings(Generic[O]):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How a deployment went."""
+    """Report of a deployment, and the task's own result."""
 
     report: Report
     task: TaskResult | None
@@ -93,13 +88,11 @@ class Result:
 
     @property
     def code(self) -> int:
-        """What the process exits with."""
         if not self.report.reason:
             return 0
         return EXIT_STOPPED if self.report.step == "operator" else EXIT_TRIPPED
 
     def summary(self) -> dict[str, Any]:
-        """Values for JSON."""
         task = {} if self.task is None else {"task": dataclasses.asdict(self.task)}
         return self.report.summary() | task
 
@@ -217,7 +210,6 @@ def recorder(settings: Settings[Any], contract: Contract) -> Iterator[Any]:
 
 
 def rows(result: Result, contract: Contract) -> dict[str, str]:
-    """What the table at the end says."""
     report, timing = result.report, result.report.timing
     numbers = timing.summary()
     table = {"outcome": f"LATCHED in phase {report.phase.name.lower()}: {report.reason}" if report.reason else "whole"}

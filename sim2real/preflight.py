@@ -60,7 +60,6 @@ def preflight(log: Log, limits: Limits | None = None) -> tuple[Finding, ...]:
 
 
 def table(log: Log, findings: tuple[Finding, ...]) -> Table:
-    """The findings, worst first."""
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     start, end = log.span
     rows = ", ".join(f"{name} {channel.rate:.0f} Hz" for name, channel in log.channels.items())

@@ -63,7 +63,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Sweep, map, write."""
     from embodied.factory import make
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
@@ -102,7 +101,6 @@ def sweep(
 
 
 def summary(settings: Settings, found: FailureMap, chosen: list[int]) -> dict[str, Any]:
-    """The map in numbers."""
     names = found.features.names
     telling = [
         {"feature": names[i], "bits": round(float(found.information[i]), 4), "rates": found.rates(i)}

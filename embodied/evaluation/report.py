@@ -25,7 +25,6 @@ class Photographs:
     """Policies that take one picture of their task on the way."""
 
     def __init__(self, rule_of: Callable[[Env], PolicyFunction]) -> None:
-        """Take pictures while the policies `rule_of(env)` act."""
         self._rule_of = rule_of
         self.taken: dict[str, bytes] = {}
         """Task -> JPEG; nothing where this machine cannot draw."""
@@ -109,7 +108,6 @@ def page(
 
 
 def _numbers(rows: Rows) -> Html:
-    """The mean rates over all tasks."""
     mean = overall(rows)
     shown = {}
     for name, what in (("success_any", "success at any step"), ("success", "success at the last step")):
@@ -165,7 +163,6 @@ def _chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Html:
 
 
 def _figure(row: Mapping[str, Any], picture: bytes) -> Html:
-    """A task's picture and its rate."""
     name = row["task"].partition("/")[2]
     rates = f"{100 * row['success_any']:.0f} % at any step, {100 * row['success']:.0f} % at the last"
     return pages.figure(pages.jpeg(picture, name), name, rates)

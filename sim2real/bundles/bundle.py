@@ -105,7 +105,6 @@ class Bundle:
     golden: Golden
 
     def __init__(self, path: Path, contract: Contract, sha256: str, golden: Golden, session: InferenceSession) -> None:
-        """Wrap a session, whose model was checked."""
         self.path, self.contract, self.sha256, self.golden = path, contract, sha256, golden
         self._session = session
 

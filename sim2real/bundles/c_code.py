@@ -93,7 +93,7 @@ def number(value: float) -> str:
 
 
 def rows(values: Iterable[float], indent: str = "    ") -> str:
-    """Literals in lines of a bearable length."""
+    """Float literals, wrapped into lines of at most `WIDTH` characters."""
     lines, line = [], indent
     for text in map(number, values):
         if len(line) + len(text) + 2 > WIDTH:

@@ -1,4 +1,4 @@
-"""Files of a bundle: names, sizes and SHA-256 are checked, and each is read once, before anything looks into them."""
+"""Files of a bundle: names, sizes and SHA-256 are checked, each read once, before any of them is parsed."""
 
 from __future__ import annotations
 

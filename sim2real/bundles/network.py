@@ -89,12 +89,12 @@ class Network:
 
     @property
     def widest(self) -> int:
-        """Most numbers that stand between two layers."""
+        """Largest width of any layer, inputs included."""
         return max(len(self.mean), *(len(layer.bias) for layer in self.layers))
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has."""
+        """Number of parameters, normalisation statistics included."""
         return sum(array.size for array in self.arrays)
 
     def digest(self, contract_json: str) -> str:

@@ -42,7 +42,6 @@ class _Graph:
         self.constants: dict[str, np.ndarray] = {}
 
     def constant(self, name: str, value: Any) -> str:
-        """A float32 constant."""
         self.constants[name] = np.asarray(value, np.float32)
         return name
 

@@ -55,12 +55,6 @@ class Board:
     """Whether it was made by OpenCV before 4.6, whose boards with an even number of rows begin with another square."""
 
     def __post_init__(self) -> None:
-        """Check the sizes.
-
-        Raises:
-            CameraError: no such board can be made.
-            UnknownNameError: there is no such dictionary.
-        """
         if not (2 <= self.columns <= MOST_SQUARES and 2 <= self.rows <= MOST_SQUARES and self.columns * self.rows > 4):
             raise CameraError(
                 f"a board of {self.columns} x {self.rows} squares; expected 3 x 2 to {MOST_SQUARES} x {MOST_SQUARES}"
@@ -115,7 +109,6 @@ class Board:
 
     @functools.cached_property
     def charuco(self) -> Any:
-        """OpenCV's board."""
         import cv2
 
         board = cv2.aruco.CharucoBoard((self.columns, self.rows), self.square, self.marker, self.markers)
@@ -280,7 +273,6 @@ class Settings:
     """Resolution of a PNG."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if not 0 <= self.margin <= 1000 or not 8 <= self.pixels_per_square <= 2000:
             raise CameraError(
                 f"--margin {self.margin} and --pixels-per-square {self.pixels_per_square}; expected 0 to 1000 mm and 8 "

@@ -53,7 +53,6 @@ class Mount:
 
     @staticmethod
     def of(parent: Parent, camera_to_parent: np.ndarray) -> Mount:
-        """The mount with this transform (4, 4)."""
         quat = transforms.wxyz_from_matrix(camera_to_parent[:3, :3])
         x, y, z = camera_to_parent[:3, 3].tolist()
         return Mount(parent, (x, y, z), tuple(quat.tolist()))  # pyright: ignore[reportArgumentType]
@@ -84,11 +83,6 @@ class Camera:
     """None, or 4, 5 or 8 of `COEFFICIENTS`."""
 
     def __post_init__(self) -> None:
-        """Check what can be checked.
-
-        Raises:
-            CameraError: no lens has such numbers.
-        """
         numbers = (self.width, self.height, self.fx, self.fy, self.cx, self.cy, *self.distortion)
         if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
             raise CameraError(f"a camera has parameters that are not finite numbers: {numbers}")

@@ -38,7 +38,7 @@ ADVICE = (
 
 @dataclasses.dataclass(frozen=True)
 class HandEye:
-    """A camera's place, and what speaks for it."""
+    """A camera's pose in its parent's frame, with uncertainties and errors."""
 
     parent: Parent
     place: Place
@@ -70,11 +70,10 @@ class HandEye:
 
     @property
     def mount(self) -> Mount:
-        """For the camera's file."""
         return Mount.of(self.parent, self.camera_to_parent)
 
     def rows(self) -> dict[str, str]:
-        """Results for people."""
+        """Results as text, name -> value."""
         turn = np.degrees(1.96 * self.std[:3])
         place = 1e3 * self.camera_to_parent[:3, 3]
         quat = self.mount.quat
@@ -93,7 +92,6 @@ class HandEye:
 
 
 def rms(values: np.ndarray) -> float:
-    """Root of the mean square."""
     return float(np.sqrt(np.mean(np.square(values))))
 
 

@@ -41,7 +41,7 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The two unknown transforms."""
+    """Poses of camera and board, the two unknowns of a hand-eye calibration."""
 
     camera_to_parent: np.ndarray
     """(4, 4)."""
@@ -55,7 +55,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """What was measured."""
+    """Measurements of a hand-eye calibration: views of the board and poses of the robot's hand."""
 
     views: tuple[View, ...]
     hand_to_base: np.ndarray
@@ -72,13 +72,12 @@ class Session:
         return chain_of(self.hand_to_base, self.parent)
 
     def part(self, rows: Sequence[int]) -> Session:
-        """Some of the views."""
         views = tuple(self.views[row] for row in rows)
         return dataclasses.replace(self, views=views, hand_to_base=self.hand_to_base[rows], seen=self.seen[rows])
 
     @property
     def owner(self) -> np.ndarray:
-        """(corners,) to which view each corner belongs."""
+        """(corners,) index of each corner's view."""
         return np.repeat(np.arange(len(self.views)), [len(view.numbers) for view in self.views])
 
     @property

@@ -50,7 +50,7 @@ class Lens(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """How OpenCV is asked for a lens."""
+    """OpenCV's flags and number of coefficients for a distortion model."""
 
     flags: tuple[str, ...]
     """Names of its flags."""
@@ -90,7 +90,7 @@ class Rejected:
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """A camera, and what speaks for it."""
+    """A calibrated camera, with uncertainties, errors and advice."""
 
     fit: Fit
     views: tuple[View, ...]
@@ -106,7 +106,6 @@ class Calibration:
 
     @property
     def camera(self) -> Camera:
-        """The camera."""
         return self.fit.camera
 
     def rows(self) -> dict[str, str]:
@@ -343,7 +342,6 @@ def unseen(view: View, board: Board, camera: Camera) -> np.ndarray:
 
 
 def _advice(views: Sequence[View], covered: float) -> tuple[str, ...]:
-    """What more photographs should show."""
     advice = []
     if len(views) < ADVISED_VIEWS:
         advice.append(f"{len(views)} views are few: {ADVISED_VIEWS} or more give narrower intervals")

@@ -140,7 +140,6 @@ def _error_table(views: Sequence[View], errors: Mapping[str, np.ndarray]) -> Htm
 def _photographs(
     views: Sequence[View], expected: Sequence[np.ndarray], photographs: Mapping[str, np.ndarray]
 ) -> list[Html]:
-    """Photographs with what was found in them."""
     figures = []
     for view, shown in zip(views, expected, strict=True):
         if view.name not in photographs or len(figures) == MOST_PHOTOGRAPHS:

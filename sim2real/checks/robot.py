@@ -24,7 +24,7 @@ TIMED = 3  # joints whose delay is estimated, those that move most
 
 
 def channels(log: Log, limits: Limits) -> Iterator[Finding]:
-    """What is missing, short, or slow."""
+    """Channels that are missing, too short, or too slow."""
     needed = ("command", "joint_pos") if limits.names else ("command", "gyro", "accelerometer", "position")
     useful = ("joint_vel", "joint_torque") if limits.names else ("orientation", "linvel")
     useful += ("gyro", "accelerometer", "orientation") if limits.names and limits.floating else ()

@@ -18,7 +18,7 @@ GAP, STUCK = 0.1, 0.1  # s without a row, and with the same row, that are too lo
 
 
 def whole(log: Log) -> Iterator[Finding]:
-    """A recording that broke off."""
+    """A recording that was cut off."""
     if UNFINISHED in log.metadata:
         yield Finding(
             Severity.WARNING, "unfinished", "", log.metadata[UNFINISHED], "a whole file", "its recorder was killed"

@@ -29,7 +29,7 @@ def stated_units(log: Log) -> Iterator[Finding]:
 
 
 def quaternions(log: Log) -> Iterator[Finding]:
-    """Orientations that are none."""
+    """Orientations that are no unit quaternions."""
     channel = tidy(log, "orientation")
     if channel is None:
         return

@@ -118,11 +118,6 @@ class Contract:
     format: int = FORMAT
 
     def __post_init__(self) -> None:
-        """Check what can be checked.
-
-        Raises:
-            ContractError: names or numbers contradict each other.
-        """
         for kind, items in (("actuator", self.actuators), ("joint", self.joints), ("term", self.terms)):
             names = [item.name for item in items]
             if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -149,17 +144,16 @@ class Contract:
 
     @property
     def observation_size(self) -> int:
-        """Numbers the policy reads."""
+        """Length of the observation."""
         return sum(term.size * term.history for term in self.terms)
 
     @property
     def action_size(self) -> int:
-        """Numbers the policy gives."""
+        """Length of the action."""
         return len(self.actuators)
 
     @property
     def period(self) -> float:
-        """s between two control steps."""
         return 1.0 / self.control_hz
 
     def row(self, field: str) -> np.ndarray:

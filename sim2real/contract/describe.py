@@ -1,4 +1,4 @@
-"""From a task to the contract of a policy trained on it.
+"""The contract of a policy, from the task that it was trained on.
 
 Each family of tasks that can be deployed registers one function here. What a robot's maker states and MuJoCo's models
 have no field for stands in tables below, with its source.

@@ -1,4 +1,4 @@
-"""What a robot's joints can do, read from its MJCF, and the robot hung up so that it may move them freely."""
+"""Joint limits of a robot, read from its MJCF, and its model with the base held."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class Loop:
         return seconds, rule
 
     def _decide(self, measured: Measurement, now: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The policy's turn."""
+        """One step of the policy: observation, action, target."""
         del now
         observation = self.observer(measured, self._action, self.command)
         action, target = self.policy.run(observation)

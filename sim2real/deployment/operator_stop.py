@@ -29,20 +29,18 @@ class OperatorStop:
         self._watched = _descriptor(self._stream)
 
     def __enter__(self) -> OperatorStop:
-        """Take over the signals."""
         for name in SIGNALS:
             if number := getattr(signal, name, None):
                 self._former[number] = signal.signal(number, self._signalled)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the signals back."""
         for number, handler in self._former.items():
             signal.signal(number, handler)
         self._former.clear()
 
     def __call__(self) -> str:
-        """Why to stop; empty: go on."""
+        """Reason of the operator's stop; empty while there is none."""
         if not self.reason and self._watched >= 0 and select.select([self._watched], [], [], 0)[0]:
             data = os.read(self._watched, 4096)
             terminal = os.isatty(self._watched)

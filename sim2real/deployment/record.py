@@ -35,7 +35,6 @@ class LoopLog:
     """
 
     def __init__(self, sink: Sink, contract: Contract) -> None:
-        """Look up the names of all columns."""
         self._sink = sink
         joints = tuple(joint.name for joint in contract.joints)
         self._columns = {part: joints if part in JOINT_PARTS else XYZ for part in PARTS} | {"orientation": WXYZ}
@@ -98,7 +97,6 @@ class Timing:
     """Deadlines that had passed by then; the loop does not make up for them."""
 
     def summary(self) -> dict[str, Any]:
-        """p50, p99 and maximum in s, and counts: values for JSON."""
         result: dict[str, Any] = {"cycles": len(self.late), "missed": self.missed, "skipped": self.skipped}
         for name in ("late", "compute"):
             values = getattr(self, name)
@@ -133,11 +131,9 @@ class Report:
 
     @property
     def whole(self) -> bool:
-        """Whether it ran to its end."""
         return not self.reason
 
     def summary(self) -> dict[str, Any]:
-        """Values for JSON."""
         return {
             "phase": self.phase.name.lower(),
             "seconds": self.seconds,

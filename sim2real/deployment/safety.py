@@ -35,7 +35,7 @@ class Safety:
         return cls(Limits.of(contract, config or SafetyConfig()))
 
     def watch(self, state: State, cycle: Cycle) -> State:
-        """Judge a measurement and the clock: the state, latched where a check trips."""
+        """Check a measurement and the clock: the state, latched where a check trips."""
         if state.reason:
             return state
         misses = state.misses + 1 if cycle.missed else max(0.0, state.misses - self.limits.config.forgive)
@@ -54,7 +54,7 @@ class Safety:
         action: np.ndarray | None = None,
         observation: np.ndarray | None = None,
     ) -> State:
-        """Judge what a policy wants.
+        """Check and clip a target.
 
         Args:
             state: As `watch` left it in this cycle.

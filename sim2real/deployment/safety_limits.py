@@ -51,11 +51,6 @@ class SafetyConfig:
     """Fraction of an actuator's range by which a policy's own target may miss it; more trips. Rounding is less."""
 
     def __post_init__(self) -> None:
-        """Check ranges.
-
-        Raises:
-            EmbodiedError: a threshold that makes no sense; names it.
-        """
         for name in (
             "overrun",
             "overspeed",
@@ -76,7 +71,7 @@ class SafetyConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a config means for a contract: arrays (A,) in the order of actions, (n,) in the order of joints."""
+    """Thresholds of the safety chain for one contract: arrays (A,) in the order of actions, (n,) of joints."""
 
     config: SafetyConfig
     names: tuple[str, ...]
@@ -113,7 +108,6 @@ class Limits:
 
     @classmethod
     def of(cls, contract: Contract, config: SafetyConfig) -> Limits:
-        """Look everything up once."""
         joints = [joint.name for joint in contract.joints]
         driven = np.array([joints.index(a.joint) if a.joint else -1 for a in contract.actuators], int)
         low, high = contract.joint_row("lower"), contract.joint_row("upper")

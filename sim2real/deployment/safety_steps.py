@@ -35,7 +35,7 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What the chain remembers from cycle to cycle."""
+    """State of the safety chain from cycle to cycle."""
 
     reason: str = ""
     """Why it tripped; once set, it stays, and no target passes any more."""
@@ -63,7 +63,7 @@ class State:
 
 @dataclasses.dataclass(frozen=True)
 class Cycle:
-    """What one control cycle knows."""
+    """Inputs of one control cycle: measurement, clock, operator."""
 
     now: float
     """s."""
@@ -89,7 +89,7 @@ def operator(limits: Limits, state: State, cycle: Cycle) -> str:
 
 
 def finite(limits: Limits, state: State, cycle: Cycle) -> str:
-    """Every number that was measured is one."""
+    """All measured numbers are finite."""
     del limits, state
     bad = [part for part in PARTS if not np.isfinite(part_of(cycle.measured, part)).all()]
     bad += [] if math.isfinite(cycle.measured.time) else ["time"]
@@ -121,7 +121,7 @@ def punctual(limits: Limits, state: State, cycle: Cycle) -> str:
 
 
 def in_range(limits: Limits, state: State, cycle: Cycle) -> str:
-    """Joints are where joints can be."""
+    """Measured joint angles lie within the joints' limits."""
     del state
     q, (low, high), slack = cycle.measured.joint_pos, limits.joint_range, limits.config.overrun
     if not limits.joint_names:
@@ -161,7 +161,7 @@ def upright(limits: Limits, state: State, cycle: Cycle) -> str:
 
 
 def inside(limits: Limits, state: State, cycle: Cycle) -> str:
-    """The body is in its workspace."""
+    """The body is within the workspace."""
     del state
     place = cycle.measured.position
     if not len(limits.workspace):

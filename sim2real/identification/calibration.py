@@ -1,4 +1,4 @@
-"""`Calibration`: what a log said about a robot's parameters, how surely, and how well the twin then follows it."""
+"""`Calibration`: a robot's parameters as estimated from a log, with covariance and open-loop errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Estimate:
 
     @property
     def name(self) -> str:
-        """The parameter's."""
         return self.parameter.name
 
     @property
@@ -109,7 +108,7 @@ class Calibration:
 
     @property
     def free(self) -> tuple[Estimate, ...]:
-        """Those that were estimated."""
+        """Estimates of the free parameters."""
         return tuple(estimate for estimate in self.estimates if estimate.parameter.free)
 
     @property
@@ -153,7 +152,7 @@ class Calibration:
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """(all,) least values, and (all,) largest."""
+        """(all,) lower and (all,) upper bounds."""
         limits = np.array([(e.parameter.lower, e.parameter.upper) for e in self.estimates])
         return limits[:, 0], limits[:, 1]
 

@@ -51,11 +51,6 @@ class ExcitationConfig:
     """s over which the movement grows and fades."""
 
     def __post_init__(self) -> None:
-        """Check numbers.
-
-        Raises:
-            EmbodiedError: one makes no sense.
-        """
         if not 0 < self.low < self.high <= self.rate / 4:
             raise EmbodiedError(
                 f"--low {self.low} and --high {self.high} Hz at --rate {self.rate}: expected 0 < low < high <= rate / 4"

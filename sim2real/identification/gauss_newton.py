@@ -31,7 +31,7 @@ NOTHING = 1e-10  # squared, below which what a log says is rounding
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """When to stop."""
+    """Iterations of Gauss-Newton."""
 
     iterations: int = 15
     """At most, for each weighting."""
@@ -41,7 +41,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """Where Gauss-Newton ended; only free parameters are here."""
+    """Result of Gauss-Newton, of the free parameters."""
 
     free: tuple[int, ...]
     """Which of the twin's parameters."""

@@ -90,11 +90,6 @@ class Parameter:
     """Whether it is estimated; otherwise it stays at `nominal`."""
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            CalibrationError: they contradict each other.
-        """
         if not (self.lower <= self.nominal <= self.upper and self.lower < self.upper and self.spread > 0):
             raise CalibrationError(
                 f"parameter '{self.name}': nominal {self.nominal:g} in [{self.lower:g}, {self.upper:g}], spread "

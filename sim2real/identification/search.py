@@ -1,4 +1,4 @@
-"""Search where derivatives mislead: a scan for the delay, and CMA-ES over all parameters, each population one batch.
+"""Derivative-free search: a scan for the delay, and CMA-ES over all parameters, each population one batch.
 
 A command that changes in steps makes the response to a small change of the delay say little about a larger one, and
 friction makes joints stick: Gauss-Newton from far away can end where neither the delay nor the friction is right. The

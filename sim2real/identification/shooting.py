@@ -26,7 +26,7 @@ FLOOR = 0.1  # of an output's accuracy, below which its noise is not believed to
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A place on the way."""
+    """An iterate: parameters and window starts."""
 
     scaled: np.ndarray
     """(p,) spreads from the nominal values."""
@@ -72,7 +72,7 @@ class Problem:
         self._step = np.full(len(self.free), DIFFERENCES[1])
 
     def begin(self) -> Point:
-        """The base values and the measured starts."""
+        """First iterate: the base values and the measured starts."""
         scaled = (self.base[list(self.free)] - self.nominal) / self.spread
         change = np.zeros((len(self.windows), len(self.twin.start_step)))
         return Point(scaled, change, self.costs(scaled[None], change[None])[0])

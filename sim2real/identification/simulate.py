@@ -36,7 +36,7 @@ class Output:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the residual's components."""
+        """Names of the residual's columns."""
         return self.names[1:] if self.rotation else self.names
 
 
@@ -71,7 +71,6 @@ class Windows:
         return len(self.begin)
 
     def part(self, rows: Sequence[int] | np.ndarray) -> Windows:
-        """Only these windows."""
         index = np.asarray(rows, int)
         samples = tuple(Samples(s.measured[index], s.step[index], s.fraction[index]) for s in self.samples)
         return dataclasses.replace(self, begin=self.begin[index], samples=samples)
@@ -89,23 +88,43 @@ class Track:
 
 
 class Twin(Protocol):
-    """A robot's model with unknowns, as calibration sees it."""
+    """A robot's simulation with unknown parameters, as calibration sees it."""
 
-    name: str
-    parameters: tuple[Parameter, ...]
-    outputs: tuple[Output, ...]
-    actuators: tuple[str, ...]
-    """Columns of the channel `command` that drive it."""
-    timestep: float
-    """s per physics step."""
-    settle: float
-    """s after the first command, until which what is not measured (rotor speeds, delayed commands) is not known."""
-    window: float
-    """s that a window lasts for an estimate: long enough to see the parameters, short enough to stay near the log."""
-    start_step: np.ndarray
-    """(x,) change of each coordinate of a start for finite differences."""
-    start_spread: np.ndarray
-    """(x,) how far a start may be from what `starts` says, one standard deviation."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> tuple[Parameter, ...]: ...
+    @property
+    def outputs(self) -> tuple[Output, ...]: ...
+    @property
+    def actuators(self) -> tuple[str, ...]:
+        """Columns of the channel `command` that drive it."""
+        ...
+
+    @property
+    def timestep(self) -> float:
+        """s per physics step."""
+        ...
+
+    @property
+    def settle(self) -> float:
+        """s after the first command, until which what is not measured (rotor speeds, delayed commands) is not known."""
+        ...
+
+    @property
+    def window(self) -> float:
+        """s that a window of the fit lasts: long enough to see the parameters, short enough to stay near the log."""
+        ...
+
+    @property
+    def start_step(self) -> np.ndarray:
+        """(x,) change of each coordinate of a start for finite differences."""
+        ...
+
+    @property
+    def start_spread(self) -> np.ndarray:
+        """(x,) how far a start may be from what `starts` says, one standard deviation."""
+        ...
 
     def starts(self, log: Log, times: np.ndarray) -> np.ndarray:
         """(W, s) states at `times`, from the measurements around them."""

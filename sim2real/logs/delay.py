@@ -1,4 +1,4 @@
-"""How late one channel is behind another that shows the same: pure shifts, and clocks that disagree.
+"""Delay between two channels of the same motion, and offset and drift between two clocks.
 
 What a servo makes of its command is not the same signal: `sim2real.logs.servo_delay` tells its lag from the delay.
 

@@ -1,4 +1,4 @@
-"""`Log`: what a robot was told and what it measured. Calibration reads it, deployment writes it.
+"""`Log`: commands and measurements of a robot over time. Calibration reads it, deployment writes it.
 
 A log holds channels. A channel is a matrix whose rows have times and whose columns have names. These channels mean the
 same wherever they occur, in SI units:

@@ -92,11 +92,9 @@ class Recorder:
             self._file.close()
 
     def __enter__(self) -> Recorder:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
 

@@ -70,7 +70,7 @@ def read(path: str | Path, unfinished: bool = False) -> Log:
 
 @dataclasses.dataclass
 class Parts:
-    """What has been read of a file."""
+    """Channels, rows and metadata read so far."""
 
     topics: dict[int, Topic] = dataclasses.field(default_factory=dict)
     columns: dict[int, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -82,7 +82,7 @@ class Parts:
     numbers: int = 0
 
     def topic(self, topic: Topic) -> None:
-        """Meet a channel; files repeat them."""
+        """Register a channel record; files repeat them."""
         if topic.id in self.topics:
             return
         if len(self.topics) == MAX_CHANNELS:
@@ -103,7 +103,7 @@ class Parts:
             self.columns[topic.id] = tuple(str(name) for name in names)
 
     def message(self, number: int, stamp: int, data: bytes) -> None:
-        """Meet a row."""
+        """Parse a message: one row of a channel."""
         if number not in self.topics:
             raise LogError(f"message {self.rows} belongs to channel {number}, which the file does not describe")
         name = self.topics[number].topic
@@ -136,7 +136,6 @@ class Parts:
         raise LogError(f"{self._place(number)} holds {cell!r:.40}; expected a number")
 
     def log(self, path: Path) -> Log:
-        """What was read, as a log."""
         channels = {}
         for number, topic in self.topics.items():
             columns = self.columns.get(number, ())

@@ -1,4 +1,4 @@
-"""How long a command takes until it has any effect, told from the servo's own lag.
+"""Dead time of a servo's command, told apart from the servo's own lag.
 
 A servo low-passes its command, which a cross-correlation would count as delay. So a second-order servo behind a dead
 time is fitted to each joint. Friction, saturation and loads are no part of that model, and shift the delay a little.

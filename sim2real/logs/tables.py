@@ -201,7 +201,6 @@ def _log(
     notes: Mapping[str, str],
     first_row: int = 2,
 ) -> Log:
-    """Split a table into channels."""
     values, empty = cells
     time = values[:, header.index(TIME)]
     groups: dict[str, list[int]] = {}

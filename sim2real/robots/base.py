@@ -20,7 +20,7 @@ class RobotError(EmbodiedError):
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What a robot measured last. Arrays are float64; a part the robot lacks is None."""
+    """Newest sensor readings of a robot. Arrays are float64; a part the robot lacks is None."""
 
     time: float
     """s, on the robot's clock (`Robot.now`), when it was measured."""
@@ -86,7 +86,7 @@ class Robot(abc.ABC):
 
     name: str
     setpoint_policy: DeployablePolicy | None = None
-    """What the loop runs in place of the bundle's policy, on a robot that runs that one on board and takes setpoints."""
+    """Runs in the loop in place of the bundle's policy, where that one runs on board and the robot takes setpoints."""
     rest_pose: np.ndarray | None = None
     """(A,) targets to move to after a whole run, before the robot is damped; NaN: stay. None: damped where it is."""
 
@@ -116,7 +116,7 @@ class Robot(abc.ABC):
         """Damp, and let go of the hardware."""
 
     def prepare(self, command: np.ndarray) -> None:  # noqa: B027  (most robots have nothing to prepare)
-        """Called once before the loop with the operator's command (k,): time for what a running robot cannot wait for."""
+        """Called once before the loop, with the operator's command (k,): time to compile."""
 
     def enter(self, phase: Phase) -> None:  # noqa: B027
         """Called in the first cycle of each phase, after its target was sent."""

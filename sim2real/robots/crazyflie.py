@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import math
 import threading
 import time
+import types
 from typing import Any
 
 import numpy as np
@@ -59,11 +61,6 @@ class CrazyflieOptions:
     """degrees beyond which the rotors are stopped."""
 
     def __post_init__(self) -> None:
-        """Check ranges.
-
-        Raises:
-            EmbodiedError: setpoints too rare for the firmware's watchdog, or numbers that are not positive.
-        """
         if not self.hz >= 10:
             raise EmbodiedError(
                 f"--hz {self.hz}; expected at least 10: after 0.5 s without a setpoint the firmware acts"
@@ -204,7 +201,6 @@ class Crazyflie(Robot):
         self._link.cf.commander.send_position_setpoint(x, y, z, self._yaw)
 
     def damp(self) -> None:
-        """Stop the rotors."""
         self._link.cf.commander.send_stop_setpoint()
 
     def close(self) -> None:
@@ -214,7 +210,6 @@ class Crazyflie(Robot):
                 step()
 
     def _prepare(self, cflib: Any) -> None:
-        """Parameters and log."""
         cf = self._link.cf
         cf.disconnected.add_callback(lambda uri: self._lose(f"the link to {uri} was closed"))
         cf.connection_lost.add_callback(lambda uri, message: self._lose(f"the link to {uri} was lost: {message}"))
@@ -266,26 +261,18 @@ class Crazyflie(Robot):
         self._lost = self._lost or why
 
 
-class Cflib:
-    """The parts of cflib that are used, imported now."""
-
-    def __init__(self) -> None:
-        """Import."""
-        import cflib.crtp
-        from cflib.crazyflie import Crazyflie as Link
-        from cflib.crazyflie.log import LogConfig
-        from cflib.crazyflie.syncCrazyflie import SyncCrazyflie
-
-        self.crtp, self.Crazyflie, self.LogConfig, self.SyncCrazyflie = cflib.crtp, Link, LogConfig, SyncCrazyflie
-
-
-def import_cflib() -> Cflib:
-    """cflib.
+def import_cflib() -> Any:
+    """The parts of cflib that are used.
 
     Raises:
         RobotError: it is not installed.
     """
     try:
-        return Cflib()
+        return types.SimpleNamespace(
+            crtp=importlib.import_module("cflib.crtp"),
+            Crazyflie=importlib.import_module("cflib.crazyflie").Crazyflie,
+            LogConfig=importlib.import_module("cflib.crazyflie.log").LogConfig,
+            SyncCrazyflie=importlib.import_module("cflib.crazyflie.syncCrazyflie").SyncCrazyflie,
+        )
     except ImportError as error:
         raise RobotError(f'cflib is not installed ({error}); pip install "embodied[crazyflie]"') from None

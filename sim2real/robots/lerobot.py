@@ -38,9 +38,7 @@ class LeRobotDevice(Protocol):
         """Keys `MOTOR.pos`."""
         ...
 
-    def disconnect(self) -> None:
-        """Close the bus."""
-        ...
+    def disconnect(self) -> None: ...
 
 
 class Units(enum.StrEnum):
@@ -88,7 +86,7 @@ def connect(contract: Contract, options: LeRobotOptions) -> LeRobot:
 
 
 class LeRobot(Robot):
-    """The adapter."""
+    """Adapter of LeRobot's Robot interface."""
 
     name = "lerobot"
 
@@ -142,7 +140,6 @@ class LeRobot(Robot):
         return self._last
 
     def write(self, target: np.ndarray) -> None:
-        """Send angles."""
         self._held = None
         self._send(target)
         if self._limp:
@@ -163,7 +160,6 @@ class LeRobot(Robot):
             self._send(self._held)
 
     def close(self) -> None:
-        """Damp and disconnect."""
         with contextlib.suppress(Exception):
             self.damp()
         self._device.disconnect()

@@ -42,11 +42,6 @@ class ModelMismatch:
     """rad, of every joint; empty: none."""
 
     def __post_init__(self) -> None:
-        """Check signs.
-
-        Raises:
-            EmbodiedError: a scale is not positive.
-        """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name != "encoder_bias" and not value > 0:
@@ -67,7 +62,7 @@ class ModelMismatch:
         return cls(**{**drawn, "encoder_bias": tuple(float(value) for value in bias)})  # type: ignore[arg-type]
 
     def times(self, other: ModelMismatch) -> ModelMismatch:
-        """Both deviations one after the other."""
+        """Product of the scales; the encoder bias of the first that has one."""
         scales = {
             field.name: getattr(self, field.name) * getattr(other, field.name)
             for field in dataclasses.fields(self)
@@ -92,7 +87,7 @@ class ModelMismatch:
         return {name: value for name, value in values.items() if not np.array_equal(value, getattr(model, name))}
 
     def text(self) -> str:
-        """What differs, in a line."""
+        """All scales that are not 1, in a line."""
         names = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         said = [f"{name} x {value:.3f}" for name, value in names.items() if name != "encoder_bias" and value != 1]
         if any(self.encoder_bias):

@@ -66,7 +66,6 @@ def entry(name: str) -> RobotEntry:
 
 
 def options_of(name: str) -> Any:
-    """The default options of a robot."""
     return load_target(entry(name).options, f"robot {name!r}")()
 
 

@@ -1,4 +1,4 @@
-"""Simulated robots without their engine: how targets become forces in a task's model, and what sensors measure."""
+"""Simulated robots without their engine: actuators and sensors of a task's model."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class RobotModel(Protocol):
 
     task: Task[Any]
     every_step: bool
-    """Whether what acts on it changes from physics step to physics step under one target."""
+    """Whether forces change from physics step to physics step under one target."""
 
     def start(self, seed: int) -> ResetState[Any]:
-        """Where it begins, with its own parameters."""
+        """Initial state, with the parameters of this robot."""
         ...
 
     def commanded(self, command: np.ndarray) -> tuple[Task[Any], Callable[[Any], Any]]:
@@ -57,7 +57,7 @@ class RobotModel(Protocol):
         ...
 
     def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
-        """What its sensors say."""
+        """Sensor readings, with `noise` times the noise of training."""
         ...
 
 
@@ -73,7 +73,7 @@ def model_of(contract: Contract, mismatch: ModelMismatch) -> RobotModel:
         if issubclass(kind, base):
             return model(kind, contract, mismatch)
     raise EmbodiedError(
-        f"'{contract.task}' has no simulated robot; tasks of these kinds have: {listing(base.__name__ for base in kinds)}"
+        f"'{contract.task}' has no simulated robot; these kinds of tasks have: {listing(k.__name__ for k in kinds)}"
     )
 
 
@@ -104,7 +104,7 @@ class LeggedModel:
         self._noise = noise_of(contract)
 
     def start(self, seed: int) -> ResetState[Any]:
-        """As the task begins."""
+        """The task's initial state, with the contract's gains and the mismatch."""
         start = jax.jit(self.task.reset)(jax.random.key(seed))
         # A bundle brings its gains along, to a simulated robot as to a real one.
         model, rows = self.task.model.__copy__(), self._layout.actuators

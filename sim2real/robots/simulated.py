@@ -63,11 +63,6 @@ class SimulatedOptions:
     """Of the initial state, the noise, the losses and the mismatch."""
 
     def __post_init__(self) -> None:
-        """Check ranges.
-
-        Raises:
-            EmbodiedError: a number outside them; names it.
-        """
         for name in ("latency", "sensor_latency"):
             if not 0 <= getattr(self, name) < LONGEST:
                 raise EmbodiedError(f"{name}={getattr(self, name)}; expected [0, {LONGEST:g}) s")
@@ -145,7 +140,6 @@ class SimulatedRobot(Robot):
         self._target = None
 
     def close(self) -> None:
-        """Damp."""
         self.damp()
 
     def prepare(self, command: np.ndarray) -> None:
@@ -182,7 +176,7 @@ class SimulatedRobot(Robot):
                 self._evaluator.step(self._world, steps)
 
     def _held_for(self) -> int:
-        """Physics steps for which nothing changes: no command arrives, nothing is measured or judged."""
+        """Physics steps for which nothing changes: no command arrives, nothing is measured or evaluated."""
         # What damps follows the joints, and rotors have a lag, from step to step.
         if self.model.every_step or self._target is None or self.options.sensor_latency:
             return 1

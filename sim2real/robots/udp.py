@@ -20,9 +20,9 @@ from sim2real.robots.udp_messages import (
     Command,
     Kind,
     MessageError,
+    SequenceFilter,
     State,
     Status,
-    Window,
     pack_command,
     signature,
     unpack_state,
@@ -77,7 +77,7 @@ class Udp(Robot):
         self._contract, self._options = contract, options
         self._signature = signature(contract)
         self._session, self._sequence = secrets.randbits(32), 0
-        self._window = Window(self._session)
+        self._filter = SequenceFilter(self._session)
         self._trips: collections.deque[tuple[int, int]] = collections.deque(maxlen=TRIPS_KEPT)
         self._state: State | None = None
         self._moved = False
@@ -97,7 +97,7 @@ class Udp(Robot):
 
     @property
     def status(self) -> Status:
-        """What the bridge says it is doing."""
+        """Last reported status of the bridge."""
         return Status.IDLE if self._state is None else self._state.status
 
     def sleep_until(self, when: float) -> None:
@@ -120,7 +120,6 @@ class Udp(Robot):
         return dataclasses.replace(state.measured, time=state.measured.time - self._offset())
 
     def write(self, target: np.ndarray) -> None:
-        """Send targets."""
         self._moved = True
         self._send(Kind.TARGETS, target)
 
@@ -129,7 +128,6 @@ class Udp(Robot):
         self._send(Kind.DAMP if self._moved else Kind.HELLO, np.zeros(0))
 
     def close(self) -> None:
-        """Damp, and let go of the socket."""
         if self._socket.fileno() >= 0:
             self._send(Kind.DAMP, np.zeros(0))
             self._socket.close()
@@ -160,7 +158,6 @@ class Udp(Robot):
             return
 
     def _receive(self) -> None:
-        """Take in every datagram that waits."""
         while True:
             try:
                 data = self._socket.recv(STATE_SIZE + 1)
@@ -173,7 +170,7 @@ class Udp(Robot):
             except MessageError:
                 self.refused += 1
                 continue
-            if not self._window.admit(state.session, state.sequence):
+            if not self._filter.admit(state.session, state.sequence):
                 self.refused += 1
                 continue
             self._state = state

@@ -21,9 +21,9 @@ from sim2real.robots.udp_messages import (
     Command,
     Kind,
     MessageError,
+    SequenceFilter,
     State,
     Status,
-    Window,
     pack_state,
     signature,
     unpack_command,
@@ -57,7 +57,7 @@ class Bridge:
         self._robot, self._contract = robot, contract
         self._signature = signature(contract)
         self._lower, self._upper = contract.row("lower"), contract.row("upper")
-        self._window: Window | None = None
+        self._filter: SequenceFilter | None = None
         self._host: tuple[str, int] | None = None
         self._heard = 0  # ns, when the last valid targets came
         self._echo = (0, 0)
@@ -93,8 +93,8 @@ class Bridge:
         self._receive()
         if self.status is Status.ACTIVE and time.monotonic_ns() - self._heard > 1e9 * self.options.watchdog:
             self._finish(Status.WATCHDOG)
-        if self._host is not None and self._window is not None:
-            self._send(self._window.session, self._host)
+        if self._host is not None and self._filter is not None:
+            self._send(self._filter.session, self._host)
 
     def _receive(self) -> None:
         while select.select([self._socket], [], [], 0)[0]:
@@ -107,13 +107,13 @@ class Bridge:
             self._take(command, host)
 
     def _take(self, command: Command, host: tuple[str, int]) -> None:
-        """Obey a command that is whole."""
+        """Execute a valid command."""
         if command.kind is Kind.HELLO and self._may_begin(command):
-            self._window, self._host = Window(command.session), host
+            self._filter, self._host = SequenceFilter(command.session), host
             self._past.add(command.session)
             self.status = Status.READY if command.signature == self._signature else Status.REFUSED
             self._echo = (0, 0)
-        if self._window is None or host != self._host or not self._window.admit(command.session, command.sequence):
+        if self._filter is None or host != self._host or not self._filter.admit(command.session, command.sequence):
             self.refused += 1
             return
         self._echo = (command.sent, time.monotonic_ns())

@@ -178,11 +178,10 @@ def unpack_state(data: bytes) -> State:
     return State(session, sequence, sent, code, Status(status), echo_sent, echo_received, measured, count)
 
 
-class Window:
-    """Which messages of a session are new: each sequence number is larger than all before."""
+class SequenceFilter:
+    """Admits the new messages of a session: those whose sequence number is larger than all before."""
 
     def __init__(self, session: int) -> None:
-        """Nothing has come."""
         self.session, self._last = session, -1
 
     def admit(self, session: int, sequence: int) -> bool:

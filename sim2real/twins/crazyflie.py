@@ -1,4 +1,4 @@
-"""The Crazyflie in flight, by the functions of `tasks.swarm.dynamics.quadrotor`: what training simulates is what is calibrated.
+"""The Crazyflie in flight, by the dynamics that training simulates: `tasks.swarm.dynamics.quadrotor`.
 
 Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and say so with
 `--known drone_mass=0.0331`. Without that, the mass keeps its nominal value and all forces are relative to it.

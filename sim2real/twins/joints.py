@@ -20,7 +20,7 @@ TOLERANCE = 1e-12
 
 
 class Torque(StrEnum):
-    """What a robot means by `joint_torque`."""
+    """Meaning of a robot's channel `joint_torque`."""
 
     MOTOR = "motor"
     """What the servo exerts, compensation of gravity included."""
@@ -47,7 +47,7 @@ class JointTwin:
 
     @property
     def actuators(self) -> tuple[str, ...]:
-        """One on each joint, of its name."""
+        """Named after the joints."""
         return self.joints
 
     @property
@@ -67,7 +67,6 @@ class JointTwin:
         return np.stack([value_and_slope(angle, speed, self.joints, time).ravel() for time in times])
 
     def moved(self, starts: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """The sum."""
         return starts + change
 
     def column(self, kind: Kind) -> np.ndarray:
@@ -76,7 +75,7 @@ class JointTwin:
         return np.array([names.get(joint, -1) for joint in self.joints])
 
     def compile(self, values: np.ndarray) -> mujoco.MjModel:
-        """The model with one vector of values."""
+        """The model with one vector of parameter values."""
         spec = self.spec.copy()
         pm.apply(spec, self.parameters, values)
         spec.option.timestep = self.timestep

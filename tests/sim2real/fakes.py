@@ -5,13 +5,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.robots.base import Measurement, Robot
 
+T = TypeVar("T")
 LOWER, UPPER = -1.0, 1.0  # rad
+
+
+def given(value: T | None) -> T:
+    """A value that must be there, such as a part of a measurement."""
+    assert value is not None
+    return value
 
 
 def leg() -> Contract:

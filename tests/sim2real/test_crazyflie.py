@@ -15,6 +15,7 @@ from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import Phase, RobotError
 from sim2real.robots.crazyflie import BLOCKS, Crazyflie, CrazyflieOptions, Setpoints, setpoints
+from tests.sim2real.fakes import given
 
 BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
 
@@ -153,10 +154,10 @@ def test_measurements_are_in_si_units_and_on_our_clock(radio):
     robot = Crazyflie(hover(), CrazyflieOptions())
     measured = robot.read()
     assert abs(robot.now() - measured.time) < 0.1
-    np.testing.assert_allclose(measured.gyro, [1.0, 0, 0], atol=1e-4)
-    np.testing.assert_allclose(measured.orientation, [math.cos(0.2), 0, 0, math.sin(0.2)], atol=1e-3)
-    np.testing.assert_allclose(measured.position, [0.3, -0.2, 0.01], atol=1e-3)
-    np.testing.assert_allclose(measured.linvel, [0, 0, 0.1], atol=1e-3)
+    np.testing.assert_allclose(given(measured.gyro), [1.0, 0, 0], atol=1e-4)
+    np.testing.assert_allclose(given(measured.orientation), [math.cos(0.2), 0, 0, math.sin(0.2)], atol=1e-3)
+    np.testing.assert_allclose(given(measured.position), [0.3, -0.2, 0.01], atol=1e-3)
+    np.testing.assert_allclose(given(measured.linvel), [0, 0, 0.1], atol=1e-3)
     robot.close()
     assert radio.drone.closed
     assert radio.drone.armed[-1] is False
@@ -164,7 +165,7 @@ def test_measurements_are_in_si_units_and_on_our_clock(radio):
 
 def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
     robot = Crazyflie(hover(), CrazyflieOptions(hz=50, speed=1.0))
-    policy, drone = robot.setpoint_policy, radio.drone
+    policy, drone = given(robot.setpoint_policy), radio.drone
     phases = []
 
     def watch(progress):
@@ -196,7 +197,7 @@ def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
 def test_a_lost_link_latches_and_stops(radio):
     robot = Crazyflie(hover(), CrazyflieOptions())
     radio.drone.connection_lost.call("radio://0", "too many packets lost")
-    report = Loop(robot, robot.setpoint_policy, np.array([0.0, 0, 1]), LoopSettings(damp=0.1)).run()
+    report = Loop(robot, given(robot.setpoint_policy), np.array([0.0, 0, 1]), LoopSettings(damp=0.1)).run()
     assert report.step == "error"
     assert "too many packets lost" in report.reason
     assert not radio.drone.sent

@@ -12,7 +12,7 @@ from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError
 from sim2real.robots.lerobot import LeRobot, LeRobotOptions, Units, connect
-from tests.sim2real.fakes import Sway, leg
+from tests.sim2real.fakes import Sway, given, leg
 
 
 class Bus:
@@ -58,7 +58,7 @@ def test_degrees_signs_and_offsets():
     robot = LeRobot(leg(), device, options)
     robot.write(np.array([0.1 + math.radians(30), 0.2 + math.radians(30), -1.0]))
     assert device.sent[-1] == pytest.approx({"a.pos": 30.0, "b.pos": -30.0, "c.pos": -math.degrees(1.0)})
-    np.testing.assert_allclose(robot.read().joint_pos, [0.1 + math.pi / 6, 0.2 + math.pi / 6, -1.0], atol=1e-3)
+    np.testing.assert_allclose(given(robot.read().joint_pos), [0.1 + math.pi / 6, 0.2 + math.pi / 6, -1.0], atol=1e-3)
 
 
 def test_percent_of_the_range():
@@ -71,13 +71,13 @@ def test_percent_of_the_range():
 
 def test_speeds_are_differences(monkeypatch):
     clock = iter(np.arange(0, 100, 0.02))
-    monkeypatch.setattr("sim2real.robots.lerobot.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sim2real.robots.base.time.monotonic", lambda: next(clock))
     device = Device()
-    robot = LeRobot(leg(), device)
+    measured = (robot := LeRobot(leg(), device)).read()
     for step in range(50):
         device.at = {key: math.degrees(0.02 * step * 0.7) for key in device.at}
         measured = robot.read()
-    np.testing.assert_allclose(measured.joint_vel, 0.7, atol=0.02)
+    np.testing.assert_allclose(given(measured.joint_vel), 0.7, atol=0.02)
 
 
 @pytest.mark.parametrize("bus", [True, False])

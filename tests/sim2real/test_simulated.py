@@ -13,6 +13,7 @@ from sim2real.robots import registry
 from sim2real.robots.base import PARTS, RobotError
 from sim2real.robots.mismatch import ModelMismatch
 from sim2real.robots.simulated import SimulatedOptions, SimulatedRobot
+from tests.sim2real.fakes import given
 
 GO1, HOVER = "locomotion/go1-joystick-flat", "swarm/hover"
 POLICIES: dict[str, ShippedPolicy] = {}
@@ -23,13 +24,15 @@ def policy(task):
 
 
 def robot(task=GO1, engine="mujoco", **options) -> SimulatedRobot:
-    return registry.connect(engine, policy(task).contract, SimulatedOptions(realtime=False, **options))
+    built = registry.connect(engine, policy(task).contract, SimulatedOptions(realtime=False, **options))
+    assert isinstance(built, SimulatedRobot)
+    return built
 
 
 def walked(built, seconds=0.5, **settings):
     """Trunk poses (n, 3) over a deployment."""
     seen = []
-    times = LoopSettings(seconds=seconds, **{"soft_start": 0.2, "damp": 0.1} | settings)
+    times = dataclasses.replace(LoopSettings(seconds, soft_start=0.2, damp=0.1), **settings)
     command = np.array([0.5, 0.0, 0.0]) if built.contract.task == GO1 else np.array([0.0, 0.0, 2.0])
     loop = Loop(built, policy(built.contract.task), command, times, watch=lambda p: seen.append(p.measured.position))
     return loop.run(), np.array(seen)
@@ -61,16 +64,16 @@ def test_it_is_held_until_the_first_command():
         np.testing.assert_array_equal(getattr(after, part), getattr(before, part))
     built.write(policy(GO1).contract.row("offset"))
     built.sleep_until(1.02)
-    assert not np.array_equal(built.read().joint_pos, after.joint_pos)
+    assert not np.array_equal(given(built.read().joint_pos), given(after.joint_pos))
 
 
 def test_commands_arrive_after_the_latency():
     for latency, moved in ((0.0, 1), (0.012, 4)):
         built = robot(noise=0.0, latency=latency)
-        still = built.read().joint_pos
+        still = given(built.read().joint_pos)
         built.write(still + 0.3)
         steps = 0
-        while np.array_equal(built.read().joint_pos, still):
+        while np.array_equal(given(built.read().joint_pos), still):
             steps += 1
             built.sleep_until(0.004 * steps)
         assert steps == moved
@@ -78,20 +81,20 @@ def test_commands_arrive_after_the_latency():
 
 def test_measurements_arrive_after_the_latency():
     built = robot(noise=0.0, sensor_latency=0.02)
-    built.write(built.read().joint_pos + 0.3)
+    built.write(given(built.read().joint_pos) + 0.3)
     built.sleep_until(0.1)
     assert built.read().time == pytest.approx(0.08)
     late = built.read()
     now = robot(noise=0.0)
-    now.write(now.read().joint_pos + 0.3)
+    now.write(given(now.read().joint_pos) + 0.3)
     now.sleep_until(0.08)
-    np.testing.assert_allclose(late.joint_pos, now.read().joint_pos, atol=1e-6)
+    np.testing.assert_allclose(given(late.joint_pos), given(now.read().joint_pos), atol=1e-6)
 
 
 def test_lost_packets_leave_the_last():
     built = robot(loss=1.0)
     before = built.read()
-    built.write(before.joint_pos + 0.3)
+    built.write(given(before.joint_pos) + 0.3)
     built.sleep_until(0.1)
     assert built.read() is before
     built = robot(loss=0.3, noise=0.0)
@@ -131,14 +134,14 @@ def test_damped_joints_come_to_rest_and_rotors_stop():
     built.damp()
     built.sleep_until(3.0)
     lying = built.read()
-    assert np.abs(lying.joint_vel).max() < 0.2
-    assert lying.position[2] < 0.2, "still standing"
+    assert np.abs(given(lying.joint_vel)).max() < 0.2
+    assert given(lying.position)[2] < 0.2, "still standing"
     drone = robot(HOVER, noise=0.0)
     drone.write(np.full(4, 0.08))
     drone.sleep_until(0.1)
     drone.damp()
     drone.sleep_until(0.5)
-    np.testing.assert_allclose(drone.read().accelerometer, 0.0, atol=2.0)  # falls
+    np.testing.assert_allclose(given(drone.read().accelerometer), 0.0, atol=2.0)  # falls
 
 
 def test_wrong_parameters_reach_the_physics():
@@ -146,13 +149,13 @@ def test_wrong_parameters_reach_the_physics():
     for built in (nominal, heavy):
         built.write(policy(GO1).contract.row("offset"))
         built.sleep_until(2.0)
-    load = [np.abs(built.read().joint_torque).sum() for built in (nominal, heavy)]
+    load = [np.abs(given(built.read().joint_torque)).sum() for built in (nominal, heavy)]
     assert load[1] / load[0] > 1.15  # more than the mass: a heavier robot sags and stands on bent legs
-    assert heavy.read().position[2] < nominal.read().position[2] - 0.001
+    assert given(heavy.read().position)[2] < given(nominal.read().position)[2] - 0.001
     weak = robot(HOVER, noise=0.0, motor_strength=0.5)
     weak.write(np.full(4, 0.12))
     weak.sleep_until(1.0)
-    assert weak.read().accelerometer[2] < 9.0
+    assert given(weak.read().accelerometer)[2] < 9.0
 
 
 def test_a_model_mismatch_is_drawn_within_their_spread():
@@ -173,12 +176,12 @@ def test_it_knows_how_the_task_went():
     assert built.task_result() is None
     built.prepare(command)
     Loop(built, policy(HOVER), command, LoopSettings(seconds=8.0, damp=0.1)).run()
-    result = built.task_result()
+    result = given(built.task_result())
     assert result.success
     assert not result.failed
     assert result.seconds == pytest.approx(8.0)
     assert 0 < result.metrics["position_error"] < 0.3
-    np.testing.assert_allclose(built.read().position, command, atol=0.1)
+    np.testing.assert_allclose(given(built.read().position), command, atol=0.1)
 
 
 def test_real_time_follows_the_clock():

@@ -16,17 +16,14 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots import udp_messages as um
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.udp import Udp, UdpOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
 from tests.sim2real.fakes import FakeRobot, Sway, leg
 
-ROOMY = {
-    "max_age": 1.0,
-    "max_late": 1.0,
-    "misses": 1e3,
-}  # a test machine may pause; time limits have tests of their own
+ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3)  # a machine may pause; limits have tests of their own
 
 
 class Realtime(FakeRobot):
@@ -145,11 +142,9 @@ def test_the_order_of_joints_is_part_of_the_signature():
 
 
 def test_a_deployment_over_loopback_ends_damped(served):
-    from sim2real.deployment.safety import Safety, SafetyConfig
-
     bridge, robot = served
     host = host_of(bridge)
-    safety = Safety.of(leg(), SafetyConfig(**ROOMY))
+    safety = Safety.of(leg(), ROOMY)
     settings = LoopSettings(seconds=0.6, soft_start=0.3, damp=0.2)
     report = Loop(host, Sway(leg()), np.zeros(1), settings, safety=safety).run()
     host.close()
@@ -281,8 +276,6 @@ def test_a_killed_or_frozen_host_leaves_a_damped_robot(served, how):
 
 
 def test_a_host_whose_bridge_has_taken_the_robot_away_latches(served):
-    from sim2real.deployment.safety import Safety, SafetyConfig
-
     bridge, robot = served
     host = host_of(bridge)
     begin = time.monotonic()
@@ -293,7 +286,7 @@ def test_a_host_whose_bridge_has_taken_the_robot_away_latches(served):
 
     host.write = silent
     settings = LoopSettings(seconds=30.0, soft_start=0.2, damp=0.1)
-    report = Loop(host, Sway(leg()), np.zeros(1), settings, safety=Safety.of(leg(), SafetyConfig(**ROOMY))).run()
+    report = Loop(host, Sway(leg()), np.zeros(1), settings, safety=Safety.of(leg(), ROOMY)).run()
     host.close()
     assert report.step == "error"
     assert "bridge has damped the robot: watchdog" in report.reason

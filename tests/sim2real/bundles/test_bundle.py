@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -258,7 +259,7 @@ def test_sizes_are_bounded(folder, name):
 
 def test_texts_keep_numbers_to_the_last_bit():
     contract, vectors = small_contract(), export.golden_vectors(small_policy(), small_contract())
-    assert bundle.read_contract(bundle.contract_text(contract).encode(), None) == contract
+    assert bundle.read_contract(bundle.contract_text(contract).encode(), Path("bundle")) == contract
     text = write_golden(contract, vectors)
     again = read_golden(text.encode(), contract)
     for field in ("observation", "action", "target"):
@@ -280,7 +281,8 @@ def test_the_command_line_verifies(folder, capsys):
 
 def test_deploying_needs_neither_torch_nor_jax(made):
     code = (
-        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.terms; ready = load(sys.argv[1]);"
+        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.terms;"
+        "ready = load(sys.argv[1]);"
         "print(ready.contract.task, sorted({'torch', 'jax', 'mujoco'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -23,6 +23,7 @@ from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement
 from tasks.swarm.hover import Hover
 from tests.sim2real.exported import compile_c, small_policy
+from tests.sim2real.fakes import given
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -144,10 +145,8 @@ class Drone:
 
     def __call__(self, seen: Measurement, command, mode=ABSOLUTE):
         """One step of the main loop; mode of control and forces."""
-        assert seen.gyro is not None
-        assert seen.orientation is not None
-        w, *axis = seen.orientation
-        numbers = [*np.degrees(seen.gyro), *axis, w, *seen.position, *seen.linvel, *command]
+        w, *axis = given(seen.orientation)
+        numbers = [*np.degrees(given(seen.gyro)), *axis, w, *given(seen.position), *given(seen.linvel), *command]
         out = (ctypes.c_float * 4)()
         mode = self.code.loop((ctypes.c_float * 16)(*numbers), mode, self.step, out)
         self.step += 1
@@ -212,6 +211,7 @@ def compare(drone, made, steps):
     rng = np.random.default_rng(0)
     observer, action = Observer(made.contract), np.zeros(4)
     drone.enable(1)
+    target = np.zeros(4)
     for _ in range(steps):
         seen, command = flying(rng), rng.uniform(-1, 1, 3) + TARGET
         action, target = made.run(observer(seen, action, command))
@@ -273,6 +273,7 @@ FAULTS = {
 def test_a_fault_hands_over_to_pid_until_the_operator_resets(drone, fault):
     seen, reason = FAULTS[fault]
     drone.enable(1)
+    before = np.zeros(4)
     for _ in range(STEPS_PER_ACTION):
         mode, before = drone(LEVEL, TARGET)
         assert mode == FORCE
@@ -372,7 +373,8 @@ def test_rotors_must_be_four_and_take_newtons(tmp_path):
 @pytest.mark.slow
 def test_the_firmwares_controller_hovers_in_simulation(drone):
     import torch
-    from tests.sim2real.test_terms import made, measured
+
+    from tests.sim2real.deployment.test_terms import made, measured
 
     env, contract = made("swarm/hover")
     hover, up, down = (contract.row(name) for name in ("offset", "up", "down"))
@@ -383,6 +385,7 @@ def test_the_firmwares_controller_hovers_in_simulation(drone):
         drone.enable(1)
         for _ in range(390):  # of 400, after which the episode begins anew
             seen = measured(env, contract)
+            forces = np.zeros(4)
             for _ in range(STEPS_PER_ACTION):
                 mode, forces = drone(seen, TARGET)
                 assert mode == FORCE
@@ -390,5 +393,5 @@ def test_the_firmwares_controller_hovers_in_simulation(drone):
             action = np.where(change > 0, change / up, change / down)
             env.step(torch.as_tensor(action[None], dtype=torch.float32))
         last = measured(env, contract)
-        assert np.linalg.norm(last.position - TARGET) < 0.1
-        assert np.linalg.norm(last.linvel) < 0.1
+        assert np.linalg.norm(given(last.position) - TARGET) < 0.1
+        assert np.linalg.norm(given(last.linvel)) < 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,8 @@ def test_other_architectures_are_refused_with_what_can_be_exported():
 
 def test_a_diverged_policy_is_refused():
     policy = small_policy()
-    policy.network.actor.mean.linears[0].weight.data[0, 0] = float("nan")
+    layers: Any = policy.network.actor.mean.linears
+    layers[0].weight.data[0, 0] = float("nan")
     with pytest.raises(ExportError, match="not finite"):
         Network.of(policy)
 

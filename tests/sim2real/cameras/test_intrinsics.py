@@ -136,7 +136,8 @@ def test_a_rendered_board_gives_the_camera_back(seed: int, board: Board) -> None
     """Focal length within 0.5 %, principal point within 2 px, reprojection below 0.3 px, with noise and distortion."""
     rng = np.random.default_rng(seed)
     f = rng.uniform(380, 520)
-    truth = Camera(480, 360, f, f * rng.uniform(0.98, 1.02), *rng.normal([239.5, 179.5], 8.0),
+    ratio, (cx, cy) = rng.uniform(0.98, 1.02), rng.normal([239.5, 179.5], 8.0)
+    truth = Camera(480, 360, f, f * ratio, cx, cy,
                    (rng.uniform(-0.3, 0.1), rng.uniform(-0.05, 0.1), *rng.normal(0, 0.001, 2)))  # fmt: skip
     views = []
     with rehearsal.Photographer(rehearsal.studio(board), truth, supersampling=2) as photographer:

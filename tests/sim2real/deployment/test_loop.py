@@ -11,7 +11,7 @@ from sim2real.robots.base import Phase
 from tests.sim2real.fakes import LOWER, UPPER, FakeRobot, Sink, Sway, leg
 
 SHORT = LoopSettings(seconds=3.0, soft_start=1.0)
-BEGIN = 3 / 50 + SHORT.soft_start  # s, when the policy begins
+BEGIN = 3 / 50 + 1.0  # s, when the policy begins
 FAULT = BEGIN + 1.0  # s, when faults do
 
 

@@ -10,6 +10,7 @@ from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
 from sim2real.robots.base import Measurement
+from tests.sim2real.fakes import given
 
 KP, KD, EFFORT, TOP, RATE = 30.0, 0.5, 20.0, 20.0, 40.0
 
@@ -154,10 +155,10 @@ def test_margin_rate_and_effort_clip_and_are_counted():
     safety = Safety.of(leg())
     state = through(safety, State(), Cycle(0.0, measured()), [0.99, 0, 0])
     # 20 N m at 30 N m/rad are less than the 0.8 rad of the rate and the 0.96 rad of the margin.
-    np.testing.assert_allclose(state.target, [EFFORT / KP, 0, 0])
+    np.testing.assert_allclose(given(state.target), [EFFORT / KP, 0, 0])
     assert state.clips == {"position": 1, "rate": 1, "effort": 1}
     state = through(safety, state, Cycle(0.02, measured(0.02, joint_pos=np.array([0.9, 0, 0]))), [0.99, 0, 0])
-    np.testing.assert_allclose(state.target, [0.96, 0, 0])
+    np.testing.assert_allclose(given(state.target), [0.96, 0, 0])
     assert state.clips == {"position": 2, "rate": 1, "effort": 1}
 
 
@@ -165,7 +166,7 @@ def test_near_top_speed_a_motor_may_brake_but_not_push():
     safety = Safety.of(leg())
     fast = measured(0.0, joint_vel=np.array([TOP, -TOP, 0.0]))
     state = through(safety, State(), Cycle(0.0, fast), [0.9, 0.9, 0.0])
-    effort = KP * state.target - KD * fast.joint_vel
+    effort = KP * given(state.target) - KD * given(fast.joint_vel)
     assert effort[0] == pytest.approx(0.0)
     assert effort[1] == pytest.approx(EFFORT)  # against its motion: brakes with all it has
 
@@ -219,7 +220,7 @@ def test_a_policy_that_is_always_beyond_its_limits_trips():
     state, count = steps(Safety.of(leg()), cycles, action=np.array([3.0, 0, 0]))
     assert state.step == "action"
     assert count == pytest.approx(0.5 / 0.02, abs=1)
-    assert state.clips["action"] == count + 1
+    assert state.clips["action"] == given(count) + 1
 
 
 def test_rotors_have_limits_but_no_pose_and_no_margin():

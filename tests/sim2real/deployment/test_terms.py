@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -83,7 +84,7 @@ def test_targets_are_the_tasks_own(name):
         if name == "swarm/hover":  # the task's command is a speed
             from tasks.swarm.dynamics import quadrotor
 
-            target = quadrotor.speed_for_thrust(env.task.drone, contract.target(action))
+            target = quadrotor.speed_for_thrust(env.task.drone, jnp.asarray(contract.target(action)))
         else:
             target = contract.target(action)
             command = np.clip(command, contract.row("lower"), contract.row("upper"))
@@ -95,9 +96,8 @@ def test_history_repeats_the_first_and_ends_with_the_newest():
     gyro = next(term for term in contract.terms if term.name == "gyro")
     short = dataclasses.replace(contract, terms=(dataclasses.replace(gyro, history=3),))
     observer = Observer(short)
-    for step in range(4):
-        seen = observer(Measurement(0.0, gyro=np.full(3, float(step))), np.zeros(4), np.zeros(3))
-    np.testing.assert_array_equal(seen, np.repeat([1.0, 2.0, 3.0], 3))
+    seen = [observer(Measurement(0.0, gyro=np.full(3, float(n))), np.zeros(4), np.zeros(3)) for n in range(4)]
+    np.testing.assert_array_equal(seen[-1], np.repeat([1.0, 2.0, 3.0], 3))
     observer.reset()
     seen = observer(Measurement(0.0, gyro=np.full(3, 7.0)), np.zeros(4), np.zeros(3))
     np.testing.assert_array_equal(seen, np.full(9, 7.0))

@@ -26,9 +26,7 @@ def silent(monkeypatch):
 
 def drone():
     names = {"command": crazyflie.ROTORS, "orientation": WXYZ, **dict.fromkeys(("position", "linvel", "gyro"), XYZ)}
-    return make_twin(
-        "crazyflie", Log({k: Channel(np.arange(2.0), np.zeros((2, len(v))), v, "rpm") for k, v in names.items()})
-    )
+    return crazyflie.twin(Log({k: Channel(np.arange(2.0), np.zeros((2, len(v))), v, "rpm") for k, v in names.items()}))
 
 
 def exact_starts(log, names, windows):
@@ -52,13 +50,14 @@ def test_the_truth_follows_a_robot_of_joints_to_rounding(silent, robot, torque):
 
 @pytest.mark.parametrize("unit", ["rpm", "N"])
 def test_the_truth_follows_a_drone_to_rounding(silent, unit):
-    twin = drone()
+    own = drone()
+    twin: sm.Twin = own
     truth = logs.draw(twin.parameters, np.random.default_rng(1))
-    log = logs.drone_log(twin, truth, 2.6, 1)
+    log = logs.drone_log(own, truth, 2.6, 1)
     rows = {name: log[name] for name in ("position", "orientation", "linvel", "gyro")}
     if unit == "N":
         command = log["command"]
-        linear, square = twin.drone.thrust
+        linear, square = own.drone.thrust
         thrust = linear * command.values + square * command.values**2
         log = dataclasses.replace(
             log, channels={**log.channels, "command": dataclasses.replace(command, values=thrust, unit="N")}
@@ -189,10 +188,11 @@ def test_a_drones_step_is_mujocos():
     speed = rng.uniform(15e3, 22e3, 4)
     data.qpos[:], data.qvel[:] = state[:7], state[7:]
     with jax.enable_x64(True):
-        thrust, torque = quadrotor.rotor_wrench(twin.drone, speed)
-        force = thrust * np.array([0.0, 0, 1]) + quadrotor.body_drag(twin.drone, state[3:7], state[7:10])
-        data.xfrc_applied[1] = quadrotor.world_wrench(state[3:7], force, torque)
-        ours = np.asarray(crazyflie.advanced(twin.drone, jax.numpy.asarray(state), speed, twin.timestep))
+        at, rpm = jax.numpy.asarray(state), jax.numpy.asarray(speed)
+        thrust, torque = quadrotor.rotor_wrench(twin.drone, rpm)
+        force = thrust * np.array([0.0, 0, 1]) + quadrotor.body_drag(twin.drone, at[3:7], at[7:10])
+        data.xfrc_applied[1] = quadrotor.world_wrench(at[3:7], force, torque)
+        ours = np.asarray(crazyflie.advanced(twin.drone, at, rpm, twin.timestep))
     mujoco.mj_step(model, data)
     np.testing.assert_allclose(ours, [*data.qpos, *data.qvel], rtol=1e-6, atol=1e-7)
 
