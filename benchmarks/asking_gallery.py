@@ -15,9 +15,9 @@ import tyro
 
 import embodied
 from embodied.core.instruction import Dialogue
+from embodied.core.task import PIXELS
 from embodied.env.env import Env
 from embodied.env.instructions import InstructedTask, default_instructions, dialogues_of
-from embodied.rendering.cameras import PREFIX
 
 INK, PAPER = (40, 40, 40), (255, 255, 255)  # RGB
 LINE = 17  # pixels between lines of text
@@ -68,12 +68,12 @@ def acted(env: Env, settings: Settings) -> dict[str, np.ndarray]:
     obs = env.reset(settings.seed)
     for _ in range(round(settings.seconds / env.control_dt)):
         obs = env.step(rule(obs)).obs
-    return {group: obs[group] for group in env.pixel_shapes}
+    return {group: obs[group] for group in env.image_shapes}
 
 
 def tiles(obs: dict[str, np.ndarray], cameras: tuple[str, ...], rows: list[int]) -> list[list[np.ndarray]]:
     """Of each row, a picture (side, side, 3) from each camera."""
-    return [[np.asarray(obs[PREFIX + camera][row]).transpose(1, 2, 0) for camera in cameras] for row in rows]
+    return [[np.asarray(obs[PIXELS + camera][row]).transpose(1, 2, 0) for camera in cameras] for row in rows]
 
 
 def spoken(said: Dialogue, side: int) -> np.ndarray:

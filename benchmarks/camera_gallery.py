@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 
 import embodied
-from embodied.rendering.appearance import look
+from embodied.rendering.render_state import render_state_fn
 from embodied.rendering.renderer import BatchRenderer
 from embodied.rendering.visual_randomization import move_camera, recolour, vary_lights
 from policies.training.loading import load_policy
@@ -53,7 +53,7 @@ def row(task: str, settings: Settings) -> np.ndarray:
     renderer = BatchRenderer(model, 2, ("view", "wrist"), size, depth=True, segmentation=True, shadows=True)
     terms = (move_camera(model, "view", 0.08, 0.1), vary_lights(model), recolour(model))
     plain, varied = (
-        renderer.render(jax.jit(jax.vmap(look(env.task, drawn)))(env.world(), env.simulator.episode()))
+        renderer.render(jax.jit(jax.vmap(render_state_fn(env.task, drawn)))(env.world(), env.episode))
         for drawn in ((), terms)
     )
     view, wrist, other = plain["view"], plain["wrist"], varied["view"]

@@ -98,7 +98,7 @@ def measure(task: str, settings: Settings, others: dict[str, Workers]) -> dict[s
     """Median steps per second of each."""
     env = embodied.make(f"manipulation/{task}", settings.num_envs, "mujoco")
     env.reset()
-    env.simulator.set_steps(torch.arange(settings.num_envs).numpy() % env.max_episode_steps)
+    env.episode_length = torch.arange(settings.num_envs) % env.max_episode_steps
     drawn = 2 * torch.rand(64, settings.num_envs, 4, generator=torch.Generator().manual_seed(0)) - 1
     for step in range(8):
         env.step(drawn[step])

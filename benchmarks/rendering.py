@@ -30,10 +30,9 @@ import tyro
 import embodied
 from embodied import cli
 from embodied.env.env import Env
-from embodied.rendering.appearance import look
 from embodied.rendering.opengl import choose_backend
-from embodied.rendering.render_state import Watcher, place
 from embodied.rendering.renderer import BatchRenderer
+from embodied.rendering.scene_state import SceneReader, set_scene
 
 TASKS = (
     "manipulation/pick-place", "manipulation/hammer", "manipulation/drawer-open", "manipulation/window-close",
@@ -95,13 +94,13 @@ def rate(settings: Settings, side: int, count: int) -> dict[str, float]:
     """Frames per second of `count` environments with images of `side` pixels."""
     env = embodied.make(settings.rate_task, count)
     env.reset()
-    appearance = jax.block_until_ready(watched(env))
+    state = jax.block_until_ready(env.render_state())
     renderer = BatchRenderer(env.task.visual_model, count, (settings.rate_camera,), (side, side))
-    renderer.render(appearance, torch.tensor([0]))
+    renderer.render(state, torch.tensor([0]))
     seconds, cpu_seconds = [], []
     for _ in range(settings.repeats):
         begin, cpu = time.perf_counter(), time.process_time()
-        renderer.render(appearance)
+        renderer.render(state)
         if renderer.device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
@@ -112,11 +111,6 @@ def rate(settings: Settings, side: int, count: int) -> dict[str, float]:
         "frames_per_second": count / min(seconds),
         "frames_per_cpu_second": count / min(cpu_seconds),
     }
-
-
-def watched(env: Env) -> Any:
-    """What cameras see of an environment's worlds now."""
-    return jax.jit(jax.vmap(look(env.task)))(env.world(), env.simulator.episode())
 
 
 def agreement(task: str, settings: Settings) -> dict[str, Any]:
@@ -130,7 +124,7 @@ def agreement(task: str, settings: Settings) -> dict[str, Any]:
     cameras = [model.camera(i).name for i in range(model.ncam)][:CAMERAS]
     size = (settings.side, settings.side)
     renderer = BatchRenderer(model, settings.states, cameras, size, rgb=False, segmentation=True)
-    seen = renderer.render(watched(env))
+    seen = renderer.render(env.render_state())
     drawn = drawn_by_opengl(env, model, cameras, settings.side)
     same = {name: float((seen[name].segmentation.cpu().numpy() == drawn[name]).mean()) for name in cameras}
     return {"task": task, "same": float(np.mean(list(same.values()))), "cameras": same}
@@ -139,7 +133,7 @@ def agreement(task: str, settings: Settings) -> dict[str, Any]:
 def drawn_by_opengl(env: Env, model: mujoco.MjModel, cameras: list[str], side: int) -> dict[str, np.ndarray]:
     """Camera -> (N, side, side) ids of geoms, -1 where there is none."""
     model.vis.quality.offsamples = 0
-    data, pose = mujoco.MjData(model), Watcher(env, markers=False).look()
+    data, state = mujoco.MjData(model), SceneReader(env, debug_visualization=False).read()
     option = mujoco.MjvOption()
     option.sitegroup[:] = 0
     option.tendongroup[:] = 0
@@ -147,7 +141,7 @@ def drawn_by_opengl(env: Env, model: mujoco.MjModel, cameras: list[str], side: i
     renderer = mujoco.Renderer(model, side, side, max_geom=20_000)
     renderer.enable_segmentation_rendering()
     for index in range(env.num_envs):
-        place(model, data, pose, index)
+        set_scene(model, data, state, index)
         for name in cameras:
             renderer.update_scene(data, name, option)
             ids, kinds = np.moveaxis(renderer.render(), -1, 0)

@@ -114,8 +114,7 @@ def compiled_loop(env: embodied.Env) -> tuple[Callable[[], object], int]:
     run = jax.jit(
         lambda carry: jax.lax.scan(control, carry, None, length)[0], compiler_options=dict(engine.compiler_options)
     )
-    state = env.simulator.tree()
-    carry = (state.physics, state.episode)
+    carry = (env.physics_state, env.episode)
     return lambda: jax.block_until_ready(run(carry)), length
 
 

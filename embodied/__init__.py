@@ -24,7 +24,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from embodied.env.env import Env, Step
+    from embodied.env.env import Env
+    from embodied.env.step import Step
     from embodied.factory import make
     from embodied.registry import REGISTRY
 
@@ -32,7 +33,7 @@ __all__ = ["REGISTRY", "Env", "Step", "__version__", "make"]
 
 _LAZY = {
     "Env": "embodied.env.env",
-    "Step": "embodied.env.env",
+    "Step": "embodied.env.step",
     "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
 }

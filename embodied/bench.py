@@ -192,7 +192,7 @@ class _bare_fused:
             if previous is not None
             else jax.jit(step, donate_argnums=0, compiler_options=dict(engine.compiler_options))
         )
-        self.physics = jax.tree.map(jnp.copy, env.simulator.tree().physics)
+        self.physics = jax.tree.map(jnp.copy, env.physics_state)
         self.ready = jax.block_until_ready
 
     def __call__(self) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import tyro
 
 from embodied import cli
-from embodied.env.env import stamp
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
 from embodied.evaluation.report import Photographs, learning_curves, page
@@ -186,7 +186,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
-    place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / stamp()
+    place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / time.strftime("%Y%m%d-%H%M%S")
     command = cli.command_line("embodied.evaluate")
     cli.write_result(settings.json or place.with_suffix(".json"), command, result)
     target = settings.html or place.with_suffix(".html")

@@ -18,7 +18,7 @@ from embodied.engines import ENGINES, make_engine
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
-from embodied.rendering.cameras import eyes_of
+from embodied.rendering.cameras import camera_config
 from embodied.rendering.visual_randomization import shift_terms
 
 
@@ -90,8 +90,8 @@ def make(
         task = widening(task, widen)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
-    eyes = eyes_of(cameras, resolution, (*visual_terms, *shifts), shadows)
-    return Env(task, built, num_envs, seed=seed, device=device, entry=entry, eyes=eyes)
+    observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)
+    return Env(task, built, num_envs, seed=seed, device=device, entry=entry, camera_config=observed)
 
 
 def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task[Any]:

@@ -156,7 +156,7 @@ class Player:
             rules: Policies by the names the viewer offers; `zero`, `random` and the task's expert join them.
             settings: Seed, port and length.
         """
-        from embodied.rendering.render_state import Watcher
+        from embodied.rendering.scene_state import SceneReader
         from embodied.rendering.viewer import ChaseCamera, Panel, Scene, start_server
         from policies.training.loading import has_expert, load_policy
 
@@ -165,16 +165,16 @@ class Player:
         self.rules = dict(rules) | {
             name: load_policy(name, env, settings.seed) for name in offered if name not in rules
         }
-        self.watcher = Watcher(env)
+        self.scene_reader = SceneReader(env)
         self.obs = env.reset()
-        self.pose = self.watcher.look()
+        self.state = self.scene_reader.read()
         self.server: viser.ViserServer = start_server(settings.host, settings.port)
         model = env.task.visual_model
         self.scene = Scene(self.server, model, env.num_envs)
         spacing = min(SPACING, _spacing(env))
         title = env.entry.name if env.entry is not None else type(env.task).__name__
         self.panel = Panel(self.server, title, list(self.rules), env.num_envs, spacing)
-        self.chase = ChaseCamera(self.server, lambda: self.scene.first_view(self.pose))
+        self.chase = ChaseCamera(self.server, lambda: self.scene.first_view(self.scene_state))
         self._bodies = self._followed(model)
         self._totals: dict[str, float] = {}
         self._seen = (0, 0)
@@ -236,7 +236,7 @@ class Player:
         self.simulated += self.env.control_dt
         index = self._index()
         self.success = bool(step.success[index])
-        episode = self.env.simulator.episode()
+        episode = self.env.episode
         totals = {name: float(values[index]) for name, values in episode.terms.items()}
         length = int(episode.steps[index])
         if (index, length) != (self._seen[0], self._seen[1] + 1) or not self._totals:
@@ -249,9 +249,9 @@ class Player:
 
     def show(self) -> None:
         """Send the browser where everything is."""
-        self.pose = self.watcher.look()
+        self.state = self.scene_reader.read()
         spacing = self.panel.spacing.value if self.env.num_envs > 1 else 0.0
-        places = self.scene.update(self.pose, spacing)
+        places = self.scene.update(self.scene_state, spacing)
         if self._bodies:
             self.chase.update(places[self._index(), self._bodies].mean(axis=0), self.panel.follow.value)
 
@@ -264,7 +264,7 @@ class Player:
         solved = "**solved**" if self.success else ("solved before" if info["success_any"] else "not solved")
         dt = self.env.control_dt
         rows = [f"{length * dt:.1f} s of {self.env.max_episode_steps * dt:g} s, {solved}"]
-        command = getattr(self.env.simulator.episode().task_state, "command", None)
+        command = getattr(self.env.task_state, "command", None)
         if command is not None and getattr(command, "ndim", 0) <= 2:
             rows.append(f"command: {', '.join(f'{float(value):+.2f}' for value in command[index].ravel())}")
         rows.append(f"return: {info.pop('return'):.3g}")
@@ -279,14 +279,14 @@ class Player:
 
     @staticmethod
     def _followed(model: Any) -> list[int]:
-        from embodied.rendering.render_state import floating_bodies
+        from embodied.rendering.scene_state import floating_bodies
 
         return floating_bodies(model)
 
 
 def _spacing(env: Env) -> float:
     """m between environments that keeps neighbours apart at their start."""
-    from embodied.rendering.render_state import floating_bodies, radius_of
+    from embodied.rendering.scene_state import floating_bodies, radius_of
 
     model = env.task.visual_model
     followed = floating_bodies(model)

@@ -113,8 +113,8 @@ def snapshots(env: Env, policy: PolicyFunction, count: int, seed: int = 0) -> St
 
 def _now(env: Env, starts: ResetState[Any]) -> ResetState[Any]:
     """The environments' present state as starts; what an episode keeps, physics and props, is that of `starts`."""
-    world = env.simulator.world()
-    state = jax.tree.map(np.asarray, env.simulator.episode().task_state)
+    world = env.world()
+    state = jax.tree.map(np.asarray, env.task_state)
     return dataclasses.replace(starts, qpos=np.asarray(world.qpos), qvel=np.asarray(world.qvel), task_state=state)
 
 

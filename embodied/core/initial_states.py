@@ -19,8 +19,8 @@ from jax import Array
 from embodied.core.episode import first_keys
 from embodied.core.task import Task, turned_into
 from embodied.core.world import ResetState
-from embodied.env.nan_guard import path_name
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.trees import path_name
 
 M = TypeVar("M")
 

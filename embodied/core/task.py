@@ -24,6 +24,8 @@ Observation = Mapping[str, Mapping[str, Array]]
 
 PROPRIO = "proprio"
 """The observation group of what a robot knows of itself, beside cameras."""
+PIXELS = "pixels/"
+"""Prefix of the observation groups of cameras, `pixels/<camera>`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,14 +20,13 @@ import torch
 from torch import Tensor
 
 from embodied.core.instruction import Instruction
-from embodied.core.task import PROPRIO
+from embodied.core.task import PIXELS, PROPRIO
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
-from embodied.rendering.appearance import Appearance
-from embodied.rendering.cameras import PREFIX
+from embodied.rendering.render_state import RenderState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Recording:
     """(T, N, S) float32."""
     actions: np.ndarray
     """(T, N, A) float32, without noise."""
-    appearance: Appearance
+    render_states: RenderState
     """(T, N, ...) numpy arrays."""
     lengths: np.ndarray
     """(N,) control steps."""
@@ -139,7 +138,7 @@ def require_recordable(env: Env, state: str) -> None:
     """
     if env.agents is not None:
         raise EmbodiedError(f"'{env.name}' has many agents; demonstrations are of one robot")
-    if env.pixels is None:
+    if env.cameras is None:
         raise EmbodiedError(f"'{env.name}' was made without cameras; expected make(..., cameras=...)")
     if state not in env.observation_sizes:
         raise EmbodiedError(
@@ -165,12 +164,12 @@ def record_episodes(
     instructions = tuple(instructions_of(env))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
-    states, actions, appearances = [], [], []
+    states, actions, render_states = [], [], []
     while not finished.all() and not _enough(finished, solved | config.failures, wanted):
         action = policy(obs).clamp(-1.0, 1.0)
         states.append(_copied(obs[config.state]))
         actions.append(_copied(action))
-        appearances.append(jax.tree.map(np.asarray, env.simulator.watched()))
+        render_states.append(jax.tree.map(np.asarray, env.render_state()))
         drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
         disturbance = torch.as_tensor(noise[:, None] * drawn, dtype=action.dtype, device=device)
         step = env.step((action + disturbance).clamp(-1.0, 1.0))
@@ -183,7 +182,7 @@ def record_episodes(
     return Recording(
         states=np.stack(states),
         actions=np.stack(actions),
-        appearance=jax.tree.map(lambda *leaves: np.stack(leaves), *appearances),
+        render_states=jax.tree.map(lambda *leaves: np.stack(leaves), *render_states),
         lengths=lengths,
         success=solved,
         noise=noise,
@@ -195,11 +194,11 @@ def record_episodes(
 def episode_of(env: Env, recording: Recording, place: int, instruction: str, seed: int) -> Episode:
     """The episode of one environment, with images."""
     length = int(recording.lengths[place])
-    appearance = jax.tree.map(lambda leaf: leaf[:length, place], recording.appearance)
+    render_states = jax.tree.map(lambda leaf: leaf[:length, place], recording.render_states)
     return Episode(
         task=env.name,
         instruction=instruction,
-        images=render(env, appearance, length),
+        images=render(env, render_states, length),
         state=recording.states[:length, place],
         action=recording.actions[:length, place],
         success=bool(recording.success[place]),
@@ -207,14 +206,14 @@ def episode_of(env: Env, recording: Recording, place: int, instruction: str, see
     )
 
 
-def render(env: Env, appearance: Appearance, length: int) -> dict[str, np.ndarray]:
+def render(env: Env, render_states: RenderState, length: int) -> dict[str, np.ndarray]:
     """Camera -> (length, H, W, 3) uint8 of steps, rendered as many at a time as there are environments."""
-    assert env.pixels is not None
+    assert env.cameras is not None
     parts: dict[str, list[np.ndarray]] = {}
     for first in range(0, length, env.num_envs):
-        batch = jax.tree.map(lambda leaf, first=first: leaf[first : min(length, first + env.num_envs)], appearance)
-        for group, pixels in env.pixels.see(batch).items():
-            parts.setdefault(group.removeprefix(PREFIX), []).append(pixels.permute(0, 2, 3, 1).cpu().numpy())
+        batch = jax.tree.map(lambda leaf, first=first: leaf[first : min(length, first + env.num_envs)], render_states)
+        for group, pixels in env.cameras.render(batch).items():
+            parts.setdefault(group.removeprefix(PIXELS), []).append(pixels.permute(0, 2, 3, 1).cpu().numpy())
     return {camera: np.ascontiguousarray(np.concatenate(seen)) for camera, seen in parts.items()}
 
 

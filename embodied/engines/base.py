@@ -88,7 +88,11 @@ class HostEngine(Protocol):
         ...
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
-        """Take back what `state` gave."""
+        """Continue from what `state` gave."""
+        ...
+
+    def close(self) -> None:
+        """Release the worlds; nothing is called afterwards."""
         ...
 
 

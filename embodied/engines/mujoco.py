@@ -142,6 +142,9 @@ class MujocoEngine:
         """How often each environment's buffers have been full, (num_envs, kinds)."""
         return self.batch.warning[:, [int(kind) for kind in OVERFLOW_WARNINGS], 1].copy()
 
+    def close(self) -> None:
+        del self.batch
+
     def state(self) -> dict[str, np.ndarray]:
         """The integration state, the sensors and the per-environment model fields."""
         return self.snapshot() | {f"model.{name}": values.copy() for name, values in self._fields.items()}

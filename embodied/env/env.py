@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,165 +14,68 @@ import torch
 from jax import Array
 from torch import Tensor
 
-from embodied.core.episode import environment_keys
+from embodied.core.episode import Episode, environment_keys
 from embodied.core.task import Task
+from embodied.core.world import SensorLayout, World
+from embodied.engines.base import FusedEngine, HostEngine
 from embodied.env import nan_guard
-from embodied.env.vectorized import FusedSimulator, HostSimulator, Result, VectorizedSimulator
+from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
+from embodied.env.vec_env import ObservationSpec
+from embodied.env.vectorized import EpisodeStatistics, FusedSimulator, HostSimulator, VectorizedSimulator
 from embodied.errors import ActionError, EmbodiedError
 from embodied.registry import TaskEntry
-from embodied.rendering.cameras import Eyes, PixelObserver
-from embodied.storage.trees import flatten, unflatten
+from embodied.rendering.cameras import CameraConfig, CameraObserver
+from embodied.rendering.render_state import RenderState, render_state_fn
+from embodied.storage.trees import flatten, path_name, unflatten
 
 HEALTH_INTERVAL = 128  # control steps between checks for divergence and overflow, each of which waits for the device
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One control step of N environments. Tensors share state with JAX: read them, or copy before writing."""
-
-    _result: Result
-    _device: torch.device
-    _pixels: PixelObserver | None = None
-
-    @functools.cached_property
-    def obs(self) -> Mapping[str, Tensor]:
-        """Group -> (N, size), and (N, 3, height, width) uint8 of cameras, which are drawn when one is asked for.
-
-        Where an episode ended, the first observation of the next one.
-        """
-        if self._pixels is None:
-            return self.sensed
-        return Observation(self.sensed, self._pixels, self._result.watched)
-
-    @functools.cached_property
-    def sensed(self) -> dict[str, Tensor]:
-        """Group -> (N, size): `obs` without cameras, for which nothing is drawn."""
-        return self._tensors(self._result.observation)
-
-    @functools.cached_property
-    def final_obs(self) -> dict[str, Tensor]:
-        """Group -> as in `obs`. The observation the step led to: `obs` before any restart."""
-        final = self._tensors(self._result.final_observation)
-        if self._pixels is None or not isinstance(self.obs, Observation):
-            return final
-        return final | self._pixels.see_final(self._result, self.obs.pixels)
-
-    @functools.cached_property
-    def reward(self) -> Tensor:
-        """(N,) weighted sum of the task's reward terms."""
-        return self._tensor(self._result.reward)
-
-    @functools.cached_property
-    def terminated(self) -> Tensor:
-        """(N,) bool, the episode failed: its value ends here."""
-        return self._tensor(self._result.terminated)
-
-    @functools.cached_property
-    def truncated(self) -> Tensor:
-        """(N,) bool, the time limit ended the episode: bootstrap from `final_obs`."""
-        return self._tensor(self._result.truncated)
-
-    @property
-    def done(self) -> Tensor:
-        """(N,) bool, the episode ended either way."""
-        return self.terminated | self.truncated
-
-    @functools.cached_property
-    def success(self) -> Tensor:
-        """(N,) bool, the task is solved at this instant."""
-        return self._tensor(self._result.success)
-
-    @functools.cached_property
-    def info(self) -> dict[str, Tensor]:
-        """(N,) each: `return`, `length`, `success_any`, `diverged`, and the episode's mean of each metric.
-
-        They cover the episode so far; where `done`, the whole episode.
-        """
-        ended = self._result.ended
-        length = self._tensor(ended.steps)
-        means = {name: self._tensor(total) / length.clamp(min=1) for name, total in ended.metrics.items()}
-        return {
-            "return": self._tensor(ended.total),
-            "length": length,
-            "success_any": self._tensor(ended.success_any),
-            "diverged": self._tensor(self._result.diverged),
-            **means,
-        }
-
-    def _tensors(self, arrays: Mapping[str, Array]) -> dict[str, Tensor]:
-        return {name: self._tensor(array) for name, array in arrays.items()}
-
-    def _tensor(self, array: Array) -> Tensor:
-        return tensor_from_array(array, self._device)
-
-
-class Observation(Mapping[str, Tensor]):
-    """Observation groups, of which pixels are drawn when one is first asked for.
-
-    A policy that carries out several actions between two looks pays only for the pictures that it looks at.
-    """
-
-    def __init__(self, flat: Mapping[str, Tensor], observer: PixelObserver, watched: Any) -> None:
-        """Groups that are known, and what draws the others from what was watched."""
-        self._flat, self._observer, self._watched = flat, observer, watched
-
-    @functools.cached_property
-    def pixels(self) -> dict[str, Tensor]:
-        """Group -> what cameras see of all environments, drawn when it is first asked for."""
-        return self._observer.see(self._watched)
-
-    def rows(self, rows: Tensor, groups: Sequence[str]) -> dict[str, Tensor]:
-        """Some groups of the environments `rows` (k,) int64 alone; the others are not drawn."""
-        if "pixels" in self.__dict__ or not set(groups) & set(self._observer.shapes):
-            return {group: self[group][rows] for group in groups}
-        seen = self._observer.see(self._watched, rows)
-        return {group: seen[group] if group in seen else self._flat[group][rows] for group in groups}
-
-    def __getitem__(self, group: str) -> Tensor:
-        """The values of a group."""
-        return self.pixels[group] if group in self._observer.shapes else self._flat[group]
-
-    def __iter__(self) -> Iterator[str]:
-        """Names of all groups."""
-        yield from (*self._flat, *self._observer.shapes)
-
-    def __len__(self) -> int:
-        """Number of groups."""
-        return len(self._flat) + len(self._observer.shapes)
-
-
 class Env:
-    """`num_envs` environments of one task. Build it with `embodied.make`."""
+    """`num_envs` environments of one task, stepped together. Build it with `embodied.make`; close it, or use `with`."""
 
     def __init__(
         self,
         task: Task[Any],
-        engine: Any,
+        engine: FusedEngine[Any] | HostEngine,
         num_envs: int,
         *,
         seed: int = 0,
         device: torch.device | str | None = None,
         entry: TaskEntry | None = None,
-        eyes: Eyes | None = None,
+        camera_config: CameraConfig | None = None,
     ) -> None:
         """Join a task and an engine built for it; nothing compiles before the first `reset`.
 
         Raises:
-            UnknownNameError: `eyes` names a camera that the task does not have.
+            UnknownNameError: `camera_config` names a camera that the task does not have.
         """
         self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
-        fused = engine.fused
-        self.device = torch.device(device or _default_device(fused))
-        self.pixels = PixelObserver(task, num_envs, eyes, self.device) if eyes is not None else None
-        simulator = FusedSimulator if fused else HostSimulator
-        self.simulator: VectorizedSimulator = simulator(
-            task, engine, num_envs, self.pixels.watch if self.pixels else None
+        self.device = torch.device(device or _default_device(engine.fused))
+        self.cameras = CameraObserver(task, num_envs, camera_config, self.device) if camera_config is not None else None
+        simulator = FusedSimulator if engine.fused else HostSimulator
+        self._simulator: VectorizedSimulator = simulator(
+            task, engine, num_envs, self.cameras.render_state_fn if self.cameras else None
         )
         self._steps = 0
-        self._started = False
+        self._started = self._closed = False
         self._since = 0  # environment steps since the last health check
-        self._totals = nan_guard.Tally()
+        self._statistics = EpisodeStatistics()
         self.dump_folder = Path()
+
+    def __repr__(self) -> str:
+        groups = ", ".join(f"{group} {spec.shape}" for group, spec in self.observation_spec.items())
+        closed = "closed, " if self._closed else ""
+        return (
+            f"Env({self.name} on {self.engine_name}: {closed}{self.num_envs} environments on {self.device}, "
+            f"action {self.task.action_shape}, observation {groups})"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def name(self) -> str:
@@ -223,64 +124,124 @@ class Env:
 
     @functools.cached_property
     def observation_sizes(self) -> dict[str, int]:
-        """Group -> length of its flat observation (of one agent's); cameras have `pixel_shapes`."""
+        """Group -> length of its vector (of one agent's); images are in `observation_spec` alone."""
         return {
             group: sum(int(np.prod(shape)) for shape in terms.values())
             for group, terms in self.observation_terms.items()
         }
 
-    @property
-    def pixel_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Group `pixels/<camera>` -> (3, height, width) of its uint8 images, (agents, 3, ...) where agents carry it."""
-        return {} if self.pixels is None else self.pixels.shapes
+    @functools.cached_property
+    def observation_spec(self) -> dict[str, ObservationSpec]:
+        """Group -> shape and type behind the axis of environments: (size,) or (agents, size), and uint8 images.
 
-    def reset(self, seed: int | None = None, *, alike: int = 1) -> Mapping[str, Tensor]:
-        """Start every environment afresh. Returns group -> as in `Step.obs`; with agents (N, agents, size).
-
-        Args:
-            seed: The same one gives the same starts; by default the one the environment was made with.
-            alike: How many neighbours begin alike, with one random key between them: environments 0 to `alike` - 1 as
-                environment 0 would alone, the next as environment 1, and so on. Under the same actions they stay alike.
-
-        Raises:
-            EmbodiedError: `alike` does not divide the number of environments.
+        Images are (3, height, width), or (agents, 3, height, width) where each agent carries the camera.
         """
-        if alike < 1 or self.num_envs % alike:
-            raise EmbodiedError(
-                f"alike={alike} does not divide {self.num_envs} environments into groups that begin alike"
-            )
-        self._steps, self._since, self._started = 0, 0, True
-        self._totals = nan_guard.Tally()
-        keys = environment_keys(self.seed if seed is None else seed, self.num_envs // alike)
-        arrays = self.simulator.reset(jnp.repeat(keys, alike, axis=0) if alike > 1 else keys)
-        sensed = {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
-        return sensed if self.pixels is None else Observation(sensed, self.pixels, self.simulator.watched())
+        agents = () if self.agents is None else (self.agents,)
+        vectors = {group: ObservationSpec((*agents, size)) for group, size in self.observation_sizes.items()}
+        images = {group: ObservationSpec(shape, torch.uint8) for group, shape in self.image_shapes.items()}
+        return vectors | images
 
-    def stagger(self) -> None:
+    @property
+    def image_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Group `pixels/<camera>` -> shape of its uint8 images, as in `observation_spec`."""
+        return {} if self.cameras is None else self.cameras.shapes
+
+    @property
+    def episode(self) -> Episode[Any]:
+        """The running episodes, JAX arrays with a leading axis (N,): state, steps, and sums of rewards and metrics.
+
+        The next `step` may write into these arrays: copy what is to outlast it.
+        """
+        return self._simulator.episode()
+
+    @property
+    def task_state(self) -> Any:
+        """The task's own state of every running episode, as in `episode`."""
+        return self.episode.task_state
+
+    @property
+    def episode_length(self) -> Tensor:
+        """(N,) int32, control steps taken so far in the running episodes; a copy."""
+        return torch.from_numpy(np.array(self.episode.steps)).to(self.device)
+
+    @episode_length.setter
+    def episode_length(self, steps: Tensor) -> None:
+        self._simulator.set_episode_length(jnp.asarray(np.asarray(steps.cpu()), jnp.int32))
+
+    def spread_episode_lengths(self) -> None:
         """Let the running episodes end at different times, spread evenly over the time limit.
 
         For training, right after `reset`: episodes that only time ends would otherwise all begin and end in the same
-        steps for ever, and every rollout would hold one part of the task only.
+        steps for ever, and every rollout would hold one part of the task only. Learners elsewhere draw the initial
+        episode lengths at random for this.
         """
-        places = np.arange(self.num_envs, dtype=np.int64) * self.max_episode_steps // self.num_envs
-        self.simulator.set_steps(jnp.asarray(places, jnp.int32))
+        self.episode_length = torch.arange(self.num_envs) * self.max_episode_steps // self.num_envs
+
+    def world(self) -> World:
+        """The joints and sensors of every environment now, batched."""
+        return self._simulator.world()
+
+    def render_state(self) -> RenderState:
+        """Where everything stands and what it looks like now, batched: what `BatchRenderer.render` draws.
+
+        With the visual randomisation of the observed cameras, where the environment has cameras.
+        """
+        if self.cameras is not None:
+            return self._simulator.render_state()
+        return self._plain_render_state(self.world(), self.episode)
+
+    @functools.cached_property
+    def _plain_render_state(self) -> Any:
+        return jax.jit(jax.vmap(render_state_fn(self.task)))
+
+    @property
+    def physics_state(self) -> Any:
+        """The engine's own state of every environment: a pytree of a fused engine, named arrays of a host engine."""
+        return self._simulator.physics_state()
+
+    def reset(self, seed: int | None = None, *, group_size: int = 1) -> Mapping[str, Tensor]:
+        """Start every environment afresh. Returns group -> as in `Step.obs`; with agents (N, agents, size).
+
+        Args:
+            seed: The same one gives the same reset states; by default the one the environment was made with.
+            group_size: How many neighbours share one random key and so one reset state: environments 0 to
+                `group_size` - 1 begin as environment 0 would alone, the next as environment 1, and so on. Under the
+                same actions they stay equal.
+
+        Raises:
+            EmbodiedError: `group_size` does not divide the number of environments, or the environment is closed.
+        """
+        if group_size < 1 or self.num_envs % group_size:
+            raise EmbodiedError(f"group_size={group_size} does not divide {self.num_envs} environments")
+        if self._closed:
+            raise EmbodiedError(f"reset() after close() of {self.name}: make the environment anew")
+        self._steps, self._since, self._started = 0, 0, True
+        self._statistics = EpisodeStatistics()
+        keys = environment_keys(self.seed if seed is None else seed, self.num_envs // group_size)
+        arrays = self._simulator.reset(jnp.repeat(keys, group_size, axis=0) if group_size > 1 else keys)
+        vectors = {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
+        return vectors if self.cameras is None else LazyObservation(vectors, self.cameras, self.render_state())
 
     def step(self, action: Tensor) -> Step:
         """Advance every environment by one control step under `action`, of `action_shape`, clipped to [-1, 1].
 
         Raises:
-            ActionError: wrong shape or type, or not finite.
+            ActionError: wrong shape or type, or not finite; or the environment was not reset, or is closed.
             SimulationError: too many environments diverged, or an engine's buffer overflowed.
         """
         if not self._started:
-            raise ActionError("step() before reset(): call env.reset() once first")
+            raise ActionError(
+                f"step() after close() of {self.name}: make the environment anew"
+                if self._closed
+                else "step() before reset(): call env.reset() once first"
+            )
         self._check_action(action)
-        result = self.simulator.step(array_from_tensor(action))
+        result = self._simulator.step(array_from_tensor(action))
         self._steps += 1
         self._since += self.num_envs
         if self._steps % HEALTH_INTERVAL == 0:
-            self._gather()
-        return Step(result, self.device, self.pixels)
+            self._check_health()
+        return Step(result, self.device, self.cameras)
 
     def statistics(self) -> dict[str, float]:
         """Means over the episodes that ended since the last call, which clears them.
@@ -288,26 +249,21 @@ class Env:
         Keys: `episodes`; and where any ended `return`, `length`, `success` (at the last step), `success_any`,
         `failure`, `reward/<term>` (per episode, weighted), the task's own metrics, and `diverged` (a count).
         """
-        self._gather()
-        tally, self._totals = self._totals, nan_guard.Tally()
-        return tally.means()
-
-    def world(self) -> Any:
-        """The joints and sensors of every environment now (a batched `World`)."""
-        return self.simulator.world()
+        self._check_health()
+        statistics, self._statistics = self._statistics, EpisodeStatistics()
+        return statistics.means()
 
     def state(self) -> dict[str, Any]:
         """Everything a resume needs, as a nested dictionary of arrays; bit-exact on the CPU engines."""
-        leaves = jax.tree_util.tree_leaves_with_path(self.simulator.tree())
-        arrays = {nan_guard.path_name(path): np.asarray(leaf) for path, leaf in leaves}
-        return {"simulator": arrays, "steps": self._steps}
+        leaves = jax.tree_util.tree_leaves_with_path(self._simulator.state())
+        return {"simulator": {path_name(path): np.asarray(leaf) for path, leaf in leaves}, "steps": self._steps}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` gave, on the same task, engine and number of environments."""
+        """Continue from what `state` gave, on the same task, engine and number of environments."""
         if not self._started:
             self.reset()
-        tree = self.simulator.tree()
-        like = {nan_guard.path_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        tree = self._simulator.state()
+        like = {path_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
         saved = unflatten(flatten(state["simulator"]), like)
         leaves = [saved[name] for name in like]
         restored = jax.tree.map(
@@ -315,18 +271,37 @@ class Env:
             tree,
             jax.tree.unflatten(jax.tree.structure(tree), leaves),
         )
-        self.simulator.load_tree(restored)
+        self._simulator.load_state(restored)
         self._steps = int(state["steps"])
 
-    def close(self) -> None:
-        """Nothing needs closing; here so that environments of all kinds can be treated alike."""
+    def replay_divergence(self, dump: Path) -> bool:
+        """Take the step of a divergence dump again, in an environment of `num_envs` 1; whether it diverges again.
 
-    def _gather(self) -> None:
-        """Take the simulator's totals and raise if the physics is not sound."""
-        totals = jax.device_get(self.simulator.take_totals())
+        Raises:
+            SimulationError: the dump is of another task or engine, or there are several environments.
+        """
+        self.reset()
+        return nan_guard.replay(self._simulator, self._description, dump, self.num_envs)
+
+    def close(self) -> None:
+        """Release the engine's worlds, all state, and the renderer's buffers and threads; `step` then raises."""
+        if self._closed:
+            return
+        self._simulator.close()
+        if self.cameras is not None:
+            self.cameras.close()
+        self._started, self._closed = False, True
+
+    @property
+    def _description(self) -> str:
+        return f"{type(self.task).__name__} on {self.engine_name}"
+
+    def _check_health(self) -> None:
+        """Take the simulator's totals into the statistics, and raise if the physics is not sound."""
+        totals = jax.device_get(self._simulator.take_totals())
         steps, self._since = self._since, 0
-        self._totals = self._totals.plus(totals)
-        nan_guard.check(self, totals, steps)
+        self._statistics = self._statistics.plus(totals)
+        nan_guard.check(self._simulator, self._description, totals, steps, self.dump_folder)
 
     def _check_action(self, action: Tensor) -> None:
         shape = self.action_shape
@@ -341,28 +316,6 @@ class Env:
         if action.device.type == "cpu" and not bool(torch.isfinite(action).all()):
             row = int(torch.nonzero(~torch.isfinite(action))[0, 0])
             raise ActionError(f"action of environment {row} is not finite: {action[row].tolist()}; expected [-1, 1]")
-
-
-def tensor_from_array(array: Array, device: torch.device) -> Tensor:
-    """A torch tensor over a JAX array's state, moved only where the devices differ."""
-    if isinstance(array, np.ndarray):
-        return torch.from_numpy(array).to(device)
-    if array.dtype == bool:
-        # DLPack carries booleans since version 1; older exchanges need the bytes.
-        return torch.from_dlpack(array.view(np.uint8)).bool().to(device)
-    return torch.from_dlpack(array).to(device)
-
-
-def array_from_tensor(tensor: Tensor) -> Array:
-    """A JAX array of a torch tensor's values, as float32 on JAX's default device.
-
-    It is a copy: JAX runs behind, and would read what the caller has since written to the tensor.
-    """
-    tensor = tensor.detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-    on_gpu = jax.default_backend() == "gpu"
-    if on_gpu != (tensor.device.type == "cuda"):
-        return jax.numpy.asarray(tensor.cpu().numpy())
-    return jax.dlpack.from_dlpack(tensor)
 
 
 def _default_device(fused: bool) -> str:
@@ -387,16 +340,9 @@ def observation_terms(task: Task[Any]) -> dict[str, dict[str, tuple[int, ...]]]:
     return shapes
 
 
-def _shape_of_world(task: Task[Any]) -> Any:
+def _shape_of_world(task: Task[Any]) -> World:
     """A world of zeros of the task's model, for shapes."""
-    from embodied.core.world import SensorLayout, World
-
     model = task.model
     zeros = lambda size: jax.numpy.zeros((size,), jax.numpy.float32)  # noqa: E731
     layout = SensorLayout.from_model(model)
     return World(jax.numpy.zeros(()), zeros(model.nq), zeros(model.nv), zeros(model.nsensordata), layout)
-
-
-def stamp() -> str:
-    """The time for file names, e.g. `20261121-103000`."""
-    return time.strftime("%Y%m%d-%H%M%S")

@@ -40,7 +40,7 @@ def instructions_of(env: Env, rows: Sequence[int] | None = None) -> list[Instruc
     task, places = env.task, range(env.num_envs) if rows is None else rows
     if not task.instruction_varies:
         return [Instruction(tuple(task.instruction))] * len(places)
-    state = jax.tree.map(np.asarray, env.simulator.episode().task_state)
+    state = jax.tree.map(np.asarray, env.task_state)
     return [task.episode_instruction(jax.tree.map(lambda leaf, place=place: leaf[place], state)) for place in places]
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import StepData
+from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 
 if TYPE_CHECKING:
-    from embodied.env.env import Env, Step
+    from embodied.env.env import Env
+    from embodied.env.step import Step
 
 
 class AgentsEnv:
@@ -35,19 +36,21 @@ class AgentsEnv:
         """Let the last `agents` agents of every world be the rows."""
         self.env, self.agents = env, agents
         self.num_envs = env.num_envs * agents
-        self.observation_sizes, self.action_size = env.observation_sizes, env.action_size
+        self.observation_spec = {
+            group: ObservationSpec(spec.shape[1:], spec.dtype)
+            for group, spec in env.observation_spec.items()
+            if spec.shape[0] == env.agents  # cameras that no agent carries are left out
+        }
+        self.observation_sizes, self.action_size = vector_sizes(self.observation_spec), env.action_size
         self.max_episode_steps, self.device = env.max_episode_steps, env.device
 
     def reset(self) -> dict[str, Tensor]:
-        """Begin a fresh episode everywhere and return its first observation."""
         return self._rows(self.env.reset())
 
-    def stagger(self) -> None:
-        """Spread the ends of the running episodes over the time limit."""
-        self.env.stagger()
+    def spread_episode_lengths(self) -> None:
+        self.env.spread_episode_lengths()
 
     def step(self, action: Tensor, /) -> StepData:
-        """Apply (N, action_size) actions."""
         step = self.env.step(action.unflatten(0, (self.env.num_envs, self.agents)))
         return self._data(step, step.reward.flatten())
 
@@ -67,16 +70,17 @@ class AgentsEnv:
         return self.env.statistics()
 
     def state(self) -> dict[str, Any]:
-        """The worlds' state."""
         return self.env.state()
 
-    def load_state(self, tree: Mapping[str, Any], /) -> None:
-        """Continue from what `state` returned."""
-        self.env.load_state(tree)
+    def load_state(self, state: Mapping[str, Any], /) -> None:
+        self.env.load_state(state)
+
+    def close(self) -> None:
+        self.env.close()
 
     def _rows(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """(worlds, agents, size) to (N, size), of the last `self.agents` agents."""
-        return {group: values[:, -self.agents :].flatten(0, 1) for group, values in observation.items()}
+        return {group: observation[group][:, -self.agents :].flatten(0, 1) for group in self.observation_spec}
 
     def _each(self, of_world: Tensor) -> Tensor:
         """(worlds,) to (N,)."""

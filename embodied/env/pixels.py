@@ -1,169 +1,162 @@
-"""Environments whose cameras are part of what the policy observes, as `policies.networks.image_encoder` lays it out.
+"""Camera images beside a vector group, as one flat observation for learners whose networks take a single vector.
 
-A policy that sees should not also be told where things are: beside the images it reads what the robot knows of itself,
-the group `proprio`, where a task has it.
+`policies.networks.image_encoder.ImageLayout` lays the vector out. A policy that reads images should not also be told
+where things are: beside the images it reads the group `proprio`, where a task has it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from embodied.core.task import PROPRIO
-from embodied.env.vec_env import CRITIC, POLICY, Step, StepData, VecEnv
+from embodied.core.task import PIXELS, PROPRIO
+from embodied.env.vec_env import CRITIC, POLICY, ObservationSpec, Step, StepData, VecEnv, image_shapes, vector_sizes
 from embodied.errors import EmbodiedError, listing
-
-if TYPE_CHECKING:
-    from policies.policy import Policy
-
-
-class SeeingEnv(VecEnv, Protocol):
-    """An environment with observation groups of images beside flat ones."""
-
-    @property
-    def pixel_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Group to (3, height, width) of its uint8 images."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
-class Sight:
-    """What a policy that sees reads of an environment, in its order."""
+class ImageObservation:
+    """Which observation groups a pixel policy reads, in its order."""
 
-    beside: str
+    vector_group: str
     """Observation group of the numbers before the images."""
-    groups: tuple[str, ...]
-    """Observation groups of images."""
+    image_groups: tuple[str, ...]
     image_shape: tuple[int, int, int]
     """Channels, height and width of all images together."""
 
     @classmethod
-    def of(cls, env: SeeingEnv) -> Sight:
-        """Of all the cameras that an environment has.
+    def of(cls, env: VecEnv) -> ImageObservation:
+        """All cameras that an environment has.
 
         Raises:
-            EmbodiedError: It has none, many agents, or pictures of several sizes.
+            EmbodiedError: It has none, many agents, or images of several sizes.
         """
-        shapes = dict(getattr(env, "pixel_shapes", {}))
+        shapes = image_shapes(env.observation_spec)
         if len({shape[1:] for shape in shapes.values()}) != 1 or any(len(shape) != 3 for shape in shapes.values()):
             raise EmbodiedError(
                 f"the environment's images are {shapes or 'none'}; expected cameras, of one resolution and one robot"
             )
         height, width = next(iter(shapes.values()))[1:]
-        beside = PROPRIO if PROPRIO in env.observation_sizes else POLICY
-        return cls(beside, tuple(sorted(shapes)), (3 * len(shapes), height, width))
+        vector_group = PROPRIO if PROPRIO in env.observation_spec else POLICY
+        return cls(vector_group, tuple(sorted(shapes)), (3 * len(shapes), height, width))
 
-    def observation(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """(N, size): numbers, then images as floats in [0, 1]."""
-        return torch.cat([obs[self.beside], *(obs[group].flatten(1).float() / 255 for group in self.groups)], -1)
+    @property
+    def cameras(self) -> list[str]:
+        """Names of the cameras."""
+        return [group.removeprefix(PIXELS) for group in self.image_groups]
 
-    def described(self) -> dict[str, Any]:
-        """What a checkpoint says, so that an environment can be made that shows the same."""
+    def flatten(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """(N, size): the vector group, then images as floats in [0, 1]."""
+        images = (obs[group].flatten(1).float() / 255 for group in self.image_groups)
+        return torch.cat([obs[self.vector_group], *images], -1)
+
+    def metadata(self) -> dict[str, Any]:
+        """What a checkpoint says, so that an environment with the same cameras can be made."""
         height, width = self.image_shape[1:]
-        cameras = [group.partition("/")[2] for group in self.groups]
-        return {"cameras": cameras, "resolution": [width, height], "beside": self.beside}
+        return {"cameras": self.cameras, "resolution": [width, height], "vector_group": self.vector_group}
 
 
-class SeeingRule:
-    """A policy that sees, in an environment with its cameras."""
+class FlatPolicy(Protocol):
+    """A policy that reads one vector of a fixed size."""
 
-    def __init__(self, policy: Policy, sight: Sight) -> None:
-        """Show it what it was trained to see."""
-        self.policy, self.sight = policy, sight
+    def __call__(self, obs: Mapping[str, Tensor], /) -> Tensor: ...
+
+    @property
+    def observation_size(self) -> int: ...
+
+    @property
+    def action_size(self) -> int: ...
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it reads vectors and gives actions of these sizes."""
+        ...
+
+
+class PixelPolicy:
+    """A policy over flattened images, in an environment that gives image groups."""
+
+    def __init__(self, policy: FlatPolicy, observation: ImageObservation) -> None:
+        self.policy, self.observation = policy, observation
 
     @classmethod
-    def in_env(cls, policy: Policy, env: SeeingEnv, cameras: Sequence[str], what: str) -> SeeingRule:
-        """The policy, whom errors call `what`, in an environment.
+    def in_env(cls, policy: FlatPolicy, env: VecEnv, cameras: Sequence[str], what: str) -> PixelPolicy:
+        """The policy, which errors call `what`, in an environment.
 
         Raises:
             EmbodiedError: The environment has other cameras, resolution or numbers.
         """
-        sight = Sight.of(env)
-        found = sight.described()["cameras"]
-        height, width = sight.image_shape[1:]
-        size = env.observation_sizes[sight.beside] + 3 * len(found) * height * width
+        observation = ImageObservation.of(env)
+        found = observation.cameras
+        height, width = observation.image_shape[1:]
+        size = env.observation_spec[observation.vector_group].size + 3 * len(found) * height * width
         if found != list(cameras) or not policy.fits(size, env.action_size):
             raise EmbodiedError(
                 f"{what} sees through {listing(cameras)}, reads {policy.observation_size} numbers and gives "
                 f"{policy.action_size} actions; the environment has {listing(found)}, {size} numbers with images of "
                 f"{width} x {height} pixels, and takes {env.action_size}"
             )
-        return cls(policy, sight)
+        return cls(policy, observation)
 
-    def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
+    def __call__(self, obs: Mapping[str, Tensor], /) -> Tensor:
         """(N, A) in [-1, 1]."""
-        return self.policy({POLICY: self.sight.observation(obs)})
+        return self.policy({POLICY: self.observation.flatten(obs)})
 
 
 class PixelEnv:
-    """Its group `policy` is what `Sight.observation` makes; the group `critic` is left out."""
+    """A `VecEnv` whose group `policy` is `ImageObservation.flatten` of another's; the group `critic` is left out."""
 
-    def __init__(self, env: SeeingEnv) -> None:
-        """Wrap an environment.
+    def __init__(self, env: VecEnv) -> None:
+        """Wrap an environment with cameras.
 
         Raises:
-            EmbodiedError: As of `Sight.of`.
+            EmbodiedError: As of `ImageObservation.of`.
         """
-        self.env, self.sight = env, Sight.of(env)
+        self.env, self.observation = env, ImageObservation.of(env)
+        self.num_envs, self.device, self.action_size = env.num_envs, env.device, env.action_size
+        self.max_episode_steps = env.max_episode_steps
+
+    @functools.cached_property
+    def observation_spec(self) -> dict[str, ObservationSpec]:
+        """The vector groups, `policy` with the images."""
+        vectors = {group: spec for group, spec in self.env.observation_spec.items() if spec.is_vector}
+        vectors.pop(CRITIC, None)
+        size = vectors[self.observation.vector_group].size + math.prod(self.observation.image_shape)
+        return vectors | {POLICY: ObservationSpec((size,))}
 
     @property
-    def num_envs(self) -> int:
-        """N, the number of environments."""
-        return self.env.num_envs
-
-    @property
-    def device(self) -> torch.device:
-        """Where observations come from and actions go to."""
-        return self.env.device
-
-    @property
-    def observation_sizes(self) -> Mapping[str, int]:
-        """Group to flat size; "policy" with the images."""
-        sizes = dict(self.env.observation_sizes)
-        seen = {POLICY: sizes[self.sight.beside] + math.prod(self.sight.image_shape)}
-        return {group: size for group, size in sizes.items() if group != CRITIC} | seen
-
-    @property
-    def action_size(self) -> int:
-        """Length of one environment's action."""
-        return self.env.action_size
-
-    @property
-    def max_episode_steps(self) -> int:
-        """Control steps after which an episode is truncated."""
-        return self.env.max_episode_steps
+    def observation_sizes(self) -> dict[str, int]:
+        """Group to length of its vector."""
+        return vector_sizes(self.observation_spec)
 
     def reset(self) -> dict[str, Tensor]:
-        """Begin a fresh episode everywhere and return its first observation."""
-        return self._seen(self.env.reset())
+        return self._flattened(self.env.reset())
 
-    def stagger(self) -> None:
-        """Spread the ends of the running episodes evenly over the time limit."""
-        self.env.stagger()
+    def spread_episode_lengths(self) -> None:
+        self.env.spread_episode_lengths()
 
-    def step(self, action: Tensor) -> Step:
-        """Apply (N, action_size) actions."""
+    def step(self, action: Tensor, /) -> Step:
         step = self.env.step(action)
-        obs, final_obs = self._seen(step.obs), self._seen(step.final_obs)
+        obs, final_obs = self._flattened(step.obs), self._flattened(step.final_obs)
         return StepData(obs, step.reward, step.terminated, step.truncated, step.success, final_obs)
 
     def statistics(self) -> dict[str, float]:
-        """Means over the episodes that ended since the last call."""
         return self.env.statistics()
 
     def state(self) -> dict[str, Any]:
-        """Everything a resume needs."""
         return self.env.state()
 
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
-        self.env.load_state(tree)
+    def load_state(self, state: Mapping[str, Any], /) -> None:
+        self.env.load_state(state)
 
-    def _seen(self, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        flat = {group: obs[group] for group in self.observation_sizes if group != POLICY}
-        return flat | {POLICY: self.sight.observation(obs)}
+    def close(self) -> None:
+        self.env.close()
+
+    def _flattened(self, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        vectors = {group: obs[group] for group in self.observation_spec if group != POLICY}
+        return vectors | {POLICY: self.observation.flatten(obs)}

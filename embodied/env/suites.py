@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from embodied.env.vec_env import Step, StepData, VecEnv
+from embodied.env.vec_env import ObservationSpec, Step, StepData, VecEnv, vector_sizes
 
 COUNTS = ("episodes", "diverged")
 """Statistics that are counts, and add up; the others are means over episodes."""
 
 
 class JoinedEnv:
-    """A `VecEnv` of others, one after the other in the batch.
+    """A `VecEnv` of several environments, one after the other in the batch, with the vector groups that all have.
 
     Observations are filled up with zeros to the longest, actions are cut to what each environment takes. That suits
     observations that are lists of body parts (`embodied.core.parts`): rows of zeros are parts that are not there.
@@ -37,11 +37,12 @@ class JoinedEnv:
             raise ValueError("no environments to join; expected at least one")
         self.name, self.names, self.envs = name, tuple(envs), tuple(envs.values())
         self.identified = identified
-        sizes = [env.observation_sizes for env in self.envs]
+        sizes = [vector_sizes(env.observation_spec) for env in self.envs]
         common = [group for group in sizes[0] if all(group in others for others in sizes)]
         self._sizes = {group: max(size[group] for size in sizes) for group in common}
         identity = len(self.envs) if identified else 0
-        self.observation_sizes = {group: size + identity for group, size in self._sizes.items()}
+        self.observation_spec = {group: ObservationSpec((size + identity,)) for group, size in self._sizes.items()}
+        self.observation_sizes = vector_sizes(self.observation_spec)
         self.action_size = max(env.action_size for env in self.envs)
         self.max_episode_steps = max(env.max_episode_steps for env in self.envs)
         self.num_envs = sum(env.num_envs for env in self.envs)
@@ -61,28 +62,25 @@ class JoinedEnv:
         return {f"{name} {what}": text for name, part in parts.items() for what, text in part.items()}
 
     def reset(self) -> dict[str, Tensor]:
-        """Begin a fresh episode everywhere and return its first observation."""
         return self._joined([env.reset() for env in self.envs])
 
-    def stagger(self) -> None:
-        """Spread the ends of the running episodes over the time limit, in each."""
+    def spread_episode_lengths(self) -> None:
         for env in self.envs:
-            env.stagger()
+            env.spread_episode_lengths()
 
     def step(self, action: Tensor, /) -> StepData:
-        """Apply (N, action_size) actions."""
-        rows = action.split([env.num_envs for env in self.envs])
-        steps = [env.step(part[:, : env.action_size]) for env, part in zip(self.envs, rows, strict=True)]
+        parts = action.split([env.num_envs for env in self.envs])
+        steps = [env.step(part[:, : env.action_size]) for env, part in zip(self.envs, parts, strict=True)]
 
-        def flat(read: Callable[[Step], Tensor]) -> Tensor:
+        def joined(read: Callable[[Step], Tensor]) -> Tensor:
             return torch.cat([read(step) for step in steps])
 
         return StepData(
             obs=self._joined([step.obs for step in steps]),
-            reward=flat(lambda step: step.reward),
-            terminated=flat(lambda step: step.terminated),
-            truncated=flat(lambda step: step.truncated),
-            success=flat(lambda step: step.success),
+            reward=joined(lambda step: step.reward),
+            terminated=joined(lambda step: step.terminated),
+            truncated=joined(lambda step: step.truncated),
+            success=joined(lambda step: step.success),
             final_obs=self._joined([step.final_obs for step in steps]),
         )
 
@@ -103,13 +101,15 @@ class JoinedEnv:
         return merged
 
     def state(self) -> dict[str, Any]:
-        """The states of all, by their places."""
         return {str(place): env.state() for place, env in enumerate(self.envs)}
 
-    def load_state(self, tree: Mapping[str, Any], /) -> None:
-        """Continue from what `state` returned."""
+    def load_state(self, state: Mapping[str, Any], /) -> None:
         for place, env in enumerate(self.envs):
-            env.load_state(tree[str(place)])
+            env.load_state(state[str(place)])
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
 
     def _joined(self, observations: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Group to (N, size), each environment's observations filled up with zeros; identities, where asked for."""

@@ -1,7 +1,20 @@
-"""What a trainer needs from an environment; `embodied.Env` provides it, and so may anything else."""
+"""The vectorised-environment protocol that all learners train on: `VecEnv`, its `Step` and its `ObservationSpec`.
+
+An observation is a mapping of named groups, each a tensor with a leading axis of environments, (N, *shape).
+`VecEnv.observation_spec` says what each group is; three kinds exist:
+
+    "policy", "critic", "proprio"   vectors                 float32  (size,)
+    "pixels/<camera>"               images                  uint8    (3, height, width)
+    "instruction"                   token ids of a text     int64    (length,), filled up with zeros
+
+Images may be drawn only when their group is read, so a learner reads the groups it needs and no others.
+`embodied.Env` satisfies the protocol, and so do the environments made from it: several tasks as one
+(`embodied.env.suites`), the agents of many worlds (`embodied.env.multi_agent`), cameras (`embodied.env.pixels`).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +26,38 @@ POLICY = "policy"
 """The observation group every environment has: what the robot senses."""
 CRITIC = "critic"
 """An optional group for the critic alone, which may hold what no robot can sense."""
+INSTRUCTION = "instruction"
+"""An optional group: token ids of what the robot is told."""
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """Shape and type of one observation group."""
+
+    shape: tuple[int, ...]
+    """Behind the axis of environments."""
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def size(self) -> int:
+        """Number of entries of one environment."""
+        return math.prod(self.shape)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is a vector of numbers, rather than an image or a text."""
+        return len(self.shape) == 1 and self.dtype.is_floating_point
+
+
+def vector_sizes(spec: Mapping[str, ObservationSpec]) -> dict[str, int]:
+    """Group to length of the groups that are vectors."""
+    return {group: of.size for group, of in spec.items() if of.is_vector}
+
+
+def image_shapes(spec: Mapping[str, ObservationSpec]) -> dict[str, tuple[int, ...]]:
+    """Group to shape, (3, height, width) uint8, of the groups that are images of cameras."""
+    return {group: of.shape for group, of in spec.items() if of.dtype == torch.uint8}
+
 
 PolicyFunction = Callable[[Mapping[str, Tensor]], Tensor]
 """Observation groups (N, size), or (N, agents, size), to actions (N, A), or (N, agents, A), in [-1, 1]."""
@@ -23,7 +68,7 @@ class Step(Protocol):
 
     @property
     def obs(self) -> Mapping[str, Tensor]:
-        """Group to (N, size) float32; where an episode ended, already the first observation of the next."""
+        """Group to (N, *shape); where an episode ended, already the first observation of the next."""
         ...
 
     @property
@@ -48,7 +93,7 @@ class Step(Protocol):
 
     @property
     def final_obs(self) -> Mapping[str, Tensor]:
-        """Group to (N, size) float32: the observation this step led to, before any reset."""
+        """Group to (N, *shape): the observation this step led to, before any reset."""
         ...
 
 
@@ -56,12 +101,12 @@ class Step(Protocol):
 class StepData:
     """A `Step` put together from others' parts."""
 
-    obs: dict[str, Tensor]
+    obs: Mapping[str, Tensor]
     reward: Tensor
     terminated: Tensor
     truncated: Tensor
     success: Tensor
-    final_obs: dict[str, Tensor]
+    final_obs: Mapping[str, Tensor]
 
 
 class VecEnv(Protocol):
@@ -78,8 +123,13 @@ class VecEnv(Protocol):
         ...
 
     @property
+    def observation_spec(self) -> Mapping[str, ObservationSpec]:
+        """Shape and type of every observation group; `policy` always, `critic` where the task offers one."""
+        ...
+
+    @property
     def observation_sizes(self) -> Mapping[str, int]:
-        """Group to flat size; "policy" always, "critic" where the task offers one."""
+        """Group to length of the groups that are vectors: `vector_sizes(observation_spec)`."""
         ...
 
     @property
@@ -96,7 +146,7 @@ class VecEnv(Protocol):
         """Begin a fresh episode everywhere and return its first observation."""
         ...
 
-    def stagger(self) -> None:
+    def spread_episode_lengths(self) -> None:
         """Spread the ends of the running episodes evenly over the time limit; called once, after `reset`."""
         ...
 
@@ -105,13 +155,17 @@ class VecEnv(Protocol):
         ...
 
     def statistics(self) -> dict[str, float]:
-        """Means over the episodes that ended since the last call: "return", "success" and others."""
+        """Means over the episodes that ended since the last call: `return`, `success` and others."""
         ...
 
     def state(self) -> dict[str, Any]:
         """Everything a resume needs, as nested dictionaries of tensors, arrays and numbers."""
         ...
 
-    def load_state(self, tree: Mapping[str, Any], /) -> None:
+    def load_state(self, state: Mapping[str, Any], /) -> None:
         """Continue from what `state` returned."""
+        ...
+
+    def close(self) -> None:
+        """Release what the environments hold: worlds of an engine, buffers, threads."""
         ...

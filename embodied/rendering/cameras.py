@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from embodied.core.episode import Episode
 from embodied.core.randomization import Term
-from embodied.core.task import Task
-from embodied.env.vectorized.base import Result, Watch
-from embodied.rendering.appearance import Appearance, look
+from embodied.core.task import PIXELS, Task
+from embodied.core.world import World
+from embodied.rendering.render_state import RenderState, render_state_fn
 from embodied.rendering.renderer import BatchRenderer, require_cameras
-
-PREFIX = "pixels/"  # of the names of observation groups
 
 
 @dataclasses.dataclass(frozen=True)
-class Eyes:
-    """What is observed in pixels."""
+class CameraConfig:
+    """The cameras that are observed."""
 
     cameras: tuple[str, ...]
     """Names of cameras of the task's model, and of those that each agent carries (`Task.agent_cameras`)."""
     resolution: int | tuple[int, int] = 64
     """Pixels: of both sides, or width and height."""
     terms: tuple[Term, ...] = ()
-    """How looks differ between episodes, see `embodied.rendering.visual_randomization`."""
+    """Visual randomisation, drawn anew for every episode (`embodied.rendering.visual_randomization`)."""
     shadows: bool = False
     """Whether lights cast shadows."""
 
@@ -43,69 +41,67 @@ class Eyes:
         return (self.resolution, self.resolution) if isinstance(self.resolution, int) else self.resolution
 
 
-class PixelObserver:
-    """Renders the groups of `Eyes` for the environments of one task."""
+class CameraObserver:
+    """Renders the observation groups of a `CameraConfig` for the environments of one task."""
 
-    def __init__(self, task: Task[Any], num_envs: int, eyes: Eyes, device: torch.device) -> None:
+    def __init__(self, task: Task[Any], num_envs: int, config: CameraConfig, device: torch.device) -> None:
         """Look the cameras up; kernels compile at the first image.
 
         Raises:
             UnknownNameError: the task's model has no such camera; lists those that exist.
         """
-        self.task, self.num_envs, self.eyes, self.device = task, num_envs, eyes, device
-        self._carried = {name: task.agent_cameras[name] for name in eyes.cameras if name in task.agent_cameras}
-        require_cameras(task.visual_model, eyes.cameras, tuple(task.agent_cameras))
+        self.task, self.num_envs, self.config, self.device = task, num_envs, config, device
+        self._carried = {name: task.agent_cameras[name] for name in config.cameras if name in task.agent_cameras}
+        require_cameras(task.visual_model, config.cameras, tuple(task.agent_cameras))
 
     @property
-    def watch(self) -> Watch:
-        """What a simulator has to tell of each environment."""
-        return look(self.task, self.eyes.terms)
+    def render_state_fn(self) -> Callable[[World, Episode[Any]], RenderState]:
+        """The pure function of one environment that gives what `render` draws."""
+        return render_state_fn(self.task, self.config.terms)
 
-    @property
+    @functools.cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Group -> (3, height, width), or (agents, 3, height, width) where each agent carries that camera."""
-        width, height = self.eyes.size
+        width, height = self.config.size
         carried = {name: (len(cameras),) for name, cameras in self._carried.items()}
-        return {PREFIX + name: (*carried.get(name, ()), 3, height, width) for name in self.eyes.cameras}
+        return {PIXELS + name: (*carried.get(name, ()), 3, height, width) for name in self.config.cameras}
 
     @functools.cached_property
     def renderer(self) -> BatchRenderer:
-        """What draws."""
-        eyes = self.eyes
-        cameras = [camera for name in eyes.cameras for camera in self._carried.get(name, (name,))]
-        return BatchRenderer(self.task.visual_model, self.num_envs, cameras, eyes.size, shadows=eyes.shadows)
+        """The batched ray caster that draws; built at the first image."""
+        config = self.config
+        cameras = [camera for name in config.cameras for camera in self._carried.get(name, (name,))]
+        return BatchRenderer(self.task.visual_model, self.num_envs, cameras, config.size, shadows=config.shadows)
 
-    def see(self, appearance: Appearance, rows: Tensor | None = None) -> dict[str, Tensor]:
-        """Group -> (k, 3, height, width) uint8 of all environments, or of some `rows` (k,).
+    def render(self, state: RenderState, rows: Tensor | None = None) -> dict[str, Tensor]:
+        """Group -> (k, 3, height, width) uint8 of all environments, or of some `rows` (k,) int64.
 
         Where each agent carries the camera: (k, agents, 3, height, width).
         """
-        images = self.renderer.render(appearance, rows)
-        seen: dict[str, Tensor] = {}
-        for name in self.eyes.cameras:
+        images = self.renderer.render(state, rows)
+        groups: dict[str, Tensor] = {}
+        for name in self.config.cameras:
             carried = self._carried.get(name)
             views = [_channels_first(images[camera].rgb) for camera in carried or (name,)]
-            seen[PREFIX + name] = (torch.stack(views, dim=1) if carried else views[0]).to(self.device)
-        return seen
+            groups[PIXELS + name] = (torch.stack(views, dim=1) if carried else views[0]).to(self.device)
+        return groups
 
-    def see_final(self, result: Result, seen: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What the step led to, where `seen` is what followed it: only where episodes ended is there more to draw."""
-        ended = torch.from_numpy(np.flatnonzero(np.asarray(result.terminated) | np.asarray(result.truncated)))
-        if not len(ended):
-            return seen
-        final = self.see(result.final_watched, ended)
-        return {group: pixels.index_copy(0, ended.to(self.device), final[group]) for group, pixels in seen.items()}
+    def close(self) -> None:
+        """Free the renderer's buffers and threads."""
+        if "renderer" in self.__dict__:
+            self.renderer.close()
+            del self.renderer
 
 
 def _channels_first(rgb: Tensor | None) -> Tensor:
-    """(N, 3, height, width) from (N, height, width, 3), the same state."""
+    """(N, 3, height, width) from (N, height, width, 3), in the same memory."""
     assert rgb is not None
     return rgb.permute(0, 3, 1, 2)
 
 
-def eyes_of(
+def camera_config(
     cameras: Sequence[str], resolution: int | tuple[int, int], terms: Sequence[Term] = (), shadows: bool = False
-) -> Eyes | None:
-    """`Eyes`, or None where no camera is asked for."""
+) -> CameraConfig | None:
+    """A `CameraConfig`, or None where no camera is asked for."""
     names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
-    return Eyes(names, resolution, tuple(terms), shadows) if names else None
+    return CameraConfig(names, resolution, tuple(terms), shadows) if names else None

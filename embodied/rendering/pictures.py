@@ -6,8 +6,8 @@
     image = renderer.grid(range(16))         # one tile per environment
 
 What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
-markers that the task names (`Task.debug_markers`) are drawn as translucent balls, and bodies (of primitive shapes) a second
-time as they are to be (`Task.goal_visualization`).
+`Task.debug_markers` are drawn as translucent balls, and bodies of primitive shapes a second time at their goals
+(`Task.goal_visualization`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError, reason
 from embodied.rendering.meshes import VISIBLE_GROUPS, geom_colour
 from embodied.rendering.opengl import ADVICE, choose_backend, draws_on_gpu
-from embodied.rendering.render_state import Pose, Watcher, floating_bodies, place, radius_of
+from embodied.rendering.scene_state import SceneReader, SceneState, floating_bodies, radius_of, set_scene
 
 Image = np.ndarray
 """(height, width, 3) uint8."""
@@ -79,7 +79,7 @@ class Renderer:
         env: Env,
         size: tuple[int, int] = (1280, 720),
         camera: str | None = None,
-        markers: bool = True,
+        debug_visualization: bool = True,
     ) -> None:
         """Prepare pictures of `size`; call `env.reset` before the first.
 
@@ -87,7 +87,7 @@ class Renderer:
             env: What to draw.
             size: Width and height in pixels.
             camera: A camera of the model; by default one that follows a floating base, else the scene's own view.
-            markers: Whether to draw the task's markers and ghosts.
+            debug_visualization: Whether to draw the task's debug markers and goals.
 
         Raises:
             EmbodiedError: no such camera, an impossible size, or a machine that cannot render.
@@ -107,26 +107,26 @@ class Renderer:
         if camera is not None and camera not in cameras:
             raise UnknownNameError("camera", camera, filter(None, cameras))
         self.camera = camera
-        self.watcher = Watcher(env, markers)
+        self.scene_reader = SceneReader(env, debug_visualization)
         self._data, self._other = mujoco.MjData(self.model), mujoco.MjData(self.model)
         self._follow: dict[int, FollowCamera] = {}
         self._contexts: dict[tuple[int, int], mujoco.Renderer] = {}
         self._close = functools.partial(_close_all, self._contexts)
 
-    def frame(self, index: int = 0, others: Iterable[int] = (), pose: Pose | None = None) -> Image:
+    def frame(self, index: int = 0, others: Iterable[int] = (), state: SceneState | None = None) -> Image:
         """A picture of environment `index`, with the robots of `others` drawn translucently in the same scene.
 
         Args:
             index: The environment that the camera follows.
             others: More environments; `index` among them is skipped, and so are those past the sixteenth.
-            pose: What `watcher.look()` gave; by default the world is looked at now.
+            state: What `scene_reader.read()` gave; by default the scene is read now.
         """
-        return self._draw(pose or self.watcher.look(), index, others, self.size)
+        return self._draw(state or self.scene_reader.read(), index, others, self.size)
 
-    def grid(self, indices: Iterable[int], pose: Pose | None = None) -> Image:
+    def grid(self, indices: Iterable[int], state: SceneState | None = None) -> Image:
         """A picture of the renderer's size with one tile for each of up to sixteen environments."""
         shown = list(indices)[:MOST_SHOWN]
-        pose = pose or self.watcher.look()
+        state = state or self.scene_reader.read()
         columns = math.ceil(math.sqrt(len(shown)))
         rows = math.ceil(len(shown) / columns)
         gap = 4 if len(shown) > 1 else 0
@@ -135,7 +135,7 @@ class Renderer:
         picture = np.full((self.size[1], self.size[0], 3), 24, np.uint8)
         for place_, index in enumerate(shown):
             top, left = (place_ // columns) * (height + gap), (place_ % columns) * (width + gap)
-            picture[top : top + height, left : left + width] = self._draw(pose, index, (), (width, height))
+            picture[top : top + height, left : left + width] = self._draw(state, index, (), (width, height))
         return picture
 
     def close(self) -> None:
@@ -149,31 +149,31 @@ class Renderer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _draw(self, pose: Pose, index: int, others: Iterable[int], size: tuple[int, int]) -> Image:
+    def _draw(self, state: SceneState, index: int, others: Iterable[int], size: tuple[int, int]) -> Image:
         for number in (index, *others):
             if not 0 <= number < self.env.num_envs:
                 raise EmbodiedError(f"there is no environment {number}; expected 0 to {self.env.num_envs - 1}")
         renderer = self._context(size)
-        place(self.model, self._data, pose, index)
-        renderer.update_scene(self._data, self._view(pose, index))
+        set_scene(self.model, self._data, state, index)
+        renderer.update_scene(self._data, self._view(state, index))
         for other in [i for i in others if i != index][: MOST_SHOWN - 1]:
-            self._add_other(renderer.scene, pose, other)
-        for (_, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
+            self._add_other(renderer.scene, state, other)
+        for (_, points), colour in zip(state.debug_markers.items(), COLOURS * len(state.debug_markers), strict=False):
             for point in points[index]:
                 self._add_ball(renderer.scene, point, (*colour, MARKER_ALPHA))
-        for name, rows in pose.ghosts.items():
+        for name, rows in state.goal_visualization.items():
             self._add_body(renderer.scene, name, rows[index].astype(float))
         return renderer.render().copy()
 
-    def _view(self, pose: Pose, index: int) -> mujoco.MjvCamera | str:
+    def _view(self, state: SceneState, index: int) -> mujoco.MjvCamera | str:
         if self.camera is not None:
             return self.camera
         follow = self._follow.setdefault(index, FollowCamera(self.model))
-        return follow.update(self._data, float(pose.time[index]), pose.marked(index))
+        return follow.update(self._data, float(state.time[index]), state.marked_points(index))
 
-    def _add_other(self, scene: mujoco.MjvScene, pose: Pose, index: int) -> None:
+    def _add_other(self, scene: mujoco.MjvScene, state: SceneState, index: int) -> None:
         """Draw what moves in another environment, translucently."""
-        place(self.model, self._other, pose, index)
+        set_scene(self.model, self._other, state, index)
         first = scene.ngeom
         option, perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
         mujoco.mjv_addGeoms(self.model, self._other, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)

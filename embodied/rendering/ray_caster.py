@@ -84,7 +84,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Poses:
-    """Tensors of k environments, as in `Appearance`."""
+    """Tensors of k environments, as in `RenderState`."""
 
     qpos: Tensor
     mocap_pos: Tensor | None

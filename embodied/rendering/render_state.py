@@ -1,126 +1,80 @@
-"""Where everything is in a batch of environments, on whatever engine, so that it can be drawn."""
+"""`RenderState`: all of an environment that a camera can see, whatever engine moves it.
+
+It is a pure function of what the task knows, so a simulator computes it beside the observation.
+`embodied.rendering.renderer` makes images of it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import jax
-import mujoco
-import numpy as np
+import jax.numpy as jnp
+from jax import Array
 
-from embodied.env.env import Env
+from embodied.core.episode import Episode
+from embodied.core.randomization import Term, draw
+from embodied.core.task import Task
+from embodied.core.world import World
+from embodied.errors import EmbodiedError
+
+M = TypeVar("M")
+
+GEOM_APPEARANCE = {
+    "geom_size": slice(0, 3),
+    "geom_pos": slice(3, 6),
+    "geom_quat": slice(6, 10),
+    "geom_rgba": slice(10, 14),
+}
+"""Model field -> its place in a row of `Task.geom_appearance`."""
+VISUAL_STREAM = (
+    0  # folded into an episode's key for what cameras see; control step k takes 3 k + 2 and the two after it
+)
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Pose:
-    """Where everything is in some environments, as numpy arrays with a leading axis (N,)."""
+class RenderState:
+    """Where everything stands and what it looks like; batched, every array has a leading axis (N,)."""
 
-    time: np.ndarray
-    """(N,) s since the episode began."""
-    qpos: np.ndarray
-    """(N, nq)."""
-    mocap_pos: np.ndarray | None
-    """(N, nmocap, 3) m, None where the engine keeps none."""
-    mocap_quat: np.ndarray | None
-    """(N, nmocap, 4) wxyz."""
-    markers: Mapping[str, np.ndarray]
-    """Name -> (N, k, 3) m."""
-    looks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a geom -> (N, 14); see `Task.geom_appearance`."""
-    ghosts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a body -> (N, 7); see `Task.goal_visualization`."""
-
-    def marked(self, index: int) -> np.ndarray:
-        """(k, 3) m, every point of one environment at which something is drawn that is not there."""
-        points = [rows[index] for rows in self.markers.values()]
-        return np.concatenate([*points, np.zeros((0, 3)), *(rows[index, None, :3] for rows in self.ghosts.values())])
+    qpos: Array
+    """(nq,) as in `World`."""
+    mocap_pos: Array | None = None
+    """(nmocap, 3) m, world frame; None: where the model has them."""
+    fields: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    """Field of `Task.visual_model` -> this episode's value, in the field's own shape."""
 
 
-class Watcher:
-    """Takes the poses of an environment's worlds, together with the task's markers and ghosts."""
+def render_state_fn(task: Task[M], terms: Sequence[Term] = ()) -> Callable[[World, Episode[M]], RenderState]:
+    """The pure function from one environment's world and episode to its render state.
 
-    def __init__(self, env: Env, markers: bool = True) -> None:
-        """Compile nothing yet."""
-        self.env = env
-        self._props = jax.jit(jax.vmap(env.task.props))
-        self._looks = jax.jit(jax.vmap(env.task.looks))
-        drawn = (env.task.markers, env.task.ghosts) if markers else ()
-        self._drawn: tuple[Callable[..., Any], ...] = tuple(jax.jit(jax.vmap(what)) for what in drawn)
+    Args:
+        task: Its `mocap_positions` place mocap bodies, its `geom_appearance` changes shapes.
+        terms: Randomisation of the visual model alone (see `embodied.rendering.visual_randomization`). The terms are
+            drawn with a key of the episode's own, so the same episode always looks the same, also after a resume.
 
-    def look(self) -> Pose:
-        """The poses now."""
-        env = self.env
-        world, state = env.world(), env.simulator.episode().task_state
-        markers, ghosts = (what(world, state) for what in self._drawn) if self._drawn else ({}, {})
-        mocap_pos, mocap_quat = self._mocap()
-        return Pose(
-            time=np.array(world.time),
-            qpos=np.array(world.qpos),
-            mocap_pos=mocap_pos,
-            mocap_quat=mocap_quat,
-            markers={name: np.array(points).reshape(env.num_envs, -1, 3) for name, points in markers.items()},
-            looks={name: np.array(rows) for name, rows in self._looks(state).items()},
-            ghosts={name: np.array(rows) for name, rows in ghosts.items()},
-        )
-
-    def _mocap(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Where mocap bodies are: as the task says, else as the engine keeps them."""
-        env = self.env
-        if not env.task.model.nmocap:
-            return None, None
-        placed = self._props(env.simulator.episode().task_state)
-        if placed is not None:
-            return np.array(placed), np.tile([1.0, 0.0, 0.0, 0.0], (*placed.shape[:2], 1))
-        held = getattr(env.engine, "batch", None)
-        return (None, None) if held is None else (np.array(held.mocap_pos), np.array(held.mocap_quat))
-
-
-def place(model: mujoco.MjModel, data: mujoco.MjData, pose: Pose, index: int) -> None:
-    """Put one environment's pose into `data` and compute where its bodies, cameras and lights are.
-
-    Shapes that differ between episodes are changed in `model`, which must be the caller's own.
+    Raises:
+        EmbodiedError: the task has mocap bodies and does not say where they are (when called).
     """
-    data.qpos[:] = np.nan_to_num(pose.qpos[index])
-    for name, rows in pose.looks.items():
-        geom = model.geom(name)
-        geom.size[:], geom.pos[:], geom.quat[:], geom.rgba[:] = np.split(rows[index], (3, 6, 10))
-    if pose.mocap_pos is not None and pose.mocap_quat is not None:
-        data.mocap_pos[:] = pose.mocap_pos[index]
-        data.mocap_quat[:] = pose.mocap_quat[index]
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_comPos(model, data)
-    mujoco.mj_camlight(model, data)
-    mujoco.mj_tendon(model, data)
+    model = task.visual_model
 
+    def render_state(world: World, episode: Episode[M]) -> RenderState:
+        fields: dict[str, Array] = {}
+        for name, row in task.geom_appearance(episode.task_state).items():
+            for field, part in GEOM_APPEARANCE.items():
+                value = fields.get(field, jnp.asarray(getattr(model, field), jnp.float32))
+                fields[field] = value.at[model.geom(name).id].set(row[part])
+        if terms:
+            fields = draw(model, terms, jax.random.fold_in(episode.key, VISUAL_STREAM), fields)
+        mocap_pos = task.mocap_positions(episode.task_state)
+        if mocap_pos is None and model.nmocap:
+            raise EmbodiedError(
+                f"{type(task).__name__} has {model.nmocap} mocap bodies, and its method mocap_positions() does not say "
+                "where they are; expected an array (nmocap, 3), so that cameras see them there on every engine"
+            )
+        # Copies: a compiled function may hand its input on as its output, and simulators give their buffers away.
+        return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), RenderState(world.qpos, mocap_pos, fields))
 
-def floating_bodies(model: mujoco.MjModel) -> list[int]:
-    """Bodies that travel and that a camera should follow: on free joints, or on endless slides from the world.
-
-    None where a robot is bolted down: then free bodies are objects. Where some travelling bodies have joints besides,
-    or bodies with joints on them, those alone: they are robots, and the others objects.
-    """
-    joints = range(model.njnt)
-    travelling = {int(model.jnt_bodyid[j]) for j in joints if _travels(model, j)}
-    jointed = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in joints if not _travels(model, j)}
-    if jointed - travelling:
-        return []
-    return sorted(travelling & jointed or travelling)
-
-
-def _travels(model: mujoco.MjModel, joint: int) -> bool:
-    """Whether a joint lets its body go anywhere: a planar robot's slides have no limits, a gantry's have."""
-    if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
-        return True
-    endless = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE and not model.jnt_limited[joint]
-    return bool(endless and model.body_parentid[model.jnt_bodyid[joint]] == 0)
-
-
-def radius_of(model: mujoco.MjModel, body: int) -> float:
-    """m, how far the shapes of a body's tree reach from its origin while the joints are at their reference."""
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    ours = model.body_rootid[model.geom_bodyid] == model.body_rootid[body]
-    reach = np.linalg.norm(data.geom_xpos[ours] - data.xpos[body], axis=1) + model.geom_rbound[ours]
-    return float(reach.max(initial=0.0)) or float(model.stat.extent)
+    return render_state

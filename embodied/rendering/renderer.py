@@ -1,10 +1,10 @@
 """Images of all environments at once: a batched ray caster on the GPU or the CPU, without OpenGL.
 
     renderer = BatchRenderer(task.visual_model, num_envs=64, cameras=("view", "wrist"), size=(128, 128))
-    images = renderer.render(appearance)["view"]      # images.rgb: (64, 128, 128, 3) uint8
+    images = renderer.render(state)["view"]      # images.rgb: (64, 128, 128, 3) uint8
 
 Kinematics and rays are MuJoCo Warp's, so the same code draws for every engine: what is drawn comes from an
-`Appearance`. On a CPU as many threads as torch has share the environments, which changes no pixel.
+`RenderState`. On a CPU as many threads as torch has share the environments, which changes no pixel.
 
 Not drawn: sites, tendons and flexes, the sides of height fields, and transparency (a geom is opaque unless its alpha
 is 0). Pictures and films for people, with markers and shadows, are drawn by `embodied.rendering.pictures`.
@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.rendering.appearance import Appearance
 from embodied.rendering.ray_caster import Images, Poses, RayCaster, Request, import_warp, joined
+from embodied.rendering.render_state import RenderState
 
 SIDES = (4, 4096)  # pixels, smallest and largest side of an image
 NOTHING = -1  # segmentation of a pixel whose ray meets no geom
@@ -87,26 +87,32 @@ class BatchRenderer:
         self._fields: frozenset[str] = frozenset()
         self._compiled = False
 
-    def render(self, appearance: Appearance, rows: Tensor | None = None) -> dict[str, Images]:
+    def render(self, state: RenderState, rows: Tensor | None = None) -> dict[str, Images]:
         """Draw a batch of environments. Returns camera -> images (k, ...), in state of their own.
 
         Args:
-            appearance: What cameras see of k <= `num_envs` environments.
-            rows: (k,) int64; draw only these environments of `appearance`.
+            state: What cameras see of k <= `num_envs` environments.
+            rows: (k,) int64; draw only these environments of `state`.
 
         Raises:
             EmbodiedError: more environments than there is room for, or a model field that cannot differ.
         """
-        count = int(appearance.qpos.shape[0]) if rows is None else len(rows)
+        count = int(state.qpos.shape[0]) if rows is None else len(rows)
         if not 1 <= count <= self.num_envs:
             raise EmbodiedError(f"cannot render {count} environments; this renderer was made for 1 to {self.num_envs}")
         # A diverged environment is drawn somewhere; a NaN would spoil the tree of bounds for all.
-        qpos = torch.nan_to_num(self._tensor(appearance.qpos, rows))
-        moved = appearance.mocap_pos is not None and self.model.nmocap
-        mocap_pos = self._tensor(appearance.mocap_pos, rows) if moved else None
-        fields = {name: self._tensor(values, rows) for name, values in appearance.fields.items()}
+        qpos = torch.nan_to_num(self._tensor(state.qpos, rows))
+        moved = state.mocap_pos is not None and self.model.nmocap
+        mocap_pos = self._tensor(state.mocap_pos, rows) if moved else None
+        fields = {name: self._tensor(values, rows) for name, values in state.fields.items()}
         with self._on_device():
             return self._draw(Poses(qpos, mocap_pos, fields))
+
+    def close(self) -> None:
+        """Free the threads and the buffers; nothing can be drawn afterwards."""
+        if "_threads" in self.__dict__:
+            self._threads.shutdown()
+        self._casters.clear()
 
     def _draw(self, poses: Poses) -> dict[str, Images]:
         """Have each caster draw its share."""

@@ -21,7 +21,7 @@ from viser import uplot
 from embodied.errors import EmbodiedError
 from embodied.rendering.meshes import VISIBLE_GROUPS, Part, body_parts, geom_colour, tint
 from embodied.rendering.pictures import COLOURS, FollowCamera, marker_radius
-from embodied.rendering.render_state import Pose, place
+from embodied.rendering.scene_state import SceneState, set_scene
 
 ENDLESS = 40.0  # m, how wide a plane of infinite size is drawn
 SETTLING = 2.0  # s after which a new visitor's camera is trusted
@@ -105,12 +105,12 @@ class Scene:
         columns = math.ceil(math.sqrt(self.shown))
         return spacing * np.array([index % columns, index // columns, 0.0])
 
-    def update(self, pose: Pose, spacing: float = 0.0) -> np.ndarray:
-        """Move everything to `pose`; returns (shown, nbody, 3), where every body now is."""
+    def update(self, state: SceneState, spacing: float = 0.0) -> np.ndarray:
+        """Move everything to `state`; returns (shown, nbody, 3), where every body now is."""
         places = np.zeros((self.shown, self.model.nbody, 3))
         turns = np.zeros((self.shown, self.model.nbody, 4))
         for index in range(self.shown):
-            place(self.model, self._data, pose, index)
+            set_scene(self.model, self._data, state, index)
             places[index] = self._data.xpos + self.offset(index, spacing)
             turns[index] = self._data.xquat
         with self.server.atomic():
@@ -118,12 +118,14 @@ class Scene:
                 handle.batched_positions = places[:, part.body].astype(np.float32)
                 handle.batched_wxyzs = turns[:, part.body].astype(np.float32)
             offsets = np.stack([self.offset(index, spacing) for index in range(self.shown)])
-            self._update_markers(pose, offsets)
-            self._update_ghosts(pose, offsets)
+            self._update_markers(state, offsets)
+            self._update_ghosts(state, offsets)
         return places
 
-    def _update_markers(self, pose: Pose, offsets: np.ndarray) -> None:
-        for (name, points), colour in zip(pose.markers.items(), COLOURS * len(pose.markers), strict=False):
+    def _update_markers(self, state: SceneState, offsets: np.ndarray) -> None:
+        for (name, points), colour in zip(
+            state.debug_markers.items(), COLOURS * len(state.debug_markers), strict=False
+        ):
             where = (points[: self.shown] + offsets[:, None]).reshape(-1, 3).astype(np.float32)
             if name not in self._markers:
                 ball = trimesh.creation.icosphere(3, marker_radius(self.model))
@@ -140,8 +142,8 @@ class Scene:
                 )
             self._markers[name].batched_positions = where
 
-    def _update_ghosts(self, pose: Pose, offsets: np.ndarray) -> None:
-        for name, rows in pose.ghosts.items():
+    def _update_ghosts(self, state: SceneState, offsets: np.ndarray) -> None:
+        for name, rows in state.goal_visualization.items():
             if name not in self._ghosts:
                 parts = [part for part in self.parts if part.body == self.model.body(name).id]
                 self._ghosts[name] = [self._add_part(f"/ghosts/{name}/{i}", part) for i, part in enumerate(parts)]
@@ -149,10 +151,10 @@ class Scene:
                 handle.batched_positions = (rows[: self.shown, :3] + offsets).astype(np.float32)
                 handle.batched_wxyzs = rows[: self.shown, 3:].astype(np.float32)
 
-    def first_view(self, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
+    def first_view(self, state: SceneState) -> tuple[np.ndarray, np.ndarray]:
         """Position and point of a camera that sees environment 0 as `embodied.rendering.pictures` films it."""
-        place(self.model, self._data, pose, 0)
-        camera = FollowCamera(self.model).update(self._data, 0.0, pose.marked(0))
+        set_scene(self.model, self._data, state, 0)
+        camera = FollowCamera(self.model).update(self._data, 0.0, state.marked_points(0))
         azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)
         forward = np.array(
             [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]

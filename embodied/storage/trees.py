@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 import torch
 
@@ -51,6 +52,11 @@ def unflatten(flat: Mapping[str, torch.Tensor], like: Mapping[str, Any] | None =
             raise CheckpointError(f"'{name}' has entries below its own name; an entry is a tensor or a folder")
         node[leaf] = tensor
     return tree if like is None else _restored(tree, like, "")
+
+
+def path_name(path: Any) -> str:
+    """The name of a JAX pytree path, `physics.qpos`."""
+    return jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "value"
 
 
 def as_tensor(name: str, value: Any) -> torch.Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
-from embodied.env.pixels import SeeingRule, Sight
+from embodied.env.pixels import ImageObservation, PixelPolicy
 from embodied.errors import EmbodiedError
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage.configs import run_document
@@ -23,8 +23,8 @@ from policies.training.task_session import TaskSession
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
-    from embodied.env.pixels import SeeingEnv
     from embodied.env.suites import JoinedEnv
+    from embodied.env.vec_env import VecEnv
 
 EXPERT = "expert"
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
@@ -83,7 +83,7 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
 def _with_image_shape(settings: Settings[Any, Any], env: Env | JoinedEnv) -> Settings[Any, Any]:
     if not settings.cameras:
         return settings
-    return _with_config(settings, image_shape=Sight.of(cast("SeeingEnv", env)).image_shape)
+    return _with_config(settings, image_shape=ImageObservation.of(cast("VecEnv", env)).image_shape)
 
 
 def _with_config(settings: Settings[Any, Any], **changes: Any) -> Settings[Any, Any]:
@@ -109,7 +109,7 @@ def _with_policy(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Se
     policy = load_policy(settings.start_from, cast("Env", env))
     if settings.start_from == EXPERT:
         return settings, _imitation(settings, env, policy)
-    policy = policy.policy if isinstance(policy, SeeingRule) else policy
+    policy = policy.policy if isinstance(policy, PixelPolicy) else policy
     if not isinstance(policy, Policy):
         raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
     return _with_config(settings, actor=policy.config), policy

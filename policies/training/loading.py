@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from embodied.core.task import Task
-from embodied.env.env import Env, array_from_tensor, tensor_from_array
-from embodied.env.pixels import SeeingRule
+from embodied.env.env import Env
+from embodied.env.pixels import PixelPolicy
+from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
@@ -139,7 +140,7 @@ def policy_for_env(
     if instruction is not None or wrong_instruction:
         raise _takes_no_instruction(what)
     if cameras := checkpoint.meta["policy"].get("cameras"):
-        return SeeingRule.in_env(policy, env, cameras, what)
+        return PixelPolicy.in_env(policy, env, cameras, what)
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
@@ -242,7 +243,7 @@ def _expert(env: Env) -> PolicyFunction:
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         # Scripts see no pixels, and asking for them would draw them.
         observation = {name: array_from_tensor(obs[name]) for name in env.observation_sizes}
-        action = script(observation, env.simulator.episode().task_state)
+        action = script(observation, env.task_state)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
 
     return act

@@ -31,7 +31,7 @@ class Trainer:
         self.env, self.total_steps, self.steps = env, total_steps, 0
         self.algorithm: Algorithm = build_algorithm(env, config, seed)
         self._obs = dict(env.reset())
-        env.stagger()
+        env.spread_episode_lengths()
 
     @property
     def policy(self) -> Policy:

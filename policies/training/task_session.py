@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.env.multi_agent import AgentsEnv
-from embodied.env.pixels import PixelEnv, SeeingRule, Sight
+from embodied.env.pixels import ImageObservation, PixelEnv, PixelPolicy
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import tables
@@ -27,7 +27,6 @@ from policies.training.settings import Settings, build_env, without_training_opt
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
-    from embodied.env.pixels import SeeingEnv
     from embodied.env.suites import JoinedEnv
     from embodied.env.vec_env import VecEnv
 
@@ -56,7 +55,7 @@ class TaskSession(Session):
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         described, tensors = self.trainer.policy.to_tensors()
         if self.settings.cameras:
-            described |= Sight.of(cast("SeeingEnv", self.env)).described()
+            described |= ImageObservation.of(cast("VecEnv", self.env)).metadata()
         meta = {"policy": described, "task": self.settings.task}
         if getattr(self.env, "identified", False):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
@@ -94,7 +93,7 @@ class TaskSession(Session):
     def _learning_env(self) -> VecEnv:
         """What the algorithm steps: the environments; their images; every agent as one; or their adversaries."""
         if self.settings.cameras:
-            return PixelEnv(cast("SeeingEnv", self.env))
+            return PixelEnv(cast("VecEnv", self.env))
         if self.settings.adversaries:
             env = cast("Env", self.env)
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
@@ -169,7 +168,7 @@ class TaskSession(Session):
         """The learned policy for `env`, with its images or among its team; and how many agents make up the team."""
         adversaries = self.settings.adversaries
         if self.settings.cameras:
-            return SeeingRule(policy, Sight.of(cast("SeeingEnv", env))), None
+            return PixelPolicy(policy, ImageObservation.of(cast("VecEnv", env))), None
         if not adversaries:
             return policy, None
         assert env.agents is not None

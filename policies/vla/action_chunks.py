@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from embodied.core.task import PROPRIO
-from embodied.env.env import Observation
 from embodied.env.instructions import InstructionSource
+from embodied.env.step import LazyObservation
 from embodied.errors import EmbodiedError
 
 
@@ -123,6 +123,6 @@ class ChunkedPolicy:
 
 def select_rows(obs: Mapping[str, Tensor], groups: Sequence[str], rows: Tensor) -> dict[str, Tensor]:
     """Some groups of the environments `rows` (k,), ascending; images of the others are not rendered."""
-    if isinstance(obs, Observation):
-        return obs.rows(rows, groups)
+    if isinstance(obs, LazyObservation):
+        return obs.select(rows, groups)
     return {group: obs[group][rows] for group in groups}

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.core.task import PROPRIO
+from embodied.core.task import PIXELS, PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import InstructionSource, default_instructions, wrong_instructions
 from embodied.errors import EmbodiedError, listing
-from embodied.rendering.cameras import PREFIX
 from embodied.storage.configs import from_json, to_json
 from policies.policy import require_same_shapes
 from policies.vla.action_chunks import ChunkedPolicy
@@ -98,7 +97,7 @@ class VLAPolicy:
     @property
     def groups(self) -> tuple[str, ...]:
         """Observation groups that it reads."""
-        return (*(PREFIX + camera for camera in self.spec.cameras), PROPRIO)
+        return (*(PIXELS + camera for camera in self.spec.cameras), PROPRIO)
 
     @property
     def chunk(self) -> int:
@@ -116,7 +115,7 @@ class VLAPolicy:
 
     def pixels(self, obs: Mapping[str, Tensor]) -> Tensor:
         """(N, cameras, height, width, 3) uint8, the network's input, from observation groups."""
-        return torch.stack([obs[PREFIX + camera].permute(0, 2, 3, 1) for camera in self.spec.cameras], 1)
+        return torch.stack([obs[PIXELS + camera].permute(0, 2, 3, 1) for camera in self.spec.cameras], 1)
 
     def features(self, pixels: Tensor, state: Tensor, text: Tensor, *, bfloat16: bool = False) -> Tensor:
         """(B, chunk, width) float32, for the head.
@@ -190,7 +189,7 @@ class VLAPolicy:
         instructions = [texts[number % len(texts)] for number in range(env.num_envs)]
 
         def restarted() -> Tensor:
-            return torch.as_tensor(env.simulator.episode().steps.__array__() == 0).to(self.device)
+            return (env.episode_length == 0).to(self.device)
 
         return ChunkedPolicy(self, instructions, restarted, source=source, temperature=temperature, seed=seed)
 
@@ -230,7 +229,7 @@ class VLAPolicy:
         Raises:
             EmbodiedError: they differ; names both sides.
         """
-        missing = [camera for camera in self.spec.cameras if PREFIX + camera not in env.pixel_shapes]
+        missing = [camera for camera in self.spec.cameras if PIXELS + camera not in env.image_shapes]
         if missing:
             raise EmbodiedError(
                 f"{what} sees through {listing(self.spec.cameras)}; '{env.name}' was made without "
@@ -241,7 +240,7 @@ class VLAPolicy:
             raise EmbodiedError(
                 f"{what} reads the observation group '{PROPRIO}', but '{env.name}' has {listing(env.observation_sizes)}"
             )
-        shape = env.pixel_shapes[PREFIX + self.spec.cameras[0]]
+        shape = env.image_shapes[PIXELS + self.spec.cameras[0]]
         found = RobotSpec(
             self.spec.cameras, (shape[-1], shape[-2]), env.observation_sizes[PROPRIO], env.action_size,
             round(env.control_dt, 6),

@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from embodied.core.world import ResetState
-from embodied.env.nan_guard import path_name
+from embodied.storage.trees import path_name
 
 BINS = 5  # quantile bins of a feature, in which failures are counted
 SHUFFLES = 200  # of the outcomes, to know what chance does

@@ -252,7 +252,7 @@ def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
     )
     env = settings.build_env(banked, 4, 0)
     env.reset()
-    np.testing.assert_allclose(np.asarray(env.simulator.world().qpos), np.tile(bank.starts.qpos, (4, 1)), atol=1e-6)
+    np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(bank.starts.qpos, (4, 1)), atol=1e-6)
     suite = settings.default_settings(join_content().find("mt10"))
     with pytest.raises(EmbodiedError, match=r"no starts can be read from .*reach"):
         settings.build_env(dataclasses.replace(suite, starts=path), 10, 0)

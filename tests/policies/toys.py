@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import StepData
+from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 from embodied.storage import trees
 from policies.off_policy.config import MemoryConfig
 from policies.policy import Policy
@@ -21,7 +21,7 @@ class PointMass:
     The reward is minus the distance. From a start 1 m away the best return is -(0.9 + 0.8 + ... + 0.1) = -4.5.
     """
 
-    observation_sizes = {"policy": 2, "critic": 3}  # noqa: RUF012
+    observation_spec: Mapping[str, ObservationSpec] = {"policy": ObservationSpec((2,)), "critic": ObservationSpec((3,))}
     action_size = 2
     max_episode_steps = 20
     device = torch.device("cpu")
@@ -34,11 +34,15 @@ class PointMass:
         self.total = torch.zeros(num_envs)
         self.finished: list[Tensor] = []
 
+    @property
+    def observation_sizes(self) -> dict[str, int]:
+        return vector_sizes(self.observation_spec)
+
     def reset(self) -> dict[str, Tensor]:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))
         return self._observe()
 
-    def stagger(self) -> None:
+    def spread_episode_lengths(self) -> None:
         self.time = torch.arange(self.num_envs) * self.max_episode_steps // self.num_envs
 
     def step(self, action: Tensor) -> StepData:
@@ -70,6 +74,9 @@ class PointMass:
     def load_state(self, tree: Mapping[str, Any]) -> None:
         self.position, self.time, self.total = tree["position"].clone(), tree["time"].clone(), tree["total"].clone()
         self.generator.set_state(tree["generator"])
+
+    def close(self) -> None:
+        pass
 
     def _observe(self) -> dict[str, Tensor]:
         remaining = 1 - self.time[:, None] / self.max_episode_steps

@@ -16,7 +16,6 @@ import re
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -164,7 +163,7 @@ def test_an_episode_is_truncated_exactly_at_its_time_limit(env: Env) -> None:
     for taken, ends in ((limit - 2, False), (limit - 1, True)):
         env.reset(seed=0)
         state = env.state()
-        (steps,) = [key for key in state["simulator"] if key.endswith("episode.steps") and "culprit" not in key]
+        (steps,) = [key for key in state["simulator"] if key.endswith("episode.steps") and "diverged_state" not in key]
         state["simulator"][steps] = np.full(N, taken, np.int32)
         env.load_state(state)
         step = env.step(torch.zeros(env.action_shape))
@@ -312,13 +311,13 @@ def test_a_step_before_the_first_reset_is_refused() -> None:
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
-def test_staggered_episodes_end_at_different_times(engine: str) -> None:
+def test_spread_episodes_end_at_different_times(engine: str) -> None:
     env = make("swarm/hover", 4, engine)
     env.reset()
-    env.stagger()
+    env.spread_episode_lengths()
     limit = env.max_episode_steps
-    np.testing.assert_array_equal(env.simulator.episode().steps, [0, limit // 4, limit // 2, 3 * limit // 4])
-    env.simulator.set_steps(jnp.asarray([0, 0, 0, limit - 1], jnp.int32))
+    np.testing.assert_array_equal(env.episode_length, [0, limit // 4, limit // 2, 3 * limit // 4])
+    env.episode_length = torch.tensor([0, 0, 0, limit - 1])
     step = env.step(torch.zeros(env.action_shape))
     assert step.truncated.tolist() == [False, False, False, True]
-    np.testing.assert_array_equal(env.simulator.episode().steps, [1, 1, 1, 0])
+    np.testing.assert_array_equal(env.episode_length, [1, 1, 1, 0])

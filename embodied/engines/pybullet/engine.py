@@ -206,6 +206,12 @@ class PybulletEngine:
         """Never: Bullet's buffers grow."""
         return False
 
+    def close(self) -> None:
+        for world in self._worlds:
+            world.close()
+        self._worlds.clear()
+        self._folder.cleanup()
+
     def state(self) -> dict[str, np.ndarray]:
         """The state and the per-environment model fields."""
         return self.snapshot() | {f"model.{name}": values.copy() for name, values in self._fields.items()}

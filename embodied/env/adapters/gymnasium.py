@@ -26,7 +26,8 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from embodied.env.env import Env, Step
+from embodied.env.env import Env
+from embodied.env.step import Step
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
@@ -128,8 +129,8 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         if not _will_render(self.render_mode, self._began is not None):
             return None
         self._renderer = self._renderer or make_renderer(self.env)
-        pose = self._renderer.watcher.look()
-        return tuple(self._renderer.frame(index, pose=pose) for index in range(self.num_envs))
+        state = self._renderer.scene_reader.read()
+        return tuple(self._renderer.frame(index, state=state) for index in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close `env`."""

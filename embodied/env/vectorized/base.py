@@ -1,4 +1,4 @@
-"""What every simulator offers, and the small pieces they share."""
+"""What every vectorised simulator offers, and the small pieces they share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from jax import Array
 
 from embodied.core.episode import Episode, Transition
 from embodied.core.world import World
-from embodied.env.vectorized.totals import Totals
+from embodied.env.vectorized.statistics import EpisodeTotals
 
-Watch = Callable[[World, Episode[Any]], Any]
-"""A pure function of one environment, whose result every step returns beside the observation: see `Result.watched`."""
+RenderStateFn = Callable[[World, Episode[Any]], Any]
+"""A pure function of one environment: what a renderer needs to draw it (`embodied.rendering.render_state`)."""
 CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Result:
+class StepResult:
     """One control step of N environments, every array with a leading axis (N,)."""
 
     observation: dict[str, Array]
@@ -35,16 +35,16 @@ class Result:
     success: Array
     diverged: Array
     ended: Episode[Any]
-    """The episodes as the step left them, before any restart; `state` is dropped."""
-    watched: Any = None
-    """What the simulator's `watch` tells of the environments now; as `observation`, after any restart."""
-    final_watched: Any = None
-    """The same of the state the step led to; as `final_observation`, before any restart."""
+    """The episodes as the step left them, before any restart; their task state is dropped."""
+    render_state: Any = None
+    """What a renderer draws now, after any restart, like `observation`; None without a `RenderStateFn`."""
+    final_render_state: Any = None
+    """The same before any restart, like `final_observation`."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Culprit:
+class DivergedState:
     """One environment just before a step that made it diverge: enough to take that step again."""
 
     found: Any
@@ -55,21 +55,21 @@ class Culprit:
 
 
 class VectorizedSimulator(Protocol):
-    """What `Env` drives."""
+    """N environments of a task on an engine, stepped together: what `Env` drives."""
 
     def reset(self, keys: Array) -> dict[str, Array]:
         """Start every environment afresh, each with its random key (N, 2); returns the first observation."""
         ...
 
-    def step(self, action: Array) -> Result:
+    def step(self, action: Array) -> StepResult:
         """Advance every environment by one control step."""
         ...
 
-    def watched(self) -> Any:
-        """What the simulator's `watch` tells of every environment now."""
+    def render_state(self) -> Any:
+        """What the simulator's `RenderStateFn` gives for every environment now; None without one."""
         ...
 
-    def take_totals(self) -> Totals:
+    def take_totals(self) -> EpisodeTotals:
         """The totals since the last call, which clears them."""
         ...
 
@@ -78,43 +78,51 @@ class VectorizedSimulator(Protocol):
         ...
 
     def episode(self) -> Episode[Any]:
-        """The running episodes, every array with a leading axis (N,): for viewers and scripted experts."""
+        """The running episodes, every array with a leading axis (N,)."""
         ...
 
-    def set_steps(self, steps: Array) -> None:
+    def physics_state(self) -> Any:
+        """The engine's own state of every environment."""
+        ...
+
+    def set_episode_length(self, steps: Array) -> None:
         """Let the running episodes be `steps` (N,) int32 control steps old."""
         ...
 
-    def tree(self) -> Any:
+    def state(self) -> Any:
         """All state as a pytree of arrays, for checkpoints."""
         ...
 
-    def load_tree(self, tree: Any) -> None:
-        """Take back what `tree` gave."""
+    def load_state(self, state: Any) -> None:
+        """Continue from what `state` gave."""
         ...
 
-    def culprit(self) -> Culprit:
+    def diverged_state(self) -> DivergedState:
         """The first environment that diverged, as it was before that step."""
         ...
 
-    def template(self) -> Culprit:
-        """A culprit of the first environment as it is now, for the structure of a dump."""
+    def diverged_state_template(self) -> DivergedState:
+        """A diverged state's structure and shapes, to read a dump with; its numbers mean nothing."""
         ...
 
-    def load_culprit(self, culprit: Culprit) -> None:
-        """Become the environment of a culprit; needs `num_envs` 1."""
+    def load_diverged_state(self, state: DivergedState) -> None:
+        """Become the environment of a diverged state; needs `num_envs` 1."""
+        ...
+
+    def close(self) -> None:
+        """Release the engine's worlds and all state."""
         ...
 
 
-def result_of(
+def step_result(
     transition: Transition,
     observation: dict[str, Array],
     episode: Episode[Any],
-    watched: Any = None,
-    final_watched: Any = None,
-) -> Result:
-    """Assemble a `Result`."""
-    return Result(
+    render_state: Any = None,
+    final_render_state: Any = None,
+) -> StepResult:
+    """A `StepResult` of the transition before restarts, and of what restarts made of it."""
+    return StepResult(
         observation=observation,
         final_observation=transition.observation,
         reward=transition.reward,
@@ -123,12 +131,12 @@ def result_of(
         success=transition.success,
         diverged=transition.diverged,
         ended=episode,
-        watched=watched,
-        final_watched=final_watched,
+        render_state=render_state,
+        final_render_state=final_render_state,
     )
 
 
-def placed(tree: Any) -> Any:
+def on_default_device(tree: Any) -> Any:
     """The tree's arrays, committed to the default device.
 
     JAX compiles a program anew when an argument that was free to move comes back committed to a device, as
@@ -143,16 +151,21 @@ def default_sharding() -> jax.sharding.Sharding:
     return jnp.zeros(()).sharding
 
 
-def take(tree: Any, index: Any) -> Any:
-    """One environment's row of a tree of batched arrays."""
+def row_of(tree: Any, index: Any) -> Any:
+    """One environment of a tree of batched arrays."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def lift(tree: Any) -> Any:
-    """A batch of one from one environment's row."""
+def add_batch_axis(tree: Any) -> Any:
+    """A batch of one environment."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
 
 
-def put(tree: Any, ids: Array, rows: Any) -> Any:
+def rows_of(tree: Any, ids: Array) -> Any:
+    """The environments `ids` (k,) of a tree of batched arrays; ids past the end repeat the last one."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), tree)
+
+
+def set_rows(tree: Any, ids: Array, rows: Any) -> Any:
     """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
     return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)

@@ -15,8 +15,19 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.engines.base import FusedEngine
-from embodied.env.vectorized.base import CHUNKS, Culprit, Result, Watch, lift, placed, put, result_of, take
-from embodied.env.vectorized.totals import Totals, add_totals, cleared, no_totals
+from embodied.env.vectorized.base import (
+    CHUNKS,
+    DivergedState,
+    RenderStateFn,
+    StepResult,
+    add_batch_axis,
+    on_default_device,
+    row_of,
+    rows_of,
+    set_rows,
+    step_result,
+)
+from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals
 
 
 @jax.tree_util.register_dataclass
@@ -26,14 +37,16 @@ class FusedState:
 
     physics: Any
     episode: Episode[Any]
-    totals: Totals
-    culprit: Culprit
+    totals: EpisodeTotals
+    diverged_state: DivergedState
 
 
 class FusedSimulator:
     """Task and physics in one compiled program."""
 
-    def __init__(self, task: Task[Any], engine: FusedEngine[Any], num_envs: int, watch: Watch | None = None) -> None:
+    def __init__(
+        self, task: Task[Any], engine: FusedEngine[Any], num_envs: int, render_state_fn: RenderStateFn | None = None
+    ) -> None:
         """Prepare the program; it compiles at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
         self.chunk = max(1, num_envs // CHUNKS)
@@ -44,75 +57,73 @@ class FusedSimulator:
         # (measured on hover, 4,096 environments: 330 ms a step instead of 7).
         self._step = jit(self._advance, donate_argnums=0)
         self._renew = jit(self._restart, donate_argnums=(0, 1))
-        self._clear = jax.jit(cleared, keep_unused=True)
+        self._clear = jax.jit(zeros_like_totals, keep_unused=True)
         self._worlds = jax.jit(jax.vmap(engine.world))
-        self._watch = (
-            jax.jit(jax.vmap(lambda physics, episode: watch(engine.world(physics), episode))) if watch else None
+        self._render_state_fn = (
+            jax.jit(jax.vmap(lambda physics, episode: render_state_fn(engine.world(physics), episode)))
+            if render_state_fn
+            else None
         )
 
     def reset(self, keys: Array) -> dict[str, Array]:
-        """Start every environment afresh; see `VectorizedSimulator.reset`."""
-        self._state, observation = self._reset(placed(keys))
+        self._state, observation = self._reset(on_default_device(keys))
         return observation
 
-    def step(self, action: Array) -> Result:
-        """Advance every environment; see `VectorizedSimulator.step`."""
-        state, transition, ended = self._step(self._state, placed(action))
+    def step(self, action: Array) -> StepResult:
+        state, transition, ended = self._step(self._state, on_default_device(action))
         # Taken before the restart, which is given the state's state to write to.
-        final_watched = self._watch(state.physics, state.episode) if self._watch else None
+        final_render_state = self._render_state_fn(state.physics, state.episode) if self._render_state_fn else None
         # On a GPU the question would wait for the device, which costs more than a restart of nobody.
         if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
             self._state = state
-            return result_of(transition, transition.observation, ended, final_watched, final_watched)
+            return step_result(transition, transition.observation, ended, final_render_state, final_render_state)
         physics, episode, observation = self._renew(state.physics, state.episode, transition)
         self._state = dataclasses.replace(state, physics=physics, episode=episode)
-        return result_of(transition, observation, ended, self.watched(), final_watched)
+        return step_result(transition, observation, ended, self.render_state(), final_render_state)
 
-    def watched(self) -> Any:
-        """What `watch` tells now; see `VectorizedSimulator.watched`."""
-        return self._watch(self.tree().physics, self.tree().episode) if self._watch else None
+    def render_state(self) -> Any:
+        return self._render_state_fn(self.state().physics, self.state().episode) if self._render_state_fn else None
 
-    def take_totals(self) -> Totals:
-        """The totals since the last call; see `VectorizedSimulator.take_totals`."""
-        totals = self.tree().totals
-        self._state = dataclasses.replace(self.tree(), totals=self._clear(totals))
+    def close(self) -> None:
+        self._state = None
+
+    def take_totals(self) -> EpisodeTotals:
+        totals = self.state().totals
+        self._state = dataclasses.replace(self.state(), totals=self._clear(totals))
         return totals
 
     def world(self) -> World:
-        """What tasks may know now; see `VectorizedSimulator.world`."""
         assert self._state is not None
         return self._worlds(self._state.physics)
 
     def episode(self) -> Episode[Any]:
-        """The running episodes; see `VectorizedSimulator.episode`."""
-        return self.tree().episode
+        return self.state().episode
 
-    def set_steps(self, steps: Array) -> None:
-        """Change how old the episodes are; see `VectorizedSimulator.set_steps`."""
-        state = self.tree()
-        self._state = dataclasses.replace(state, episode=dataclasses.replace(state.episode, steps=placed(steps)))
+    def physics_state(self) -> Any:
+        return self.state().physics
 
-    def tree(self) -> FusedState:
-        """All state; see `VectorizedSimulator.tree`."""
+    def set_episode_length(self, steps: Array) -> None:
+        state = self.state()
+        self._state = dataclasses.replace(
+            state, episode=dataclasses.replace(state.episode, steps=on_default_device(steps))
+        )
+
+    def state(self) -> FusedState:
         assert self._state is not None
         return self._state
 
-    def load_tree(self, tree: FusedState) -> None:
-        """Take back what `tree` gave."""
-        self._state = tree
+    def load_state(self, state: FusedState) -> None:
+        self._state = state
 
-    def culprit(self) -> Culprit:
-        """The first environment that diverged; see `VectorizedSimulator.culprit`."""
-        return self.tree().culprit
+    def diverged_state(self) -> DivergedState:
+        return self.state().diverged_state
 
-    def template(self) -> Culprit:
-        """The structure of a dump; see `VectorizedSimulator.template`."""
-        return self.tree().culprit
+    def diverged_state_template(self) -> DivergedState:
+        return self.state().diverged_state
 
-    def load_culprit(self, culprit: Culprit) -> None:
-        """Become that environment; see `VectorizedSimulator.load_culprit`."""
-        physics, episode = placed((lift(culprit.physics), lift(culprit.episode)))
-        self._state = dataclasses.replace(self.tree(), physics=physics, episode=episode)
+    def load_diverged_state(self, state: DivergedState) -> None:
+        physics, episode = on_default_device(add_batch_axis((state.physics, state.episode)))
+        self._state = dataclasses.replace(self.state(), physics=physics, episode=episode)
 
     def _first(self, start: ResetState[Any], key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
         """Physics, episode and first observation of one new episode."""
@@ -121,32 +132,36 @@ class FusedSimulator:
 
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
         physics, episode, observation = jax.vmap(lambda key: self._first(*episodes.begin(self.task, key)))(keys)
-        nobody = Culprit(
+        none_yet = DivergedState(
             found=jnp.zeros((), bool),
-            physics=take(physics, 0),
-            episode=take(episode, 0),
+            physics=row_of(physics, 0),
+            episode=row_of(episode, 0),
             action=jnp.zeros(self.task.action_shape),
         )
-        return FusedState(physics, episode, no_totals(episode), nobody), observation
+        return FusedState(physics, episode, zero_totals(episode), none_yet), observation
 
     def _advance(self, state: FusedState, action: Array) -> tuple[FusedState, Transition, Episode[Any]]:
         """One control step of every environment, and its episodes without their state."""
         action = jnp.clip(action, -1.0, 1.0)
         physics, episode = self._move(state.physics, state.episode, action)
         transition, episode, overflow = jax.vmap(self._after_one)(physics, episode, action)
-        culprit = self._find_culprit(state, action, transition.diverged)
+        diverged_state = self._first_diverged_state(state, action, transition.diverged)
         totals = add_totals(state.totals, transition, episode, overflow)
-        return FusedState(physics, episode, totals, culprit), transition, dataclasses.replace(episode, task_state=None)
+        return (
+            FusedState(physics, episode, totals, diverged_state),
+            transition,
+            dataclasses.replace(episode, task_state=None),
+        )
 
-    def _find_culprit(self, state: FusedState, action: Array, diverged: Array) -> Culprit:
-        """The culprit known so far, or the first of this step."""
+    def _first_diverged_state(self, state: FusedState, action: Array, diverged: Array) -> DivergedState:
+        """The diverged state known so far, or the first of this step."""
 
-        def found() -> Culprit:
+        def found() -> DivergedState:
             index = jnp.argmax(diverged)
-            physics, episode = take(state.physics, index), take(state.episode, index)
-            return Culprit(jnp.ones((), bool), physics, episode, action[index])
+            physics, episode = row_of(state.physics, index), row_of(state.episode, index)
+            return DivergedState(jnp.ones((), bool), physics, episode, action[index])
 
-        return jax.lax.cond(jnp.any(diverged) & ~state.culprit.found, found, lambda: state.culprit)
+        return jax.lax.cond(jnp.any(diverged) & ~state.diverged_state.found, found, lambda: state.diverged_state)
 
     def _move(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Any, Episode[Any]]:
         """Act, and run the physics of one control step of every environment."""
@@ -184,14 +199,12 @@ class FusedSimulator:
         def restart_chunk(carry: Any) -> Any:
             physics, episode, observation, remaining = carry
             ids = jnp.nonzero(remaining, size=self.chunk, fill_value=self.num_envs)[0]
-            ended = jax.tree.map(
-                lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), (episode.key, episode.task_state)
-            )
+            ended = rows_of((episode.key, episode.task_state), ids)
             fresh_physics, fresh_episode, fresh_observation = jax.vmap(again)(*ended)
             return (
-                put(physics, ids, fresh_physics),
-                put(episode, ids, fresh_episode),
-                put(observation, ids, fresh_observation),
+                set_rows(physics, ids, fresh_physics),
+                set_rows(episode, ids, fresh_episode),
+                set_rows(observation, ids, fresh_observation),
                 remaining.at[ids].set(False, mode="drop"),
             )
 

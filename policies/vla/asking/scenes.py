@@ -7,11 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from embodied.core.instruction import Instruction
-from embodied.core.task import PROPRIO
+from embodied.core.task import PIXELS, PROPRIO
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of, require_dialogues
-from embodied.rendering.cameras import PREFIX
 from policies.vla.asking.clarification import ACT, ASK
 
 
@@ -38,7 +37,7 @@ def make_scenes(
     for wave in range(-(-count // env.num_envs)):
         begin = int(np.random.SeedSequence([seed, wave]).generate_state(1)[0] >> 1)
         obs = {group: values.cpu().numpy() for group, values in env.reset(begin).items()}
-        views = {group.removeprefix(PREFIX): obs[group].transpose(0, 2, 3, 1) for group in env.pixel_shapes}
+        views = {group.removeprefix(PIXELS): obs[group].transpose(0, 2, 3, 1) for group in env.image_shapes}
         for place, instruction in enumerate(instructions_of(env, range(min(env.num_envs, count - len(found))))):
             dialogue = instruction.dialogue
             assert dialogue is not None  # checked above

@@ -12,11 +12,10 @@ import tyro
 
 from embodied import cli
 from embodied.core.instruction import Dialogue
-from embodied.core.task import PROPRIO
+from embodied.core.task import PIXELS, PROPRIO
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
 from embodied.factory import make
-from embodied.rendering.cameras import PREFIX
 from embodied.storage.runs import Run, check_free
 from policies.vla.asking.clarification import ASKER, learned
 from policies.vla.asking.metrics import question_rates
@@ -126,7 +125,7 @@ def test_asker(policy: VLAPolicy, env: Env, count: int) -> dict[str, float]:
         obs = {PROPRIO: torch.stack([torch.from_numpy(episode.state[0]) for episode in part])}
         for camera in policy.spec.cameras:
             views = [torch.from_numpy(episode.images[camera][0]).permute(2, 0, 1) for episode in part]
-            obs[PREFIX + camera] = torch.stack(views)
+            obs[PIXELS + camera] = torch.stack(views)
         asked.append(ask(dialogues, torch.arange(len(part)), obs))
         ambiguous.append(torch.tensor([bool(episode.action[0, 0] > 0) for episode in part]))
     return question_rates(torch.cat(asked), torch.cat(ambiguous))

@@ -88,7 +88,7 @@ class TaskRolloutEnv:
         self.has_progress = self._full_reward is not None
 
     def reset(self, seed: int, group_size: int, instructions: Sequence[str]) -> Sequence[str]:
-        self._obs = self._env.reset(seed, alike=group_size)
+        self._obs = self._env.reset(seed, group_size=group_size)
         if not self._env.task.instruction_varies:
             return instructions
         return [instruction.paraphrases[0] for instruction in instructions_of(self._env)]

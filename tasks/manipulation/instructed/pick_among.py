@@ -18,8 +18,9 @@ from torch import Tensor
 from embodied.core.instruction import Instruction
 from embodied.core.task import Timing
 from embodied.core.world import Outcome, ResetState, World
-from embodied.env.env import Env, array_from_tensor, tensor_from_array
+from embodied.env.env import Env
 from embodied.env.instructions import InstructionSource
+from embodied.env.step import array_from_tensor, tensor_from_array
 from tasks.manipulation.common import objects, panda
 from tasks.manipulation.common import tabletop as table
 from tasks.manipulation.common.draws import Box, scattered
@@ -222,7 +223,7 @@ class InstructedExpert:
 
     def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
         """(N, 4) in [-1, 1]."""
-        episode = self.env.simulator.episode()
+        episode = self.env.episode
         rows = np.flatnonzero(np.asarray(episode.steps) == 0)
         if len(rows):
             state = jax.tree.map(np.asarray, episode.task_state)

@@ -63,12 +63,12 @@ def test_an_environment_runs_reports_widths_and_observes_as_ever(name):
     env, usual = embodied.make(name, 4, widen=0.8), embodied.make(name, 4)
     assert env.observation_terms == usual.observation_terms
     env.reset(0)
-    env.simulator.set_steps(np.full(4, env.max_episode_steps - 1))
+    env.episode_length = torch.full((4,), env.max_episode_steps - 1)
     step = env.step(torch.zeros(4, env.action_size))
     assert step.done.all()
     assert (step.info["width"] == 0).all()
     expected = np.clip(STEP * (step.success.numpy() - 0.8), 0, 1)
-    np.testing.assert_allclose(np.asarray(env.simulator.episode().task_state.width), expected, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(env.task_state.width), expected, atol=1e-6)
 
 
 def test_every_method_that_is_given_the_memory_gives_the_task_its_own(task):

@@ -20,7 +20,7 @@ from embodied.datasets.reader import open_dataset
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
-from embodied.rendering.appearance import Appearance
+from embodied.rendering.render_state import RenderState
 
 WORDS = ("Go there.", "Move to the point.", "Reach it.")
 NEAR, SPEED, LIMIT = 0.1, 0.1, 60
@@ -46,7 +46,7 @@ class Plane:
 
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless
-        self.task = self.simulator = self.pixels = self
+        self.task = self.cameras = self
         self.instruction, self.instruction_varies = WORDS, False
         self.executed: list[np.ndarray] = []
 
@@ -61,7 +61,7 @@ class Plane:
     def observed(self) -> dict[str, Tensor]:
         both = np.concatenate([self.pos, self.goal], axis=1)
         own = {"policy": torch.from_numpy(both), "proprio": torch.from_numpy(self.pos.copy())}
-        return own | self.see(self.watched())
+        return own | self.render(self.render_state())
 
     def step(self, action: Tensor) -> Moment:
         self.executed.append(action.numpy().copy())
@@ -72,11 +72,11 @@ class Plane:
             self.observed(), torch.from_numpy(near), torch.full((self.num_envs,), self.steps >= LIMIT, dtype=torch.bool)
         )
 
-    def watched(self) -> Appearance:
-        return Appearance(cast("Any", self.pos.copy()))
+    def render_state(self) -> RenderState:
+        return RenderState(cast("Any", self.pos.copy()))
 
-    def see(self, looks: Appearance) -> dict[str, Tensor]:
-        grey = torch.from_numpy(grey_of(np.asarray(looks.qpos)))
+    def render(self, state: RenderState) -> dict[str, Tensor]:
+        grey = torch.from_numpy(grey_of(np.asarray(state.qpos)))
         assert len(grey) <= self.num_envs
         return {"pixels/top": grey[:, :, None, None].expand(-1, -1, 4, 4)}
 

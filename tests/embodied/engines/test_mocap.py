@@ -63,7 +63,7 @@ def test_a_hinged_child_goes_along_with_its_mocap_body(engine: str) -> None:
     env.reset(0)
     turned = 0.0
     for _ in range(3):
-        world, place = env.world(), np.asarray(env.simulator.episode().task_state.spin)
+        world, place = env.world(), np.asarray(env.task_state.spin)
         assert len(np.unique(place)) == 3
         expected = np.stack([place + 0.2 * np.cos(turned), np.full(3, 0.2 * np.sin(turned)), np.full(3, 0.1)], axis=1)
         np.testing.assert_allclose(np.asarray(world["position"]), expected, atol=1e-5)

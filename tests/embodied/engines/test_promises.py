@@ -16,7 +16,6 @@ import torch
 
 from embodied.core import episode
 from embodied.core.task import Timing
-from embodied.env import nan_guard
 from embodied.env.env import HEALTH_INTERVAL, Env
 from embodied.errors import SimulationError
 from embodied.storage.trees import flatten, unflatten
@@ -270,12 +269,12 @@ def test_final_observations_are_what_an_environment_without_restarts_sees(
 
 def test_an_episode_s_start_knows_how_the_one_before_ended(ball: Env) -> None:
     ball.reset(seed=5)
-    np.testing.assert_array_equal(ball.simulator.episode().task_state.level, 0)
+    np.testing.assert_array_equal(ball.task_state.level, 0)
     ended = torch.zeros(N)
     for _ in range(30):
         ended += ball.step(torch.zeros(N, ball.action_size)).done
     assert ended.max() >= 2
-    np.testing.assert_array_equal(ball.simulator.episode().task_state.level, ended.numpy())
+    np.testing.assert_array_equal(ball.task_state.level, ended.numpy())
 
 
 def test_returns_lengths_and_statistics_add_up(ball: Env) -> None:
@@ -375,15 +374,15 @@ def test_many_divergences_raise_with_a_dump_that_diverges_again(ball: Env, share
     (dump,) = ball.dump_folder.glob("*.npz")
     assert str(dump) in str(caught.value)
     one = shared_env(type(ball.task), variant(ball), 1)
-    assert nan_guard.replay(one, dump)
+    assert one.replay_divergence(dump)
     with pytest.raises(SimulationError, match="num_envs=1, not 8"):
-        nan_guard.replay(ball, dump)
+        ball.replay_divergence(dump)
 
 
 def test_a_dump_of_another_task_is_refused(shared_env: Callable[..., Env], tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", nothing=np.zeros(1))
     with pytest.raises(SimulationError, match=r"other\.npz is not a dump of Ball on rigid"):
-        nan_guard.replay(shared_env(Ball, "rigid", 1), tmp_path / "other.npz")
+        shared_env(Ball, "rigid", 1).replay_divergence(tmp_path / "other.npz")
 
 
 def variant(env: Env) -> str:

@@ -1,6 +1,5 @@
 import dataclasses
 
-import jax.numpy as jnp
 import pytest
 import torch
 
@@ -28,7 +27,7 @@ def pushed(env: Env) -> torch.Tensor:
 
 def test_a_camera_is_an_observation_group(env: Env) -> None:
     obs = env.reset()
-    assert env.pixel_shapes == {GROUP: (3, 16, 24)}
+    assert env.image_shapes == {GROUP: (3, 16, 24)}
     assert GROUP not in env.observation_sizes
     assert obs[GROUP].shape == (3, 3, 16, 24)
     assert obs[GROUP].dtype == torch.uint8
@@ -44,13 +43,13 @@ def test_pixels_follow_a_restart_and_final_pixels_precede_it(env: Env) -> None:
     env.reset()
     going_on = make()
     going_on.reset()
-    env.simulator.set_steps(jnp.array([env.max_episode_steps - 1, 0, 0], jnp.int32))
+    env.episode_length = torch.tensor([env.max_episode_steps - 1, 0, 0])
     step, other = env.step(pushed(env)), going_on.step(pushed(env))
     assert step.truncated.tolist() == [True, False, False]
     assert torch.equal(step.final_obs[GROUP], other.obs[GROUP])
     assert torch.equal(step.obs[GROUP][1:], other.obs[GROUP][1:])
     assert not torch.equal(step.obs[GROUP][0], other.obs[GROUP][0])
-    assert torch.equal(step.obs[GROUP], env.pixels.see(env.simulator.watched())[GROUP])
+    assert torch.equal(step.obs[GROUP], env.cameras.render(env.render_state())[GROUP])
 
 
 def test_a_resumed_environment_sees_the_same(env: Env) -> None:
@@ -84,19 +83,19 @@ def test_each_agent_sees_through_its_own_camera() -> None:
     assert (obs[GROUP][0, 0] != obs[GROUP][0, 1]).any()
 
 
-def test_without_cameras_nothing_is_watched() -> None:
+def test_without_cameras_no_step_computes_a_render_state() -> None:
     env = embodied.make("swarm/hover", 1)
     env.reset()
-    assert env.pixel_shapes == {}
-    assert env.simulator.watched() is None
-    assert dataclasses.asdict(env.step(torch.zeros(1, 4))._result)["watched"] is None
+    assert env.image_shapes == {}
+    assert dataclasses.asdict(env.step(torch.zeros(1, 4))._result)["render_state"] is None
 
 
 def test_pixels_are_drawn_when_they_are_read_and_not_before(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
     env.reset()
     drawn = []
-    see = env.pixels.see
-    monkeypatch.setattr(env.pixels, "see", lambda *given: drawn.append(1) or see(*given))
+    assert env.cameras is not None
+    render = env.cameras.render
+    monkeypatch.setattr(env.cameras, "render", lambda *given: drawn.append(1) or render(*given))
     obs = env.step(pushed(env)).obs
     assert set(obs) == {*env.observation_sizes, GROUP}
     assert obs["policy"].shape[0] == 3

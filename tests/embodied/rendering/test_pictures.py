@@ -12,7 +12,7 @@ from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.rendering import opengl
 from embodied.rendering.opengl import choose_backend
 from embodied.rendering.pictures import Renderer, frame
-from embodied.rendering.render_state import floating_bodies
+from embodied.rendering.scene_state import floating_bodies
 from embodied.rendering.video import VideoWriter, check_kind, contact_sheet, record
 
 SIZE = (160, 96)
@@ -41,7 +41,7 @@ def test_markers_other_robots_and_tiles_are_drawn(env: Env) -> None:
     with Renderer(env, SIZE) as renderer:
         alone, together = renderer.frame(0), renderer.frame(0, range(3))
         tiles = renderer.grid(range(3))
-    with Renderer(env, SIZE, markers=False) as renderer:
+    with Renderer(env, SIZE, debug_visualization=False) as renderer:
         bare = renderer.frame(0)
     assert (alone != together).any()
     assert (alone != bare).any()
@@ -52,12 +52,12 @@ def test_a_body_is_drawn_again_as_the_task_wants_it(env: Env) -> None:
     env.reset()
     body = mujoco.MjModel.body(env.task.visual_model, 1).name
     with Renderer(env, SIZE) as renderer:
-        pose = renderer.watcher.look()
+        state = renderer.scene_reader.read()
 
         def drawn(where: np.ndarray) -> np.ndarray:
-            return renderer.frame(0, pose=dataclasses.replace(pose, ghosts={body: where})).astype(int)
+            return renderer.frame(0, state=dataclasses.replace(state, goal_visualization={body: where})).astype(int)
 
-        alone, here = renderer.frame(0, pose=pose), pose.qpos[:, :7]
+        alone, here = renderer.frame(0, state=state), state.qpos[:, :7]
         aside = here + np.array([0.1, 0, 0.05, 0, 0, 0, 0])
         same, other = (np.abs(drawn(where) - alone).mean() for where in (here, aside))
     assert other > 0.1

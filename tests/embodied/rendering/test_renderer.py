@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.rendering.appearance import Appearance
+from embodied.rendering.render_state import RenderState
 from embodied.rendering.renderer import BatchRenderer, Images
 
 SIZE = (40, 30)
@@ -58,19 +58,19 @@ def renderer(model: mujoco.MjModel) -> BatchRenderer:
     return BatchRenderer(model, 4, ("above", "beside"), SIZE, depth=True, segmentation=True)
 
 
-def scattered(model: mujoco.MjModel, count: int, seed: int = 0) -> Appearance:
+def scattered(model: mujoco.MjModel, count: int, seed: int = 0) -> RenderState:
     """Every body anywhere in front of the cameras, turned anyhow."""
     random = np.random.default_rng(seed)
     pos = random.uniform((-0.8, -0.8, 0.2), (0.8, 0.8, 1.0), (count, model.njnt, 3))
     quat = random.normal(size=(count, model.njnt, 4))
     quat /= np.linalg.norm(quat, axis=-1, keepdims=True)
-    return Appearance(np.concatenate([pos, quat], -1).reshape(count, -1).astype(np.float32))
+    return RenderState(np.concatenate([pos, quat], -1).reshape(count, -1).astype(np.float32))
 
 
-def far_away(model: mujoco.MjModel) -> Appearance:
+def far_away(model: mujoco.MjModel) -> RenderState:
     """Every body below the floor."""
     qpos = np.tile([0.0, 0.0, -5.0, 1.0, 0.0, 0.0, 0.0], model.njnt)
-    return Appearance(qpos[None].astype(np.float32))
+    return RenderState(qpos[None].astype(np.float32))
 
 
 def rays(model: mujoco.MjModel, camera: str, size: tuple[int, int]) -> np.ndarray:
@@ -98,10 +98,10 @@ def cast(model: mujoco.MjModel, qpos: np.ndarray, camera: str) -> tuple[np.ndarr
 
 
 def test_a_batch_equals_a_loop(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
-    appearance = scattered(model, 4)
-    together = renderer.render(appearance)
+    state = scattered(model, 4)
+    together = renderer.render(state)
     for index in range(4):
-        alone = renderer.render(appearance, torch.tensor([index]))
+        alone = renderer.render(state, torch.tensor([index]))
         for camera, images in together.items():
             for field in dataclasses.fields(Images):
                 one, many = getattr(alone[camera], field.name), getattr(images, field.name)
@@ -121,11 +121,11 @@ def test_images_are_what_they_say(model: mujoco.MjModel, renderer: BatchRenderer
 
 
 def test_geoms_are_where_exact_rays_meet_them(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
-    appearance = scattered(model, 4, seed=3)
-    images = renderer.render(appearance)
+    state = scattered(model, 4, seed=3)
+    images = renderer.render(state)
     met = set()
     for camera, index in (("above", 0), ("beside", 1), ("above", 2), ("beside", 3)):
-        ids, depths = cast(model, appearance.qpos[index], camera)
+        ids, depths = cast(model, state.qpos[index], camera)
         seen = images[camera].segmentation[index].numpy()
         # A ray that grazes an edge may fall to either side of it in single precision.
         same = ids == seen
@@ -146,7 +146,7 @@ def test_depth_of_a_plane_and_of_a_sphere(model: mujoco.MjModel, renderer: Batch
     qpos = empty.qpos.copy()
     address = model.jnt_qposadr[model.body("sphere").jntadr[0]]
     qpos[0, address : address + 3] = 0.0, 0.0, height
-    seen = renderer.render(Appearance(qpos))["above"]
+    seen = renderer.render(RenderState(qpos))["above"]
     on_sphere = (seen.segmentation[0] == model.geom("sphere").id).numpy()
     assert on_sphere.sum() > 20
     # |t ray - c|^2 = r^2 with the centre c = (0, 0, -(2 - h)) in the camera's frame, and the ray 1 long along its axis.
@@ -166,15 +166,15 @@ def test_where_a_ray_meets_nothing(model: mujoco.MjModel, renderer: BatchRendere
 
 def test_a_camera_that_moves_moves_the_picture_as_projected(model: mujoco.MjModel) -> None:
     size, count = (120, 90), 3
-    appearance = far_away(model)
-    qpos = np.repeat(appearance.qpos, count, 0)
+    state = far_away(model)
+    qpos = np.repeat(state.qpos, count, 0)
     address = model.jnt_qposadr[model.body("sphere").jntadr[0]]
     qpos[:, address : address + 3] = 0.1, -0.1, 0.5
     random = np.random.default_rng(0)
     pos = (model.cam_pos + random.uniform(-0.2, 0.2, (count, model.ncam, 3))).astype(np.float32)
     fovy = random.uniform(40, 70, (count, model.ncam)).astype(np.float32)
     renderer = BatchRenderer(model, count, ("above",), size, rgb=False, segmentation=True)
-    images = renderer.render(Appearance(qpos, None, {"cam_pos": pos, "cam_fovy": fovy}))["above"]
+    images = renderer.render(RenderState(qpos, None, {"cam_pos": pos, "cam_fovy": fovy}))["above"]
     for index in range(count):
         rows, columns = np.nonzero(images.segmentation[index].numpy() == model.geom("sphere").id)
         x, y, z = np.array([0.1, -0.1, 0.5]) - pos[index, model.camera("above").id]
@@ -184,20 +184,20 @@ def test_a_camera_that_moves_moves_the_picture_as_projected(model: mujoco.MjMode
 
 
 def test_colours_and_sizes_differ_between_environments(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
-    appearance = scattered(model, 2)
-    appearance = dataclasses.replace(appearance, qpos=np.repeat(appearance.qpos[:1], 2, 0))
+    state = scattered(model, 2)
+    state = dataclasses.replace(state, qpos=np.repeat(state.qpos[:1], 2, 0))
     rgba = np.repeat(model.geom_rgba[None], 2, 0).astype(np.float32)
     size = np.repeat(model.geom_size[None], 2, 0).astype(np.float32)
     sphere = model.geom("sphere").id
     rgba[1, sphere], size[1, sphere] = (0, 0, 1, 1), 0.3
     fields = {"geom_rgba": rgba, "geom_size": size}
-    images = renderer.render(dataclasses.replace(appearance, fields=fields))["above"]
+    images = renderer.render(dataclasses.replace(state, fields=fields))["above"]
     small, large = (images.segmentation == sphere).sum((1, 2)).tolist()
     assert large > 2 * small > 0
     red, blue = (images.rgb[i][images.segmentation[i] == sphere].float().mean(0) for i in range(2))
     assert red[0] > red[2]
     assert blue[2] > blue[0]
-    renderer.render(dataclasses.replace(appearance, fields={name: rows[[0, 0]] for name, rows in fields.items()}))
+    renderer.render(dataclasses.replace(state, fields={name: rows[[0, 0]] for name, rows in fields.items()}))
 
 
 def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
@@ -205,10 +205,10 @@ def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
 ) -> None:
     monkeypatch.setattr("embodied.rendering.ray_caster.specialised", lambda *given: None)
     own = BatchRenderer(model, 4, renderer.cameras, SIZE, depth=True, segmentation=True)
-    appearance = scattered(model, 4, seed=4)
+    state = scattered(model, 4, seed=4)
     fovy = {"cam_fovy": np.repeat(model.cam_fovy[None], 4, 0).astype(np.float32)}  # rays are computed pixel by pixel
-    for camera, images in own.render(dataclasses.replace(appearance, fields=fovy)).items():
-        seen = renderer.render(appearance)[camera]
+    for camera, images in own.render(dataclasses.replace(state, fields=fovy)).items():
+        seen = renderer.render(state)[camera]
         assert torch.equal(seen.segmentation, images.segmentation)
         assert (seen.rgb.int() - images.rgb.int()).abs().max() <= 1
         torch.testing.assert_close(seen.depth, images.depth, rtol=1e-6, atol=0)
@@ -220,23 +220,23 @@ def test_threads_change_no_pixel(
     monkeypatch.setattr("embodied.rendering.renderer.SHARE", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     shared_out = BatchRenderer(model, 4, renderer.cameras, SIZE, depth=True, segmentation=True)
-    appearance = scattered(model, 4, seed=5)
+    state = scattered(model, 4, seed=5)
     colours = np.random.default_rng(0).uniform(0.1, 1, (4, model.ngeom, 4)).astype(np.float32)
-    coloured = dataclasses.replace(appearance, fields={"geom_rgba": colours})
+    coloured = dataclasses.replace(state, fields={"geom_rgba": colours})
     for rows in (None, None, torch.tensor([2]), torch.tensor([3, 1])):
         for camera, images in renderer.render(coloured, rows).items():
             seen = shared_out.render(coloured, rows)[camera]
             for field in dataclasses.fields(Images):
                 assert torch.equal(getattr(seen, field.name), getattr(images, field.name)), (camera, field.name)
     assert "_threads" in vars(shared_out)
-    renderer.render(dataclasses.replace(appearance, fields={"geom_rgba": np.repeat(model.geom_rgba[None], 4, 0)}))
+    renderer.render(dataclasses.replace(state, fields={"geom_rgba": np.repeat(model.geom_rgba[None], 4, 0)}))
 
 
 def test_what_diverged_leaves_its_neighbours_alone(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
-    appearance = scattered(model, 2)
-    sound = renderer.render(appearance)["beside"].rgb[1]
-    appearance.qpos[0] = np.nan
-    assert torch.equal(renderer.render(appearance)["beside"].rgb[1], sound)
+    state = scattered(model, 2)
+    sound = renderer.render(state)["beside"].rgb[1]
+    state.qpos[0] = np.nan
+    assert torch.equal(renderer.render(state)["beside"].rgb[1], sound)
 
 
 def test_physics_that_warp_does_not_know_is_no_obstacle() -> None:
@@ -246,7 +246,7 @@ def test_physics_that_warp_does_not_know_is_no_obstacle() -> None:
       <sensor><user name="cacc" dim="6"/></sensor>
     </mujoco>"""
     renderer = BatchRenderer(mujoco.MjModel.from_xml_string(xml), 1, ("eye",), (8, 8), rgb=False, depth=True)
-    depth = renderer.render(Appearance(np.zeros((1, 0), np.float32)))["eye"].depth
+    depth = renderer.render(RenderState(np.zeros((1, 0), np.float32)))["eye"].depth
     assert depth[depth > 0].min() == pytest.approx(0.8, abs=0.02)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from embodied.core.entities import COLUMNS, WIDTH, Kind, entity_rows, rows_in
-from embodied.env.vec_env import StepData
+from embodied.env.vec_env import ObservationSpec, StepData
 from policies import PPO, Policy, PPOConfig
 from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
@@ -117,7 +117,7 @@ def test_a_stored_policy_acts_among_more_than_it_was_trained_with() -> None:
 class AmongOthers(PointMass):
     """The point mass, whose way to the origin is told by an entity and not by its own numbers."""
 
-    observation_sizes = {"policy": OWN + 2 * WIDTH}  # noqa: RUF012
+    observation_spec = {"policy": ObservationSpec((OWN + 2 * WIDTH,))}  # noqa: RUF012
 
     def _observe(self) -> dict[str, torch.Tensor]:
         obs = torch.zeros(self.num_envs, OWN + 2 * WIDTH)

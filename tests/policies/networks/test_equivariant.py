@@ -8,7 +8,7 @@ import torch
 
 from embodied.core.parts import COLUMNS, SLOTS, WIDTH
 from embodied.env.suites import JoinedEnv
-from embodied.env.vec_env import StepData
+from embodied.env.vec_env import ObservationSpec, StepData
 from policies import PPO, Policy, PPOConfig
 from policies.networks.build import make_actor, make_critic
 from policies.networks.equivariant import PartsActor, canonical, kinship
@@ -192,7 +192,7 @@ def test_it_learns_what_depends_on_the_angle_to_the_target() -> None:
 class Narrow(PointMass):
     """The point mass, seen without its second coordinate and moved along the first."""
 
-    observation_sizes = {"policy": 1, "critic": 2}  # noqa: RUF012
+    observation_spec = {"policy": ObservationSpec((1,)), "critic": ObservationSpec((2,))}  # noqa: RUF012
     action_size = 1
 
     def step(self, action: torch.Tensor) -> StepData:

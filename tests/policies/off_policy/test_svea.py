@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.pixels import PixelEnv
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.networks.image_encoder import ImageLayout
@@ -32,7 +33,7 @@ CONFIG = SVEAConfig(actor=SMALL, critic=SMALL, gamma=0.9, batch_size=8, warm_up=
 class SeenPointMass(PointMass):
     """The point as a white square on black, of which the flat group says nothing."""
 
-    pixel_shapes = {"pixels/above": (3, SIDE, SIDE)}  # noqa: RUF012
+    observation_spec = {**PointMass.observation_spec, "pixels/above": ObservationSpec((3, SIDE, SIDE), torch.uint8)}  # noqa: RUF012
 
     def _observe(self) -> dict[str, Tensor]:
         at = ((self.position / 2 + 1) / 2 * (SIDE - 2)).long().clamp(0, SIDE - 2)
@@ -150,7 +151,7 @@ def test_with_saliency_values_come_to_rest_on_the_salient_pixels():
 
 def test_a_run_from_pixels_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
     env = PixelEnv(SeenPointMass(4))
-    assert env.sight.image_shape == CONFIG.image_shape
+    assert env.observation.image_shape == CONFIG.image_shape
     whole = train(env, CONFIG, total_steps=4 * 16)
     half = train(PixelEnv(SeenPointMass(4)), CONFIG, total_steps=2 * 16)
     saved = trees.unflatten(trees.flatten(half.state()))
@@ -170,6 +171,6 @@ def test_messages():
     with pytest.raises(ValueError, match=r"image_shape=\(4, 16, 16\) must be channels, a multiple of 3"):
         SVEAConfig(image_shape=(4, 16, 16))
     blind = SeenPointMass(4)
-    blind.pixel_shapes = {}
+    blind.observation_spec = PointMass.observation_spec
     with pytest.raises(EmbodiedError, match="images are none; expected cameras, of one resolution"):
         PixelEnv(blind)

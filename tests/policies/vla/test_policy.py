@@ -34,11 +34,11 @@ class Room:
     action_size = 2
     control_dt = 0.05
     device = torch.device("cpu")
-    simulator = SimpleNamespace(episode=lambda: SimpleNamespace(steps=np.zeros(3)))
+    episode_length = torch.zeros(3)
 
     def __init__(self, **changes) -> None:
         self.task = said(LEFT, "leftwards, please")
-        self.pixel_shapes = {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
+        self.image_shapes = {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
         self.observation_sizes = {"policy": 9, "proprio": 3}
         vars(self).update(changes)
 
@@ -46,7 +46,7 @@ class Room:
         generator = torch.Generator().manual_seed(0)
         pixels = {
             group: torch.randint(256, (3, *shape), generator=generator, dtype=torch.uint8)
-            for group, shape in self.pixel_shapes.items()
+            for group, shape in self.image_shapes.items()
         }
         return pixels | {"proprio": torch.randn(3, 3, generator=generator)}
 
@@ -93,8 +93,7 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
         return Instruction((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
 
     task = SimpleNamespace(instruction=("go",), instruction_varies=True, episode_instruction=episode_instruction)
-    episode = SimpleNamespace(steps=np.zeros(3), task_state={"number": np.arange(3)})
-    env = Room(task=task, simulator=SimpleNamespace(episode=lambda: episode))
+    env = Room(task=task, task_state={"number": np.arange(3)})
     expected = {
         "own": (policy.bind(env), ("go to 0", "go to 1", "go to 2")),
         "wrong": (policy.bind(env, wrong_instruction=True), ("go to 0", "go to 2", "go to 3")),
@@ -104,7 +103,7 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
     for rule, told in expected.values():
         rule(env.observe())
         assert rule.instructions == told
-    episode.task_state, episode.steps = {"number": np.array([5, 5, 5])}, np.array([1, 0, 1])
+    env.task_state, env.episode_length = {"number": np.array([5, 5, 5])}, torch.tensor([1, 0, 1])
     rule, _ = expected["own"]
     rule(env.observe())
     assert rule.instructions == ("go to 0", "go to 5", "go to 2")
@@ -114,14 +113,14 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
     ("changes", "message"),
     [
         (
-            {"pixel_shapes": {"pixels/front": (3, 32, 32)}},
+            {"image_shapes": {"pixels/front": (3, 32, 32)}},
             r"'toy/left' was made without wrist: embodied.make\('toy/left', c",
         ),
         ({"observation_sizes": {"policy": 9}}, "reads the observation group 'proprio', but 'toy/left' has policy"),
         ({"observation_sizes": {"proprio": 4}}, "does not fit 'toy/left', which has state_size 4, expected 3"),
         ({"action_size": 7, "control_dt": 0.1}, "action_size 7, expected 2; control_dt 0.1, expected 0.05"),
         (
-            {"pixel_shapes": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
+            {"image_shapes": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
             "resolution 48, 64, expected 32, 32",
         ),
         ({"name": "toy/up", "task": said()}, "'toy/up' has no instruction, which policy"),

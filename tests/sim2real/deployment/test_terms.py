@@ -28,7 +28,7 @@ def made(name):
 
 def measured(env, contract: Contract) -> Measurement:
     """What a perfect robot would measure in the environment's present state."""
-    world = jax.tree.map(lambda leaf: np.asarray(leaf[0]), env.simulator.world())
+    world = jax.tree.map(lambda leaf: np.asarray(leaf[0]), env.world())
     model = env.task.model
     joints = [model.joint(joint.name) for joint in contract.joints]
     legged = "linvel" in world.layout.names
@@ -65,7 +65,7 @@ def test_a_robot_observes_what_the_task_does(name):
     action = np.zeros(contract.action_size)
     rng = np.random.default_rng(0)
     for _ in range(5):
-        state = env.simulator.episode().task_state
+        state = env.task_state
         command = env.task.target if name == "swarm/hover" else np.asarray(state.command[0])
         ours = observer(measured(env, contract), action, np.asarray(command, float))
         np.testing.assert_allclose(ours, seen["policy"][0].numpy(), atol=2e-5)
@@ -77,8 +77,8 @@ def test_a_robot_observes_what_the_task_does(name):
 def test_targets_are_the_tasks_own(name):
     env, contract = made(name)
     env.reset(1)
-    world = jax.tree.map(lambda leaf: leaf[0], env.simulator.world())
-    state = jax.tree.map(lambda leaf: leaf[0], env.simulator.episode().task_state)
+    world = jax.tree.map(lambda leaf: leaf[0], env.world())
+    state = jax.tree.map(lambda leaf: leaf[0], env.task_state)
     for action in np.random.default_rng(1).uniform(-1, 1, (5, contract.action_size)).astype(np.float32):
         command, _ = env.task.process_action(world, state, action, jax.random.key(0))
         if name == "swarm/hover":  # the task's command is a speed

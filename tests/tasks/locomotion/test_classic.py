@@ -181,7 +181,7 @@ def test_every_reward_term_is_theirs(name: str, env_of: Callable[[str], Env]) ->
         env.step(action)
         info = twin.step(action[0].numpy())[3]
         totals = {term: total + info[f"reward_{term}"] for term, total in totals.items()}
-    ours = env.simulator.episode().terms
+    ours = env.episode.terms
     for term, total in totals.items():
         assert float(ours[term][0]) == pytest.approx(total, rel=1e-4, abs=1e-4), term
 

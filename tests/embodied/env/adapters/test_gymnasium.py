@@ -1,5 +1,6 @@
 import copy
 import itertools
+from collections.abc import Iterator
 
 import gymnasium
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from embodied.env.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, gymnasium_id, register_gymnasium
+from embodied.env.env import Env
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import make
 from embodied.registry import join_content
@@ -20,16 +22,23 @@ from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
 NUM_ENVS = 4
 
 
+def kept_open(env: Env) -> Iterator[Env]:
+    """An `Env` that adapters' `close` leaves to the tests that follow; each of them resets it."""
+    close, env.close = env.close, lambda: None
+    yield env
+    close()
+
+
 @pytest.fixture(scope="module")
 def core():
-    """The `Env` under the vector environments of this module; each test resets it."""
-    return brief_env(NUM_ENVS)
+    """The `Env` under the vector environments of this module."""
+    yield from kept_open(brief_env(NUM_ENVS))
 
 
 @pytest.fixture(scope="module")
 def lone_core():
     """The `Env` under the single environments of this module."""
-    return brief_env(1)
+    yield from kept_open(brief_env(1))
 
 
 @pytest.fixture
@@ -189,6 +198,12 @@ def test_what_is_returned_belongs_to_the_caller(vector):
     for earlier, later in itertools.pairwise(calls):
         assert not data_shares_objects(earlier[0], later[0])
         assert not data_shares_objects(earlier[-1], later[-1])
+
+
+def test_closing_an_adapter_closes_its_environment():
+    env = brief_env(1)
+    GymnasiumEnv(env).close()
+    assert "closed" in repr(env)
 
 
 @pytest.mark.parametrize("kind", ["vector", "single"])

@@ -47,12 +47,11 @@ class Spots:
     """A table with one or two bright spots; "take it" is clear where there is one, "take the left one" always."""
 
     name, num_envs, control_dt, action_size, device = "toys/spots", N, 0.05, 4, torch.device("cpu")
-    pixel_shapes = {"pixels/top": (3, SIDE, SIDE)}  # noqa: RUF012
+    image_shapes = {"pixels/top": (3, SIDE, SIDE)}  # noqa: RUF012
     observation_sizes = {"proprio": 2}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.task = SimpleNamespace(instruction_varies=True, episode_instruction=self.episode_instruction)
-        self.simulator = SimpleNamespace(episode=lambda: SimpleNamespace(task_state=self.task_state))
 
     def reset(self, seed: int) -> dict[str, torch.Tensor]:
         random = np.random.default_rng(seed)

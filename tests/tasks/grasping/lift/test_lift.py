@@ -40,7 +40,7 @@ def began(env: Any) -> tuple[Any, Any]:
     """World and state of the first environment, at an episode's start."""
     env.reset(0)
     world = jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.world())
-    return world, jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.simulator.episode().task_state)
+    return world, jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf))[0], env.task_state)
 
 
 def raised(env: Any, world: Any, height: float, aside: float = 0.0) -> Any:
@@ -170,9 +170,9 @@ def test_pictures_show_the_object_of_the_episode():
 def test_the_arm_keeps_its_speed_limits(env):
     env.reset(0)
     action = torch.full(env.action_shape, 1.0)
-    before = np.array(env.simulator.episode().task_state.joints)
+    before = np.array(env.task_state.joints)
     for _ in range(5):
         env.step(action)
-        now = np.array(env.simulator.episode().task_state.joints)
+        now = np.array(env.task_state.joints)
         assert (np.abs(now - before) <= panda.SPEED_LIMITS * 0.05 + 1e-5).all()
         before = now

@@ -115,9 +115,7 @@ def test_an_action_of_one_moves_the_hand_by_a_centimetre_a_step() -> None:
         action[:, axis] = sign
         for step in range(20):
             obs = env.step(action if step < 10 else torch.zeros(N, 4)).obs["policy"][0, :3]
-            lead = np.asarray(env.simulator.episode().task_state.target)[0] - (
-                obs.numpy() - [0, 0, panda.HAND_ABOVE_TCP]
-            )
+            lead = np.asarray(env.task_state.target)[0] - (obs.numpy() - [0, 0, panda.HAND_ABOVE_TCP])
             assert np.linalg.norm(lead) <= LEAD + 0.01
         moved = (obs - start).numpy()
         assert sign * moved[axis] == pytest.approx(10 * STEP, abs=0.012)
@@ -130,7 +128,7 @@ def test_the_target_stays_in_the_workspace() -> None:
     action = torch.tensor([[1.0, 1.0, -1.0, 0.0]]).repeat(N, 1)
     for _ in range(80):
         env.step(action)
-    target = np.asarray(env.simulator.episode().task_state.target)
+    target = np.asarray(env.task_state.target)
     assert (target <= np.asarray(WORKSPACE.high) + 1e-6).all()
     np.testing.assert_allclose(target[:, 2], WORKSPACE.low[2], atol=1e-6)
 
@@ -156,7 +154,7 @@ def test_the_39_numbers_are_in_the_documented_places() -> None:
     env.step(policy({"policy": torch.zeros(N, 39)}))
     before = env.world()
     obs = env.step(policy({"policy": torch.zeros(N, 39)})).obs["policy"].numpy()
-    world, state = env.world(), env.simulator.episode().task_state
+    world, state = env.world(), env.task_state
     assert obs.shape == (N, 39)
     np.testing.assert_allclose(obs[:, :3], world["hand_pos"], atol=1e-6)
     np.testing.assert_allclose(obs[:, :3] - world["tcp_pos"], [[0, 0, panda.HAND_ABOVE_TCP]] * N, atol=2e-3)
@@ -298,7 +296,7 @@ def door() -> ToyDoor:
 def test_a_fixture_stands_where_it_was_drawn_and_its_hinge_turns(engine: str) -> None:
     env = build_env(door(), engine, N)
     obs = env.reset(0)["policy"].numpy()
-    state = env.simulator.episode().task_state
+    state = env.task_state
     base = np.asarray(state.fixtures)[:, 0]
     assert len(np.unique(base, axis=0)) == N
     turn = 0.1  # rad
@@ -308,7 +306,7 @@ def test_a_fixture_stands_where_it_was_drawn_and_its_hinge_turns(engine: str) ->
     for _ in range(3):
         obs = env.step(torch.zeros(N, 4)).obs["policy"].numpy()
     np.testing.assert_allclose(obs[:, 4:7], base + expected, atol=1e-4)
-    np.testing.assert_array_equal(np.asarray(env.simulator.episode().task_state.fixtures)[:, 0], base)
+    np.testing.assert_array_equal(np.asarray(env.task_state.fixtures)[:, 0], base)
 
 
 def test_a_door_that_stands_anywhere_can_be_pushed_open() -> None:

@@ -246,7 +246,7 @@ def test_words_are_each_environments_own(env: Any) -> None:
     everyone = instructions_of(env)
     assert instructions_of(env, [3, 5]) == [everyone[3], everyone[5]]
     assert len({words.paraphrases[0] for words in everyone}) > 6
-    state = env.simulator.episode().task_state
+    state = env.task_state
     alone = jax.tree.map(lambda leaf: np.asarray(leaf)[3], state)
     assert env.task.episode_instruction(alone) == everyone[3]
     one = make("manipulation/pick-among", num_envs=1, engine="mujoco", device="cpu")

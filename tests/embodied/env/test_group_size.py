@@ -1,4 +1,4 @@
-"""Environments that begin alike: on every kind of engine, and until somebody does something else."""
+"""Environments that begin equal: on every kind of engine, and until somebody does something else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from embodied.errors import EmbodiedError
 def test_neighbours_begin_as_one_would_alone_and_go_apart_by_what_they_do(engine: str) -> None:
     env = embodied.make("swarm/hover", 4, engine, seed=3)
     expected = env.reset()["policy"].clone()
-    obs = env.reset(alike=2)["policy"]
+    obs = env.reset(group_size=2)["policy"]
     torch.testing.assert_close(obs, expected[:2].repeat_interleave(2, 0), atol=1e-6, rtol=0)
     assert (expected[0] != expected[1]).any()
     action = torch.full((4, env.action_size), 0.1)
@@ -26,6 +26,6 @@ def test_neighbours_begin_as_one_would_alone_and_go_apart_by_what_they_do(engine
 
 def test_a_count_that_does_not_divide_is_named() -> None:
     env = embodied.make("swarm/hover", 6)
-    for alike in (0, 4):
-        with pytest.raises(EmbodiedError, match=f"alike={alike} does not divide 6 environments into groups"):
-            env.reset(alike=alike)
+    for group_size in (0, 4):
+        with pytest.raises(EmbodiedError, match=f"group_size={group_size} does not divide 6 environments"):
+            env.reset(group_size=group_size)

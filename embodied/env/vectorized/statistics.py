@@ -1,4 +1,4 @@
-"""Sums over the episodes that ended: what statistics are made of."""
+"""Statistics of ended episodes: sums on the device, and their means on the host."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from embodied.core.episode import Episode, Transition
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Totals:
-    """Sums over the episodes that ended, and what went wrong. Read and cleared by `Env.statistics`."""
+class EpisodeTotals:
+    """Sums over the episodes that ended, and what went wrong, on the device of the physics."""
 
     episodes: Array
     length: Array
@@ -34,10 +34,10 @@ class Totals:
     """Per metric, the sum over episodes of its mean over the episode."""
 
 
-def no_totals(episode: Episode[Any]) -> Totals:
-    """Totals of nothing, for the terms and metrics that `episode` counts."""
+def zero_totals(episode: Episode[Any]) -> EpisodeTotals:
+    """Totals of no episode, for the terms and metrics that `episode` counts."""
     count = lambda: jnp.zeros((), jnp.int32)  # noqa: E731  Each field has its own buffer: they are donated.
-    return Totals(
+    return EpisodeTotals(
         episodes=count(),
         length=count(),
         returns=jnp.zeros(()),
@@ -51,17 +51,17 @@ def no_totals(episode: Episode[Any]) -> Totals:
     )
 
 
-def cleared(totals: Totals) -> Totals:
+def zeros_like_totals(totals: EpisodeTotals) -> EpisodeTotals:
     """Zeros in place of every sum."""
     return jax.tree.map(jnp.zeros_like, totals)
 
 
-def add_totals(totals: Totals, transition: Transition, episode: Episode[Any], overflow: Array) -> Totals:
+def add_totals(totals: EpisodeTotals, transition: Transition, episode: Episode[Any], overflow: Array) -> EpisodeTotals:
     """`totals` with the episodes that `transition` ended; all arguments batched on axis 0."""
     done = transition.terminated | transition.truncated
     count = lambda mask: jnp.sum(mask, dtype=jnp.int32)  # noqa: E731
     length = jnp.maximum(episode.steps, 1)
-    return Totals(
+    return EpisodeTotals(
         episodes=totals.episodes + count(done),
         length=totals.length + jnp.sum(jnp.where(done, episode.steps, 0), dtype=jnp.int32),
         returns=totals.returns + jnp.sum(jnp.where(done, episode.total, 0.0)),
@@ -73,3 +73,33 @@ def add_totals(totals: Totals, transition: Transition, episode: Episode[Any], ov
         terms={k: v + jnp.sum(jnp.where(done, episode.terms[k], 0.0)) for k, v in totals.terms.items()},
         metrics={k: v + jnp.sum(jnp.where(done, episode.metrics[k] / length, 0.0)) for k, v in totals.metrics.items()},
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class EpisodeStatistics:
+    """Sums over ended episodes on the host, in double precision."""
+
+    sums: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def plus(self, totals: EpisodeTotals) -> EpisodeStatistics:
+        """These statistics with a simulator's totals added."""
+        flat = {
+            "episodes": totals.episodes,
+            "length": totals.length,
+            "return": totals.returns,
+            "success": totals.success,
+            "success_any": totals.success_any,
+            "failure": totals.failure,
+            "diverged": totals.diverged,
+            **{f"reward/{name}": value for name, value in totals.terms.items()},
+            **totals.metrics,
+        }
+        return EpisodeStatistics({name: self.sums.get(name, 0.0) + float(value) for name, value in flat.items()})
+
+    def means(self) -> dict[str, float]:
+        """Means per episode; `episodes` and `diverged` stay counts, and stand alone where no episode ended."""
+        episodes = self.sums.get("episodes", 0.0)
+        counts = {"episodes": episodes, "diverged": self.sums.get("diverged", 0.0)}
+        if not episodes:
+            return counts
+        return counts | {name: value / episodes for name, value in self.sums.items() if name not in counts}
