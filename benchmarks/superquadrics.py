@@ -19,8 +19,8 @@ import tyro
 
 from embodied import cli
 from tasks.grasping.objects.household import HOUSEHOLD
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Camera, DepthNoise, Placed, visible_cloud
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import Camera, DepthNoise, PlacedObject, visible_cloud
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.planner.force_closure import Grip, grasps
 from tasks.grasping.planner.superquadric_fit import fit_superquadric
@@ -86,13 +86,13 @@ def main(settings: Settings) -> None:
     cli.write_result(settings.json, command, {**summary, "objects": objects, "recovered": recovered})
 
 
-def measure(item: Thing, settings: Settings) -> dict[str, Any]:
+def measure(item: ObjectSpec, settings: Settings) -> dict[str, Any]:
     """Means over the views of one object."""
     rows = []
     for view in range(settings.views):
         angle = 2 * math.pi * (view + 0.3) / settings.views
         quat = (math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2))
-        body = Placed(item, (0.0, 0.0, float(item.extents[2]) / 2), quat)
+        body = PlacedObject(item, (0.0, 0.0, float(item.extents[2]) / 2), quat)
         rise = math.radians(ELEVATION)
         eye = (DISTANCE * math.cos(rise), 0.0, DISTANCE * math.sin(rise) + body.pos[2])
         camera = Camera.looking_at(body.pos, eye, width=240, height=180)
@@ -109,7 +109,7 @@ def measure(item: Thing, settings: Settings) -> dict[str, Any]:
     return dict(zip(("iou", "solid", "seconds", "grasps", "score"), np.mean(rows, axis=0).tolist(), strict=True))
 
 
-def shared(shape: Superquadric, body: Placed) -> tuple[float, float]:
+def shared(shape: Superquadric, body: PlacedObject) -> tuple[float, float]:
     """IoU of a superquadric with an object as it is, and with its hollow filled."""
     reach = np.linalg.norm(body.item.extents) / 2
     surface = np.concatenate([shape.surface(500), np.array(body.pos) + reach * np.array([[-1.0] * 3, [1.0] * 3])])

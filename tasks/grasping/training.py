@@ -7,7 +7,7 @@ from policies.off_policy.actor_critics import SACConfig
 from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 
-OF_LATER_TRAINING = (
+LATER_VARIATIONS = (
     "observation_noise", "friction", "cube_mass", "cube_centre", "link_mass", "joint_friction", "armature",
     "motor_strength",
 )  # fmt: skip
@@ -24,12 +24,12 @@ IN_HAND = PPOConfig(
     critic=NetworkConfig(hidden=(256, 256), output_gain=1.0),
 )
 # Targets of fingers add up actions: with less noise at first, a grip lasts long enough to be of use.
-HANDLING = dataclasses.replace(IN_HAND, unroll=32, gamma=0.99, initial_std=0.3)
-HAND_OVER = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(HANDLING,))
+FLOATING_HANDS = dataclasses.replace(IN_HAND, unroll=32, gamma=0.99, initial_std=0.3)
+HAND_OVER = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(FLOATING_HANDS,))
 """`grasping/*-hand-over`."""
-CATCH = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(HANDLING,))
+CATCH = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(FLOATING_HANDS,))
 """`grasping/*-catch`."""
-POUR = TrainConfig(num_envs=512, steps=10_000_000, algorithms=(HANDLING,))
+POUR = TrainConfig(num_envs=512, steps=10_000_000, algorithms=(FLOATING_HANDS,))
 """`grasping/*-pour`."""
 # Demonstrations (--sac.demonstrations) are half of every batch, and the policy imitates them before its first step.
 LIFT_SAC = SACConfig(
@@ -52,7 +52,7 @@ LIFT = TrainConfig(num_envs=64, steps=2_000_000, algorithms=(IN_HAND, LIFT_SAC))
 REORIENT = TrainConfig(
     num_envs=512,
     steps=20_000_000,
-    options={"curriculum": True, "patience": 3.0, "without": OF_LATER_TRAINING},
+    options={"curriculum": True, "patience": 3.0, "without": LATER_VARIATIONS},
     algorithms=(dataclasses.replace(IN_HAND, initial_std=0.35, reward_scale=0.05),),
 )
 """`grasping/*-reorient`."""

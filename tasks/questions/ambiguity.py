@@ -1,6 +1,6 @@
 """Instructions that fit several objects, one or none; the question that settles it, and what the user answers.
 
-    seen = sights(scene.objects)                          # what there is, as words
+    seen = describe_objects(scene.objects)                          # what there is, as words
     found = referents(seen, "pick up the block")          # marks: (2, 5)
     asked = question(seen, "pick up the block")           # "Which block do you mean: the red one or the blue one?"
     said = answer(seen, "pick up the block", wanted=5)    # "The blue one."
@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from tasks.grasping.objects.household import HOUSEHOLD
-from tasks.grasping.objects.pointclouds import Placed
-from tasks.questions.object_names import COLOURS, SHAPES, colour_word, described
+from tasks.grasping.objects.pointclouds import PlacedObject
+from tasks.questions.object_names import COLOURS, SHAPES, colour_word, object_phrases
 
 LONGEST = 1000  # characters of an instruction or an answer that are read
 WORD = r"[a-z0-9]+"
@@ -27,7 +27,7 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 
 
 @dataclasses.dataclass(frozen=True)
-class Sight:
+class ObjectDescription:
     """One object, as one may speak of it."""
 
     mark: int
@@ -40,17 +40,17 @@ class Sight:
     """m, to the right."""
 
 
-def sights(objects: Sequence[Placed]) -> tuple[Sight, ...]:
+def describe_objects(objects: Sequence[PlacedObject]) -> tuple[ObjectDescription, ...]:
     """What there is, in the order of the marks."""
     # Twins have their mark in brackets there; a user speaks of left and right instead.
-    words = [word.split(" (")[0] for word in described([placed.item for placed in objects])]
+    words = [word.split(" (")[0] for word in object_phrases([placed.item for placed in objects])]
     return tuple(
-        Sight(mark, full, _noun(full), colour_word(placed.item.rgba), placed.pos[0])
+        ObjectDescription(mark, full, _noun(full), colour_word(placed.item.rgba), placed.pos[0])
         for mark, (full, placed) in enumerate(zip(words, objects, strict=True), 1)
     )
 
 
-def referents(seen: Sequence[Sight], instruction: str) -> tuple[int, ...]:
+def referents(seen: Sequence[ObjectDescription], instruction: str) -> tuple[int, ...]:
     """Marks of all objects that an instruction fits; empty where none does.
 
     It fits an object whose name or noun it has, and every colour word outside that name.
@@ -73,7 +73,7 @@ def referents(seen: Sequence[Sight], instruction: str) -> tuple[int, ...]:
     return tuple(sight.mark for sight in seen if sight.noun in nouns and _colours(text) <= {sight.colour})
 
 
-def question(seen: Sequence[Sight], instruction: str) -> str | None:
+def question(seen: Sequence[ObjectDescription], instruction: str) -> str | None:
     """What to ask before acting; None where the instruction fits exactly one object.
 
     Raises:
@@ -89,7 +89,7 @@ def question(seen: Sequence[Sight], instruction: str) -> str | None:
     return f"Which {nouns.pop() if len(nouns) == 1 else 'object'} do you mean: {_alternatives(phrases)}?"
 
 
-def answer(seen: Sequence[Sight], instruction: str, wanted: int) -> str:
+def answer(seen: Sequence[ObjectDescription], instruction: str, wanted: int) -> str:
     """What the simulated user says to the question, who wants object `wanted`.
 
     Raises:
@@ -108,7 +108,7 @@ def answer(seen: Sequence[Sight], instruction: str, wanted: int) -> str:
     return f"{phrase[0].upper()}{phrase[1:]}."
 
 
-def resolved(seen: Sequence[Sight], instruction: str, said: str) -> int | None:
+def resolved(seen: Sequence[ObjectDescription], instruction: str, said: str) -> int | None:
     """The object that is meant after the user's answer; None where that did not settle it.
 
     Raises:
@@ -151,11 +151,11 @@ NOUNS = frozenset(map(_noun, (*(name.replace("_", " ") for name in HOUSEHOLD), *
 """What things may be called at all."""
 
 
-def _of(seen: Sequence[Sight], marks: Sequence[int]) -> tuple[Sight, ...]:
+def _of(seen: Sequence[ObjectDescription], marks: Sequence[int]) -> tuple[ObjectDescription, ...]:
     return tuple(sight for sight in seen if sight.mark in marks)
 
 
-Say = Callable[[Sight], str]
+Say = Callable[[ObjectDescription], str]
 SAYINGS: tuple[Say, ...] = (
     lambda sight: f"the {sight.colour} one",
     lambda sight: f"the {sight.full}",
@@ -164,7 +164,7 @@ SAYINGS: tuple[Say, ...] = (
 """Ways to tell objects apart, shortest first."""
 
 
-def _phrases(found: Sequence[Sight]) -> dict[int, str]:
+def _phrases(found: Sequence[ObjectDescription]) -> dict[int, str]:
     """Mark -> what is said of it and of no other."""
     for number, say in enumerate(SAYINGS):
         said = {sight.mark: say(sight) for sight in found}

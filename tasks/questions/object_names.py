@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tasks.grasping.objects.household import HOUSEHOLD
-from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.object_spec import ObjectSpec
 from tasks.grasping.objects.shapes import Colour, Shape
 
 COLOURS: Mapping[str, tuple[float, float, float]] = {
@@ -31,7 +31,7 @@ COLOURS: Mapping[str, tuple[float, float, float]] = {
 SHAPES = {Shape.BOX: "block", Shape.CYLINDER: "cylinder", Shape.CAPSULE: "rounded bar", Shape.SPHERE: "ball"}
 
 
-def described(items: Sequence[Thing]) -> tuple[str, ...]:
+def object_phrases(items: Sequence[ObjectSpec]) -> tuple[str, ...]:
     """What to call each object, in a sentence after "the"; what two share is told apart by their marks."""
     words = [_described(item) for item in items]
     often = collections.Counter(words)
@@ -44,7 +44,7 @@ def colour_word(rgba: Colour) -> str:
     return names[int(np.argmin(np.linalg.norm(values - np.array(rgba[:3]), axis=1)))]
 
 
-def _described(item: Thing) -> str:
+def _described(item: ObjectSpec) -> str:
     if item.name in HOUSEHOLD:
         return item.name.replace("_", " ")
     # A random object is called after the part that it stands on.

@@ -25,7 +25,7 @@ from embodied import cli
 from embodied.errors import EmbodiedError, guard, reason
 
 
-def truth(benchmark: Path, version: int, what: str) -> dict[str, dict[str, Any]]:
+def load_truth(benchmark: Path, version: int, what: str) -> dict[str, dict[str, Any]]:
     """Question id -> its row of the benchmark's answers.
 
     Args:
@@ -64,7 +64,7 @@ def read(path: Path) -> bytes:
         raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
 
 
-def given(data: bytes, known: Mapping[str, Any]) -> tuple[dict[str, tuple[int, Any]], list[str]]:
+def parse_answers(data: bytes, known: Mapping[str, Any]) -> tuple[dict[str, tuple[int, Any]], list[str]]:
     """Question id -> line number and answer; and what is wrong with other lines, one line each."""
     found: dict[str, tuple[int, Any]] = {}
     problems = []
@@ -86,7 +86,7 @@ def given(data: bytes, known: Mapping[str, Any]) -> tuple[dict[str, tuple[int, A
     return found, problems
 
 
-def parsed(answer: Any, begins: str, ends: str) -> Any:
+def parse_json(answer: Any, begins: str, ends: str) -> Any:
     """An answer as it is, or the JSON that a text holds between the first `begins` and the last `ends`.
 
     Raises:
@@ -166,8 +166,8 @@ def score_answers(answers: Path, folder: Path, benchmark: Benchmark) -> Report:
     Raises:
         EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this kind and format.
     """
-    rows_of = truth(folder, benchmark.version, benchmark.name)
-    said, problems = given(read(answers), rows_of)
+    rows_of = load_truth(folder, benchmark.version, benchmark.name)
+    said, problems = parse_answers(read(answers), rows_of)
     rows: dict[str, list[tuple[str, Scores]]] = collections.defaultdict(list)
     answered: collections.Counter[str] = collections.Counter()
     for name, row in rows_of.items():

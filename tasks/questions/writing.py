@@ -19,11 +19,11 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard, reason
-from tasks.grasping.clutter.pictures import Picture, png, with_marks
+from tasks.grasping.clutter.pictures import Picture, draw_marks, png
 from tasks.grasping.objects.pointclouds import Camera
 
 
-class Files:
+class BenchmarkFolder:
     """A new folder whose files are listed with their SHA-256 digests.
 
     Raises:
@@ -56,12 +56,12 @@ class Files:
             self.digests[name] = hashlib.sha256(data).hexdigest()
 
 
-def document(content: Mapping[str, Any]) -> bytes:
+def json_bytes(content: Mapping[str, Any]) -> bytes:
     """One JSON document."""
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
-def lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def jsonl_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
@@ -105,7 +105,7 @@ def write_command(module: str, write: Callable[[WriteSettings], int]) -> None:
 
 def write_benchmark(
     settings: WriteSettings,
-    write_scene: Callable[[Files, int, str], tuple[Rows, Rows, str]],
+    write_scene: Callable[[BenchmarkFolder, int, str], tuple[Rows, Rows, str]],
     manifest: Mapping[str, Any],
 ) -> int:
     """Write scenes, questions, answers, and last the manifest with the digests of all other files.
@@ -122,7 +122,7 @@ def write_benchmark(
     Raises:
         EmbodiedError: the folder holds something or cannot be written; or from `write_scene`.
     """
-    files = Files(settings.out)
+    files = BenchmarkFolder(settings.out)
     asked: list[Mapping[str, Any]] = []
     answers: list[Mapping[str, Any]] = []
     with cli.Line("scenes", settings.scenes) as line:
@@ -131,16 +131,16 @@ def write_benchmark(
             asked += more_asked
             answers += more_answers
             line.update(number + 1, words)
-    files.write("questions.jsonl", lines(asked))
-    files.write("answers.jsonl", lines(answers))
-    files.write("manifest.json", document({**manifest, "sha256": files.digests}), listed=False)
+    files.write("questions.jsonl", jsonl_bytes(asked))
+    files.write("answers.jsonl", jsonl_bytes(answers))
+    files.write("manifest.json", json_bytes({**manifest, "sha256": files.digests}), listed=False)
     return len(asked)
 
 
-def write_picture(files: Files, folder: str, picture: Picture) -> None:
+def write_picture(files: BenchmarkFolder, folder: str, picture: Picture) -> None:
     """Write colour.png, marked.png (with numbers on the objects), segmentation.png and depth.png."""
     files.write(f"{folder}/colour.png", png(picture.colour))
-    files.write(f"{folder}/marked.png", png(with_marks(picture)))
+    files.write(f"{folder}/marked.png", png(draw_marks(picture)))
     files.write(f"{folder}/segmentation.png", png(picture.labels))
     files.write(f"{folder}/depth.png", png(picture.depth))
 

@@ -1,4 +1,4 @@
-"""What the tasks with hands on carriages share: the scene, actions, readings, variations."""
+"""Tasks of hands on floating bases: the scene, actions, observations and variations that they share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from embodied.core.scenes import load_spec
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rotations import quat_from_axis_angle, quat_multiply, quat_normalize, quat_rotate
-from tasks.grasping.bimanual.initial_grasps import FRICTION, Held, add_object
-from tasks.grasping.hands.floating_hand import AXES, LIMITS, Carriage, Station, add_carried, drive
+from tasks.grasping.bimanual.initial_grasps import FRICTION, InitialGrasp, add_manipulated_object
+from tasks.grasping.hands.floating_hand import AXES, LIMITS, FloatingBase, Mount, add_floating_hand, track_reference
 from tasks.grasping.hands.hand import Hand, add_wrist_camera, poses, set_physics
-from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.object_spec import ObjectSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Variation:
 
 
 @dataclasses.dataclass(frozen=True)
-class HandlingConfig:
-    """Options that all such tasks have."""
+class FloatingHandsConfig:
+    """Options of the tasks with hands on floating bases."""
 
     finger_speed: float = 8.0
     """rad/s at which an action of 1 moves a finger servo's target."""
@@ -78,7 +78,7 @@ class HandlingConfig:
 
 
 M = TypeVar("M", bound=Any)
-"""A task's state: a dataclass with a field `drive`."""
+"""A task's state: a dataclass with a field `hands`."""
 Readings = dict[str, Array]
 
 BELOW = 0.12  # m that an object is under the lowest palm once it is dropped
@@ -88,11 +88,11 @@ OTHER_VARIATIONS = ("start", "observation_noise")
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Drive:
-    """What the state of such a task keeps of its k hands."""
+class HandsState:
+    """Control state of the k hands of such a task."""
 
     reference: Array
-    """(k, 6) m and rad, where the carriages should be."""
+    """(k, 6) m and rad, where the bases should be."""
     targets: Array
     """(k, m) rad, of the finger servos."""
     action: Array
@@ -101,19 +101,19 @@ class Drive:
     """(k (6 + m),) the last action minus the one before."""
 
 
-class Handling(Task[M], Generic[M]):
-    """Hands on carriages over a floor, and one object `object`.
+class FloatingHandsTask(Task[M], Generic[M]):
+    """Hands on floating bases over a floor, and one object `object`.
 
-    Action: of each hand, six shares of its carriage's greatest speeds along `carried.AXES`, then how fast each finger
+    Action: of each hand, six shares of its base's greatest speeds along `floating_hand.AXES`, then how fast each finger
     servo's target moves, 1 for `config.finger_speed`.
     """
 
     hand: ClassVar[Hand]
-    stations: ClassVar[tuple[Station, ...]]
-    item: ClassVar[Thing]
+    mounts: ClassVar[tuple[Mount, ...]]
+    item: ClassVar[ObjectSpec]
     view: ClassVar[tuple[tuple[float, float, float], tuple[float, float, float]]]
     """m, world frame: where the camera stands, and what it looks at."""
-    config_type = HandlingConfig
+    config_type = FloatingHandsConfig
     config: Any
 
     def __init__(self, config: Any = None) -> None:
@@ -123,14 +123,14 @@ class Handling(Task[M], Generic[M]):
             UnknownNameError: `without` names no variation of this task.
         """
         super().__init__(config)
-        self.layouts = [self.hand.layout(self.model, station.prefix) for station in self.stations]
-        self.carriages = [Carriage.of(self.model, station) for station in self.stations]
+        self.layouts = [self.hand.layout(self.model, mount.prefix) for mount in self.mounts]
+        self.bases = [FloatingBase.of(self.model, mount) for mount in self.mounts]
         self.shapes = poses(self.hand)
         self.servos = len(self.hand.actuator_names)
-        self.action_size = len(self.stations) * (len(AXES) + self.servos)
-        self.ranges = np.stack([carriage.ranges for carriage in self.carriages])
+        self.action_size = len(self.mounts) * (len(AXES) + self.servos)
+        self.ranges = np.stack([base.ranges for base in self.bases])
         self.joint_qpos = np.stack([layout.qpos for layout in self.layouts])
-        self.carriage_qpos = np.stack([carriage.qpos for carriage in self.carriages])
+        self.base_qpos = np.stack([base.qpos for base in self.bases])
         self.object_qpos = int(self.model.joint("object").qposadr[0])
         self.field_terms, self.varied = randomization.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
 
@@ -149,14 +149,14 @@ class Handling(Task[M], Generic[M]):
         return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The hands on their carriages, the object, a camera."""
+        """The hands on their floating bases, the object, a camera."""
         spec = load_spec("scenes/floor.xml")
         set_physics(spec)
-        for station in self.stations:
-            add_carried(spec, self.hand, station)
+        for mount in self.mounts:
+            add_floating_hand(spec, self.hand, mount)
             # `wrist` is the hand that ends with the object; what the other one sees bears its name.
-            add_wrist_camera(spec, station.prefix, "" if station is self.stations[-1] else station.prefix)
-        add_object(spec, self.item)
+            add_wrist_camera(spec, mount.prefix, "" if mount is self.mounts[-1] else mount.prefix)
+        add_manipulated_object(spec, self.item)
         eye, aim = self.view
         target = spec.worldbody.add_body(name="view", pos=aim)
         spec.worldbody.add_camera(
@@ -182,49 +182,49 @@ class Handling(Task[M], Generic[M]):
             randomization.scale_servos("motor_strength", *vary.motor_strength, servos),
         )
 
-    def drive_at_start(self, carriages: Array, targets: Array) -> Drive:
-        """Hands at rest: carriages (k, 6) m and rad, servo targets (k, m) rad."""
+    def initial_hands(self, bases: Array, targets: Array) -> HandsState:
+        """Hands at rest: base_pos (k, 6) m and rad, servo targets (k, m) rad."""
         nothing = jnp.zeros(self.action_size)
-        return Drive(carriages, targets, nothing, nothing)
+        return HandsState(bases, targets, nothing, nothing)
 
-    def state_at_start(self, carriages: Array, joints: Array, pos: Array, quat: Array) -> tuple[Array, Array]:
-        """qpos (nq,) and qvel (nv,): carriages (k, 6) m and rad, joints (k, n) rad, the object (3,) m and (4,) wxyz."""
-        qpos = jnp.zeros(self.model.nq).at[self.carriage_qpos].set(carriages).at[self.joint_qpos].set(joints)
+    def initial_joint_state(self, bases: Array, joints: Array, pos: Array, quat: Array) -> tuple[Array, Array]:
+        """qpos (nq,) and qvel (nv,): base_pos (k, 6) m and rad, joints (k, n) rad, the object (3,) m and (4,) wxyz."""
+        qpos = jnp.zeros(self.model.nq).at[self.base_qpos].set(bases).at[self.joint_qpos].set(joints)
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(jnp.concatenate([pos, quat]))
         return qpos, jnp.zeros(self.model.nv)
 
-    def first_holds(self, found: Held) -> tuple[Array, Array]:
+    def initial_joints(self, found: InitialGrasp) -> tuple[Array, Array]:
         """Joints (k, n) and servo targets (k, m), rad, of hands of which the first holds something; others are open."""
-        shapes = [found, *[self.shapes.opened] * (len(self.stations) - 1)]
+        shapes = [found, *[self.shapes.opened] * (len(self.mounts) - 1)]
         return jnp.stack([jnp.asarray(s.joints) for s in shapes]), jnp.stack([jnp.asarray(s.targets) for s in shapes])
 
-    def in_world(self, number: int, carriage: Array, found: Held) -> tuple[Array, Array]:
-        """The object in the world, (3,) m and (4,) wxyz, in a hand whose carriage (6,) has only slid and rolled."""
-        station = self.stations[number]
-        turn = quat_multiply(jnp.asarray(station.quat), quat_from_axis_angle(jnp.array([1.0, 0.0, 0.0]), carriage[3]))
-        pos = jnp.asarray(station.pos) + carriage[:3] + quat_rotate(turn, jnp.asarray(found.pos))
+    def object_pose(self, number: int, base: Array, found: InitialGrasp) -> tuple[Array, Array]:
+        """The object in the world, (3,) m and (4,) wxyz, in a hand whose base (6,) has only slid and rolled."""
+        mount = self.mounts[number]
+        turn = quat_multiply(jnp.asarray(mount.quat), quat_from_axis_angle(jnp.array([1.0, 0.0, 0.0]), base[3]))
+        pos = jnp.asarray(mount.pos) + base[:3] + quat_rotate(turn, jnp.asarray(found.pos))
         return pos, quat_multiply(turn, jnp.asarray(found.quat))
 
-    def move(self, world: World, state: Drive, action: Array) -> tuple[Array, Drive]:
+    def move(self, world: World, state: HandsState, action: Array) -> tuple[Array, HandsState]:
         """Controls (nu,) that follow an action, and what to remember of it."""
-        rows = action.reshape(len(self.stations), -1)
+        rows = action.reshape(len(self.mounts), -1)
         dt = self.timing.control_dt
-        at = world.qpos[self.carriage_qpos]
-        velocities, references = jax.vmap(functools.partial(drive, dt=dt))(
+        at = world.qpos[self.base_qpos]
+        velocities, references = jax.vmap(functools.partial(track_reference, dt=dt))(
             state.reference, at, rows[:, : len(AXES)], jnp.asarray(self.ranges)
         )
         low, high = self.layouts[0].targets.T
         targets = jnp.clip(state.targets + dt * self.config.finger_speed * rows[:, len(AXES) :], low, high)
         ctrl = jnp.zeros(self.model.nu)
-        ctrl = ctrl.at[np.stack([carriage.actuators for carriage in self.carriages])].set(velocities)
+        ctrl = ctrl.at[np.stack([base.actuators for base in self.bases])].set(velocities)
         ctrl = ctrl.at[np.stack([layout.actuators for layout in self.layouts])].set(targets)
-        return ctrl, Drive(references, targets, action, action - state.action)
+        return ctrl, HandsState(references, targets, action, action - state.action)
 
     def process_action(self, world: World, state: M, action: Array, key: Array) -> tuple[Array, M]:
-        """Controls (nu,) of the hands, which the state's `drive` remembers."""
+        """Controls (nu,) of the hands, which the state's `hands` holds."""
         del key
-        ctrl, drive = self.move(world, state.drive, action)
-        return ctrl, dataclasses.replace(state, drive=drive)
+        ctrl, hands = self.move(world, state.hands, action)
+        return ctrl, dataclasses.replace(state, hands=hands)
 
     def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
         """The controls (nu,)."""
@@ -233,29 +233,29 @@ class Handling(Task[M], Generic[M]):
 
     def palms(self, world: World) -> Array:
         """(k, 3) m, world frame."""
-        return jnp.stack([world[f"{station.prefix}palm_pos"] for station in self.stations])
+        return jnp.stack([world[f"{mount.prefix}palm_pos"] for mount in self.mounts])
 
     def tips(self, world: World) -> Array:
         """(k, fingers, 3) m from the object, along the world's axes."""
-        names = [[f"{station.prefix}{finger}_tip_pos" for finger in self.hand.fingers] for station in self.stations]
+        names = [[f"{mount.prefix}{finger}_tip_pos" for finger in self.hand.fingers] for mount in self.mounts]
         return jnp.stack([jnp.stack([world[name] for name in row]) for row in names]) - world["object_pos"]
 
     def touch(self, world: World) -> Array:
         """(k, fingers and pads) N, normal forces on every pad of every hand."""
         pads = (*self.hand.fingers, *self.hand.pads)
         return jnp.stack(
-            [jnp.concatenate([world[f"{station.prefix}{pad}_touch"] for pad in pads]) for station in self.stations]
+            [jnp.concatenate([world[f"{mount.prefix}{pad}_touch"] for pad in pads]) for mount in self.mounts]
         )
 
     def sense(self, world: World, key: Array) -> tuple[Readings, Readings]:
         """What is seen of hands and object, without and with noise.
 
-        joint_pos (k n) rad, carriages (6 k) m and rad, touch (1 of each fingertip) log of 1 + N; along the world's axes
+        joint_pos (k n) rad, base_pos (6 k) m and rad, touch (1 of each fingertip) log of 1 + N; along the world's axes
         object_pos (3 k) m from each palm, object_linvel (3) m/s; and object_quat (4) wxyz.
         """
         clean = {
             "joint_pos": world.qpos[self.joint_qpos].ravel(),
-            "carriages": world.qpos[self.carriage_qpos].ravel(),
+            "base_pos": world.qpos[self.base_qpos].ravel(),
             "touch": jnp.log1p(self.touch(world)[:, : len(self.hand.fingers)]).ravel(),
             "object_pos": (world["object_pos"] - self.palms(world)).ravel(),
             "object_linvel": world["object_linvel"],
@@ -267,38 +267,38 @@ class Handling(Task[M], Generic[M]):
         error = noise.object_pos * jax.random.uniform(place, (3,), minval=-1.0)
         drawn = {
             "joint_pos": noise.joint_pos * jax.random.uniform(joints, clean["joint_pos"].shape, minval=-1.0),
-            "object_pos": jnp.tile(error, len(self.stations)),
+            "object_pos": jnp.tile(error, len(self.mounts)),
             "object_linvel": noise.object_linvel * jax.random.uniform(speed, (3,), minval=-1.0),
             "object_quat": noise.object_quat * jax.random.normal(turn, (4,)),
         }
         noisy = {name: value + on * drawn.get(name, 0.0) for name, value in clean.items()}
         return clean, {**noisy, "object_quat": quat_normalize(noisy["object_quat"])}
 
-    def seen(self, group: Array, terms: tuple[str, ...]) -> Readings:
+    def split_terms(self, group: Array, terms: tuple[str, ...]) -> Readings:
         """The first terms of an observation group that begins with `terms`, for scripts."""
-        k = len(self.stations)
+        k = len(self.mounts)
         sizes = {
             "joint_pos": self.joint_qpos.size,
-            "carriages": self.carriage_qpos.size,
+            "base_pos": self.base_qpos.size,
             "touch": k * len(self.hand.fingers),
             "object_pos": 3 * k,
         }
         ends = np.cumsum([sizes.get(term, 3) for term in terms])
         return dict(zip(terms, jnp.split(group[: ends[-1]], ends[:-1]), strict=True))
 
-    def hidden(self, world: World, clean: Readings) -> Readings:
+    def privileged(self, world: World, clean: Readings) -> Readings:
         """What only the critic sees, without noise.
 
-        clean_joint_pos (k n) rad, joint_vel (k n) rad/s, carriage_vel (6 k) m/s and rad/s, tips (3 of each finger) m
+        clean_joint_pos (k n) rad, joint_vel (k n) rad/s, base_vel (6 k) m/s and rad/s, tips (3 of each finger) m
         from the object, touch_pads (1 of each) log of 1 + N, clean_object_pos (3 k) m from the palms,
         clean_object_linvel (3) m/s and object_angvel (3) rad/s.
         """
         joints = np.concatenate([layout.qvel for layout in self.layouts])
-        carriages = np.concatenate([carriage.qvel for carriage in self.carriages])
+        bases = np.concatenate([base.qvel for base in self.bases])
         return {
             "clean_joint_pos": clean["joint_pos"],
             "joint_vel": world.qvel[joints],
-            "carriage_vel": world.qvel[carriages],
+            "base_vel": world.qvel[bases],
             "tips": self.tips(world).ravel(),
             "touch_pads": jnp.log1p(self.touch(world)).ravel(),
             "clean_object_pos": clean["object_pos"],
@@ -310,8 +310,8 @@ class Handling(Task[M], Generic[M]):
         """() bool, whether the object is below every hand."""
         return world["object_pos"][2] < jnp.min(self.palms(world)[:, 2]) - BELOW
 
-    def towards(self, state: Drive, velocity: Array, targets: Array) -> Array:
-        """The action of a script: carriage velocities (k, 6) m/s and rad/s, finger targets (k, m) rad."""
+    def towards(self, state: HandsState, velocity: Array, targets: Array) -> Array:
+        """The action of a script: base velocities (k, 6) m/s and rad/s, finger targets (k, m) rad."""
         step = self.timing.control_dt * self.config.finger_speed
         rows = jnp.concatenate([velocity / LIMITS, (targets - state.targets) / step], axis=1)
         return jnp.clip(rows, -1.0, 1.0).ravel()

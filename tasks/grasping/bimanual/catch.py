@@ -13,9 +13,9 @@ from embodied.core import randomization
 from embodied.core.task import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
-from tasks.grasping.bimanual.base import Drive, Handling, HandlingConfig
-from tasks.grasping.bimanual.initial_grasps import held
-from tasks.grasping.hands.floating_hand import Station
+from tasks.grasping.bimanual.base import FloatingHandsConfig, FloatingHandsTask, HandsState
+from tasks.grasping.bimanual.initial_grasps import initial_grasp
+from tasks.grasping.hands.floating_hand import Mount
 from tasks.grasping.hands.hand import PALM_UP, PHYSICS_DT, closing
 from tasks.grasping.objects.household import household
 
@@ -23,15 +23,15 @@ GRAVITY = 9.81  # m/s^2
 CONTROL_HZ = 40  # a toss is over in a quarter of a second
 FACING = (0.0, 0.0, 0.0, 1.0)  # wxyz, palm up like the thrower's, turned to face it: neither thumb is in the way
 # Palms never come closer than 20 cm: the ball has to fly.
-THROWER = Station("left_", (0.0, 0.0, 0.65), PALM_UP, travel=(0.1, 0.25, 0.25))
-CATCHER = Station("right_", (0.0, 0.55, 0.55), FACING, travel=(0.1, 0.1, 0.15))
+THROWER = Mount("left_", (0.0, 0.0, 0.65), PALM_UP, travel=(0.1, 0.25, 0.25))
+CATCHER = Mount("right_", (0.0, 0.55, 0.55), FACING, travel=(0.1, 0.1, 0.15))
 SPREAD = (0.03, 0.03, 0.02)  # m, by which the catcher's start varies along each axis
 IN_PALM = (0.0, 0.0, 0.038)  # m, palm's frame, where the ball is when the hand closes around it
 FLIGHT = 0.15  # s without any contact that count as a throw: on its own it falls 11 cm
 SHARPNESS = 5.0  # 1/m, of the rewards for being near
 NEAR = 0.1  # m from the palm, of a ball that is held
 STILL = 0.3  # m/s, of a ball that is held
-SEEN = ("joint_pos", "carriages", "touch", "object_pos", "object_linvel")
+SEEN = ("joint_pos", "base_pos", "touch", "object_pos", "object_linvel")
 HOLD = 1.0  # s that it must be held
 
 # The script, found by trial.
@@ -66,7 +66,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class CatchConfig(HandlingConfig):
+class CatchConfig(FloatingHandsConfig):
     """Options of the tasks of throwing and catching."""
 
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -78,7 +78,7 @@ class CatchConfig(HandlingConfig):
 class TaskState:
     """What an episode carries along."""
 
-    drive: Drive
+    hands: HandsState
     """Of both hands."""
     time: Array
     """() s since the start."""
@@ -90,8 +90,8 @@ class TaskState:
     """() s for which it has rested in the catcher since."""
 
 
-class Catch(Handling[TaskState]):
-    """Two hands on carriages, a tennis ball in the first one.
+class Catch(FloatingHandsTask[TaskState]):
+    """Two hands on floating bases, a tennis ball in the first one.
 
     Task: toss the ball to the other hand, catch it, and hold it for 1 s; 4 s in all. Randomised: see `variations`.
     Success: it flew free for .15 s, then lay in the other hand for 1 s. Failure: dropped.
@@ -105,21 +105,21 @@ class Catch(Handling[TaskState]):
         "Play catch between your two hands.",
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=4.0)
-    stations = (THROWER, CATCHER)
+    mounts = (THROWER, CATCHER)
     item = household("tennis_ball")
     view = ((1.2, -0.35, 1.0), (0.0, 0.23, 0.65))
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """The ball held by the first hand, the other one opened, somewhere near its place."""
         place, fields = jax.random.split(key)
-        grip = held(self.hand, self.item, THROWER, IN_PALM, (1.0, 0.0, 0.0, 0.0))
+        grip = initial_grasp(self.hand, self.item, THROWER, IN_PALM, (1.0, 0.0, 0.0, 0.0))
         spread = jnp.array(SPREAD) * ("start" in self.varied)
         shift = spread * jax.random.uniform(place, (3,), minval=-1.0)
-        carriages = jnp.zeros((2, 6)).at[1, :3].set(shift)
-        joints, targets = self.first_holds(grip)
-        qpos, qvel = self.state_at_start(carriages, joints, *self.in_world(0, carriages[0], grip))
+        bases = jnp.zeros((2, 6)).at[1, :3].set(shift)
+        joints, targets = self.initial_joints(grip)
+        qpos, qvel = self.initial_joint_state(bases, joints, *self.object_pose(0, bases[0], grip))
         nothing = jnp.zeros(())
-        state = TaskState(self.drive_at_start(carriages, targets), nothing, nothing, jnp.zeros((), bool), nothing)
+        state = TaskState(self.initial_hands(bases, targets), nothing, nothing, jnp.zeros((), bool), nothing)
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
@@ -144,16 +144,16 @@ class Catch(Handling[TaskState]):
         return (first == 0) & (second > 0) & (away < NEAR) & still
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """See `sense` and `hidden`.
+        """See `sense` and `privileged`.
 
-        `policy`, with noise: joint_pos (2 n) rad, carriages (12) m and rad, touch (1 of each fingertip) log of 1 + N,
-        object_pos (6) m from either palm, object_linvel (3) m/s, the last action. `critic`: those; what is hidden;
+        `policy`, with noise: joint_pos (2 n) rad, base_pos (12) m and rad, touch (1 of each fingertip) log of 1 + N,
+        object_pos (6) m from either palm, object_linvel (3) m/s, the last action. `critic`: those; privileged terms;
         flight (1) s and flew (1), whether and how long the ball has been flying.
         """
         clean, noisy = self.sense(world, key)
-        policy = {**{name: noisy[name] for name in SEEN}, "action": state.drive.action}
+        policy = {**{name: noisy[name] for name in SEEN}, "action": state.hands.action}
         done = {"flight": state.flight[None], "flew": state.flew[None].astype(jnp.float32)}
-        return {"policy": policy, "critic": {**policy, **self.hidden(world, clean), **done}}
+        return {"policy": policy, "critic": {**policy, **self.privileged(world, clean), **done}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
@@ -166,7 +166,7 @@ class Catch(Handling[TaskState]):
             "near": jnp.exp(-SHARPNESS * jnp.linalg.norm(ball)),
             "caught": (state.held > 0).astype(jnp.float32),
             "lost": self.dropped(world).astype(jnp.float32),
-            "action_rate": squared_norm(state.drive.change),
+            "action_rate": squared_norm(state.hands.change),
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
@@ -181,7 +181,7 @@ class Catch(Handling[TaskState]):
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Throw sideways and up while the fingers open; run below the ball, yield to it, and close."""
-        seen, since = self.seen(observation["policy"], SEEN), state.time - WAIT
+        seen, since = self.split_terms(observation["policy"], SEEN), state.time - WAIT
         ball, speed = seen["object_pos"][3:], seen["object_linvel"]
         swinging = (since >= 0) & (since < SWING)
         first = jnp.where(swinging, jnp.array([0.0, *THROW, 0.0, 0.0, 0.0]), 0.0)
@@ -192,7 +192,7 @@ class Catch(Handling[TaskState]):
         second = jnp.concatenate([sideways, down[None], jnp.zeros(3)])
         shut = (since > SWING) & (left < SHUT)
         shapes = (closing(self.hand, since < OPENING), closing(self.hand, shut))
-        return self.towards(state.drive, jnp.stack([first, second]), jnp.stack(shapes))
+        return self.towards(state.hands, jnp.stack([first, second]), jnp.stack(shapes))
 
 
 def landing(ball: Array, speed: Array) -> tuple[Array, Array]:

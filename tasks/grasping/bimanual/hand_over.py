@@ -14,21 +14,21 @@ from embodied.core.task import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_rotate
-from tasks.grasping.bimanual.base import Drive, Handling, HandlingConfig
-from tasks.grasping.bimanual.initial_grasps import held
-from tasks.grasping.hands.floating_hand import Station
+from tasks.grasping.bimanual.base import FloatingHandsConfig, FloatingHandsTask, HandsState
+from tasks.grasping.bimanual.initial_grasps import initial_grasp
+from tasks.grasping.hands.floating_hand import Mount
 from tasks.grasping.hands.hand import PALM_DOWN, PALM_UP, PHYSICS_DT, closing
-from tasks.grasping.objects.object_spec import thing
+from tasks.grasping.objects.object_spec import object_spec
 from tasks.grasping.objects.shapes import capsule
 
 CONTROL_HZ = 20
 LENGTH, WIDTH = 0.29, 0.04  # m; World Athletics' rules for relay batons: 28 to 30 cm, 12 to 13 cm around, 50 g or more
-BATON = thing(
+BATON = object_spec(
     "baton", 0.1, (capsule(WIDTH, (0, WIDTH / 2, 0), (0, LENGTH - WIDTH / 2, 0)),), (0.9, 0.3, 0.15, 1.0), shell=0.002
 )
 """Of 100 g; its axis is y."""
-GIVER = Station("left_", (0.0, 0.0, 0.6), PALM_UP)
-TAKER = Station("right_", (0.0, 0.22, 0.75), PALM_DOWN)
+GIVER = Mount("left_", (0.0, 0.0, 0.6), PALM_UP)
+TAKER = Mount("right_", (0.0, 0.22, 0.75), PALM_DOWN)
 HELD_AT = 0.075  # m from the baton's middle towards its end, where the giver holds it
 TAKE_AT = 0.075  # m from the middle towards the other end, where the taker should
 ALONG = 0.01  # m by which the first of these varies
@@ -46,7 +46,7 @@ DESCEND, CLOSE, RELEASE, LEAVE = 1.0, 2.0, 3.0, 4.0  # s from the start
 ABOVE, CONTACT = 0.1, 0.02  # m over the baton, while the taker moves there and when it takes hold
 FOLLOW = 4.0  # 1/s, how fast the taker makes up for its distance
 CARRY = 0.3  # m/s at most, with the baton
-SEEN = ("joint_pos", "carriages", "touch", "object_pos", "axis", "goal")
+SEEN = ("joint_pos", "base_pos", "touch", "object_pos", "axis", "goal")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class HandOverConfig(HandlingConfig):
+class HandOverConfig(FloatingHandsConfig):
     """Options of the hand-over tasks."""
 
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -82,7 +82,7 @@ class HandOverConfig(HandlingConfig):
 class TaskState:
     """What an episode carries along."""
 
-    drive: Drive
+    hands: HandsState
     """Of both hands."""
     goal: Array
     """(3,) m, world frame, of the baton's middle."""
@@ -92,8 +92,8 @@ class TaskState:
     """() s for which it has rested at the goal in the taker's hand."""
 
 
-class HandOver(Handling[TaskState]):
-    """Two hands on carriages, a relay baton in the first one.
+class HandOver(FloatingHandsTask[TaskState]):
+    """Two hands on floating bases, a relay baton in the first one.
 
     Task: take the baton with the other hand, carry it to a target, level, and hold it there for 1 s; 10 s in all.
     Randomised: see `variations`. Success: it rested at the target for 1 s, in the second hand alone. Failure: dropped.
@@ -107,7 +107,7 @@ class HandOver(Handling[TaskState]):
         "Take the baton with your other hand and bring it to the mark.",
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=10.0)
-    stations = (GIVER, TAKER)
+    mounts = (GIVER, TAKER)
     item = BATON
     view = ((1.1, -0.3, 1.1), (0.0, 0.15, 0.66))
 
@@ -115,16 +115,16 @@ class HandOver(Handling[TaskState]):
         """The baton in the giver's grip, the taker opened above its other end."""
         place, along, goal, fields = jax.random.split(key, 4)
         varied = 1.0 * ("start" in self.varied)
-        grip = held(self.hand, self.item, GIVER, (0.0, HELD_AT, IN_PALM), (1.0, 0.0, 0.0, 0.0))
-        carriages = jnp.zeros((2, 6))
-        carriages = carriages.at[1, :3].set(varied * jnp.array(SPREAD) * jax.random.uniform(place, (3,), minval=-1.0))
-        joints, targets = self.first_holds(grip)
-        pos, quat = self.in_world(0, carriages[0], grip)
+        grip = initial_grasp(self.hand, self.item, GIVER, (0.0, HELD_AT, IN_PALM), (1.0, 0.0, 0.0, 0.0))
+        bases = jnp.zeros((2, 6))
+        bases = bases.at[1, :3].set(varied * jnp.array(SPREAD) * jax.random.uniform(place, (3,), minval=-1.0))
+        joints, targets = self.initial_joints(grip)
+        pos, quat = self.object_pose(0, bases[0], grip)
         # A round rod is the same everywhere along its axis, and so is the grip.
         pos = pos + varied * ALONG * jax.random.uniform(along, minval=-1.0) * _axis(quat)
-        qpos, qvel = self.state_at_start(carriages, joints, pos, quat)
+        qpos, qvel = self.initial_joint_state(bases, joints, pos, quat)
         aim = jnp.array(GOAL) + varied * jnp.array(GOAL_SPREAD) * jax.random.uniform(goal, (3,), minval=-1.0)
-        state = TaskState(self.drive_at_start(carriages, targets), aim, jnp.zeros(()), jnp.zeros(()))
+        state = TaskState(self.initial_hands(bases, targets), aim, jnp.zeros(()), jnp.zeros(()))
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
@@ -151,17 +151,17 @@ class HandOver(Handling[TaskState]):
         return self.passed(world) & (away < REACHED) & (angle < LEVEL) & still
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """See `sense` and `hidden`.
+        """See `sense` and `privileged`.
 
-        `policy`, with noise: joint_pos (2 n) rad, carriages (12) m and rad, touch (1 of each fingertip) log of 1 + N,
+        `policy`, with noise: joint_pos (2 n) rad, base_pos (12) m and rad, touch (1 of each fingertip) log of 1 + N,
         object_pos (6) m from either palm, axis (3) of the baton, goal (3) m from it, along the world's axes, the last
-        action. `critic`: those, and what is hidden.
+        action. `critic`: those, and privileged terms.
         """
         clean, noisy = self.sense(world, key)
         goal = state.goal - self.palms(world)[0] - noisy["object_pos"][:3]
         values = {**noisy, "axis": _axis(noisy["object_quat"]), "goal": goal}
-        policy = {**{name: values[name] for name in SEEN}, "action": state.drive.action}
-        return {"policy": policy, "critic": {**policy, **self.hidden(world, clean)}}
+        policy = {**{name: values[name] for name in SEEN}, "action": state.hands.action}
+        return {"policy": policy, "critic": {**policy, **self.privileged(world, clean)}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
@@ -177,7 +177,7 @@ class HandOver(Handling[TaskState]):
             "passed": self.passed(world).astype(jnp.float32),
             "rest": (state.rested > 0).astype(jnp.float32),
             "lost": self.dropped(world).astype(jnp.float32),
-            "action_rate": squared_norm(state.drive.change),
+            "action_rate": squared_norm(state.hands.change),
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
@@ -196,7 +196,7 @@ class HandOver(Handling[TaskState]):
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Over the free end, down, close, let go, carry: by the clock, led by what is seen of the baton."""
-        seen, time = self.seen(observation["policy"], SEEN), state.time
+        seen, time = self.split_terms(observation["policy"], SEEN), state.time
         above = CONTACT + jnp.where(time < DESCEND, ABOVE, 0.0)
         place = seen["object_pos"][3:] + TAKE_AT * seen["axis"] + above * jnp.array([0.0, 0.0, 1.0])
         carry = FOLLOW * seen["goal"]
@@ -204,7 +204,7 @@ class HandOver(Handling[TaskState]):
         moving = jnp.where(time < CLOSE, FOLLOW * place, jnp.where(time < LEAVE, 0.0, carry))
         second = jnp.concatenate([moving, jnp.zeros(3)])
         shapes = (closing(self.hand, time < RELEASE), closing(self.hand, time >= CLOSE))
-        return self.towards(state.drive, jnp.stack([jnp.zeros(6), second]), jnp.stack(shapes))
+        return self.towards(state.hands, jnp.stack([jnp.zeros(6), second]), jnp.stack(shapes))
 
 
 def _axis(quat: Array) -> Array:

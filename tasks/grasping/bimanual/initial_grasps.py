@@ -10,10 +10,10 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError
-from tasks.grasping.hands.floating_hand import Station, add_carried
+from tasks.grasping.hands.floating_hand import Mount, add_floating_hand
 from tasks.grasping.hands.hand import PHYSICS_DT, Hand, check_width, closed, opened, poses, set_physics
-from tasks.grasping.objects.model import add_thing
-from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.model import add_object
+from tasks.grasping.objects.object_spec import ObjectSpec
 
 FRICTION = 0.8  # sliding friction of the object on hands, rubber on lacquer; episodes draw their own
 CLOSING = 0.7  # s in which the hand closes
@@ -22,7 +22,7 @@ SETTLING = 1.0  # s until what it holds is at rest
 
 
 @dataclasses.dataclass(frozen=True)
-class Held:
+class InitialGrasp:
     """A hand that holds an object still against gravity."""
 
     joints: np.ndarray
@@ -30,18 +30,18 @@ class Held:
     targets: np.ndarray
     """(m,) rad, the servos'."""
     pos: np.ndarray
-    """(3,) m, the object in the carriage's frame."""
+    """(3,) m, the object in the base's frame."""
     quat: np.ndarray
-    """(4,) wxyz, carriage from object."""
+    """(4,) wxyz, base from object."""
     palm_pos: np.ndarray
     """(3,) m, the object in the palm's frame; the same as `pos` while a wrist is straight."""
     palm_quat: np.ndarray
     """(4,) wxyz, palm from object."""
 
 
-def add_object(spec: mujoco.MjSpec, item: Thing) -> None:
+def add_manipulated_object(spec: mujoco.MjSpec, item: ObjectSpec) -> None:
     """The body `object`, with its sensors, whose friction decides over that of hands (priority)."""
-    body = add_thing(spec, item, touch=True)
+    body = add_object(spec, item, touch=True)
     # Its centre of mass will be shifted, which a body that is compiled as simple does not bear.
     body.simple = False
     for geom in body.geoms:
@@ -50,7 +50,9 @@ def add_object(spec: mujoco.MjSpec, item: Thing) -> None:
 
 
 @functools.cache
-def held(hand: Hand, item: Thing, station: Station, pos: tuple[float, ...], quat: tuple[float, ...]) -> Held:
+def initial_grasp(
+    hand: Hand, item: ObjectSpec, mount: Mount, pos: tuple[float, ...], quat: tuple[float, ...]
+) -> InitialGrasp:
     """Close a hand around an object that is placed in the palm's frame, (3,) m and (4,) wxyz, and wait.
 
     Physics finds the grip; gravity sets in once the hand is closed.
@@ -61,14 +63,14 @@ def held(hand: Hand, item: Thing, station: Station, pos: tuple[float, ...], quat
     check_width(hand, float(np.min(item.extents)), f"the object {item.name!r}")
     spec = load_spec("scenes/floor.xml")
     set_physics(spec)
-    add_carried(spec, hand, station)
-    add_object(spec, item)
+    add_floating_hand(spec, hand, mount)
+    add_manipulated_object(spec, item)
     model = compile_spec(spec)
-    data, layout = mujoco.MjData(model), hand.layout(model, station.prefix)
+    data, layout = mujoco.MjData(model), hand.layout(model, mount.prefix)
     data.qpos[layout.qpos] = poses(hand).opened.joints
     data.ctrl[layout.actuators] = opened(hand)
     mujoco.mj_kinematics(model, data)
-    frame, adr = data.body(f"{station.prefix}carriage"), model.joint("object").qposadr[0]
+    frame, adr = data.body(f"{mount.prefix}base"), model.joint("object").qposadr[0]
     data.qpos[adr : adr + 3] = frame.xpos + frame.xmat.reshape(3, 3) @ np.asarray(pos)
     mujoco.mju_mulQuat(data.qpos[adr + 3 : adr + 7], frame.xquat, np.asarray(quat, float))
     gravity, model.opt.gravity = model.opt.gravity.copy(), 0
@@ -81,10 +83,10 @@ def held(hand: Hand, item: Thing, station: Station, pos: tuple[float, ...], quat
     quat_of_palm = np.zeros(4)
     mujoco.mju_mat2Quat(quat_of_palm, palm.xmat)
     thing = data.qpos[adr : adr + 3], data.qpos[adr + 3 : adr + 7]
-    in_carriage, in_palm = _seen_from(frame.xpos, frame.xquat, *thing), _seen_from(palm.xpos, quat_of_palm, *thing)
+    in_base, in_palm = _seen_from(frame.xpos, frame.xquat, *thing), _seen_from(palm.xpos, quat_of_palm, *thing)
     if np.linalg.norm(in_palm[0]) > REACH:
         raise EmbodiedError(f"the hand {hand.name!r} does not hold the object {item.name!r} where it is put")
-    return Held(data.qpos[layout.qpos].copy(), data.ctrl[layout.actuators].copy(), *in_carriage, *in_palm)
+    return InitialGrasp(data.qpos[layout.qpos].copy(), data.ctrl[layout.actuators].copy(), *in_base, *in_palm)
 
 
 def _seen_from(

@@ -1,7 +1,7 @@
 """`grasping/*-pour`: a bottle in a hand is tilted to a commanded angle and held there, one angle after the other.
 
 There is no liquid: what counts is the angle between the bottle's axis and the vertical, which sets a flow. The hand is
-on a carriage rather than on an arm, so that a turn of the wrist is one axis, and what is learned is to grip.
+on a floating base rather than on an arm, so that a turn of the wrist is one axis, and what is learned is to grip.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from embodied.core.task import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
-from tasks.grasping.bimanual.base import Drive, Handling, HandlingConfig
-from tasks.grasping.bimanual.initial_grasps import held
-from tasks.grasping.hands.floating_hand import Station
+from tasks.grasping.bimanual.base import FloatingHandsConfig, FloatingHandsTask, HandsState
+from tasks.grasping.bimanual.initial_grasps import initial_grasp
+from tasks.grasping.hands.floating_hand import Mount
 from tasks.grasping.hands.hand import PHYSICS_DT, closing
-from tasks.grasping.objects.object_spec import thing
+from tasks.grasping.objects.object_spec import object_spec
 from tasks.grasping.objects.shapes import capsule
 
 CONTROL_HZ = 20
 BODY, NECK = 0.05, 0.025  # m, diameters: a bottle of sauce, our choice
-BOTTLE = thing(
+BOTTLE = object_spec(
     "bottle",
     0.3,
     (capsule(BODY, (0, 0, -0.065), (0, 0, 0.035)), capsule(NECK, (0, 0, 0.035), (0, 0, 0.1))),
@@ -37,7 +37,7 @@ BOTTLE = thing(
 """Of 300 g, 20 cm tall; its axis is z."""
 THUMB_UP = (float(np.sqrt(0.5)), -float(np.sqrt(0.5)), 0.0, 0.0)  # wxyz, world from palm: it looks to the left
 UPRIGHT = (float(np.sqrt(0.5)), float(np.sqrt(0.5)), 0.0, 0.0)  # wxyz, palm from bottle: upright in that hand
-POURER = Station("right_", (0.0, 0.0, 0.6), THUMB_UP)
+POURER = Mount("right_", (0.0, 0.0, 0.6), THUMB_UP)
 IN_PALM = (0.0, 0.0, 0.03)  # m, palm's frame, where the bottle is when the hand closes around it
 LEAN = 0.2  # rad, by which the wrist's start varies to either side
 TILTS = (0.6, 2.0)  # rad from upright, the range of commands: beyond a right angle the rest flows out
@@ -46,7 +46,7 @@ HOLD = 1.0  # s that it must stay there
 GOALS = 3  # commands, by which an episode counts as solved
 SLIPPED = 0.6  # rad that the bottle may turn in the hand, about any axis but its own
 SLID = 0.05  # m that its middle may move in the hand
-SEEN = ("joint_pos", "carriages", "touch", "object_pos", "axis")
+SEEN = ("joint_pos", "base_pos", "touch", "object_pos", "axis")
 SPEED = 1.5  # rad/s at most, of the script
 GAIN = 3.0  # 1/s, of the script
 
@@ -70,7 +70,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class PourConfig(HandlingConfig):
+class PourConfig(FloatingHandsConfig):
     """Options of the pouring tasks."""
 
     weights: Weights = dataclasses.field(default_factory=Weights)
@@ -82,7 +82,7 @@ class PourConfig(HandlingConfig):
 class TaskState:
     """What an episode carries along."""
 
-    drive: Drive
+    hands: HandsState
     """Of the hand."""
     command: Array
     """() rad, the angle between the bottle's axis and the vertical."""
@@ -98,8 +98,8 @@ class TaskState:
     """(3,) m, its middle in the palm's frame at the start."""
 
 
-class Pour(Handling[TaskState]):
-    """A hand on a carriage with a bottle in it.
+class Pour(FloatingHandsTask[TaskState]):
+    """A hand on a floating base with a bottle in it.
 
     Task: tilt the bottle to the commanded angle from upright and keep it within .1 rad for 1 s; then the next angle is
     commanded; 20 s. Randomised: see `variations`. Success: three angles. Failure: dropped, or slipped in the hand.
@@ -113,22 +113,22 @@ class Pour(Handling[TaskState]):
         "Tip the bottle as told without letting it slip.",
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=20.0)
-    stations = (POURER,)
+    mounts = (POURER,)
     item = BOTTLE
     view = ((0.85, -0.3, 0.85), (0.0, 0.0, 0.6))
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """The bottle in the hand's grip, more or less upright, and any command."""
         lean, command, fields = jax.random.split(key, 3)
-        grip = held(self.hand, self.item, POURER, IN_PALM, UPRIGHT)
+        grip = initial_grasp(self.hand, self.item, POURER, IN_PALM, UPRIGHT)
         lean = LEAN * ("start" in self.varied) * jax.random.uniform(lean, minval=-1.0)
-        carriages = jnp.zeros((1, 6)).at[0, 3].set(lean)
-        pos, quat = self.in_world(0, carriages[0], grip)
-        joints, targets = self.first_holds(grip)
-        qpos, qvel = self.state_at_start(carriages, joints, pos, quat)
+        bases = jnp.zeros((1, 6)).at[0, 3].set(lean)
+        pos, quat = self.object_pose(0, bases[0], grip)
+        joints, targets = self.initial_joints(grip)
+        qpos, qvel = self.initial_joint_state(bases, joints, pos, quat)
         nothing = jnp.zeros(())
         state = TaskState(
-            drive=self.drive_at_start(carriages, targets),
+            hands=self.initial_hands(bases, targets),
             command=_command(command),
             stayed=nothing,
             reached=jnp.zeros((), bool),
@@ -166,20 +166,20 @@ class Pour(Handling[TaskState]):
         return self.dropped(world) | (turned > SLIPPED) | (slid > SLID)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """See `sense` and `hidden`.
+        """See `sense` and `privileged`.
 
-        `policy`, with noise: joint_pos (n) rad, carriages (6) m and rad, touch (1 of each fingertip) log of 1 + N,
+        `policy`, with noise: joint_pos (n) rad, base_pos (6) m and rad, touch (1 of each fingertip) log of 1 + N,
         object_pos (3) m from the palm, axis (3) of the bottle, along the world's axes, command (1) rad, error (1) rad
-        from the bottle's tilt to it, the last action. `critic`: those; what is hidden; slip (2) rad and m, stayed (1)
+        from the bottle's tilt to it, the last action. `critic`: those; privileged terms; slip (2) rad and m, stayed (1)
         s within the command.
         """
         clean, noisy = self.sense(world, key)
         axis = _axis(noisy["object_quat"])
         values = {**noisy, "axis": axis}
         command = {"command": state.command[None], "error": (state.command - _tilt(axis))[None]}
-        policy = {**{name: values[name] for name in SEEN}, **command, "action": state.drive.action}
+        policy = {**{name: values[name] for name in SEEN}, **command, "action": state.hands.action}
         more = {"slip": jnp.stack(self.slip(world, state)), "stayed": state.stayed[None]}
-        return {"policy": policy, "critic": {**policy, **self.hidden(world, clean), **more}}
+        return {"policy": policy, "critic": {**policy, **self.privileged(world, clean), **more}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
@@ -191,7 +191,7 @@ class Pour(Handling[TaskState]):
             "reached": state.reached.astype(jnp.float32),
             "slip": self.slip(world, state)[0],
             "lost": self.lost(world, state).astype(jnp.float32),
-            "action_rate": squared_norm(state.drive.change),
+            "action_rate": squared_norm(state.hands.change),
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
@@ -211,10 +211,10 @@ class Pour(Handling[TaskState]):
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Turn the wrist inwards or back, and keep the grip."""
-        axis = self.seen(observation["policy"], SEEN)["axis"]
+        axis = self.split_terms(observation["policy"], SEEN)["axis"]
         rate = jnp.clip(-GAIN * (state.command - _tilt(axis)), -SPEED, SPEED)
         velocity = jnp.zeros((1, 6)).at[0, 3].set(rate)
-        return self.towards(state.drive, velocity, closing(self.hand, 1.0)[None])
+        return self.towards(state.hands, velocity, closing(self.hand, 1.0)[None])
 
 
 def _axis(quat: Array) -> Array:

@@ -15,8 +15,8 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.drop_and_settle import RADIUS
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.grasping.objects.shapes import quaternion
 
 STEP = 0.006  # m, by which an object is moved outwards until there is room for it
@@ -45,9 +45,11 @@ class Arrangement:
             raise EmbodiedError(f"{self}; expected a range of m for gap, shares in [0, 1] and a positive radius")
 
 
-def arranged(items: Sequence[Thing], how: Arrangement, random: np.random.Generator) -> tuple[Placed, ...]:
+def arrange_objects(
+    items: Sequence[ObjectSpec], how: Arrangement, random: np.random.Generator
+) -> tuple[PlacedObject, ...]:
     """Where the objects are put down or dropped, in the order given; nothing has moved yet."""
-    placed: list[Placed] = []
+    placed: list[PlacedObject] = []
     taken: list[np.ndarray] = []
     top = 0.0
     fates = random.uniform(size=len(items))
@@ -70,13 +72,13 @@ def arranged(items: Sequence[Thing], how: Arrangement, random: np.random.Generat
     return tuple(order[id(item)] for item in items)
 
 
-def _at(item: Thing, pos: Sequence[float], turn: np.ndarray) -> Placed:
+def _at(item: ObjectSpec, pos: Sequence[float], turn: np.ndarray) -> PlacedObject:
     x, y, z = (float(value) for value in pos)
     w, i, j, k = (float(value) for value in quaternion(turn))
-    return Placed(item, (x, y, z), (w, i, j, k))
+    return PlacedObject(item, (x, y, z), (w, i, j, k))
 
 
-def _dropped(item: Thing, top: float, random: np.random.Generator) -> Placed:
+def _dropped(item: ObjectSpec, top: float, random: np.random.Generator) -> PlacedObject:
     """Above everything, turned any way."""
     quat = random.normal(size=4)
     turn = np.zeros(9)
@@ -85,7 +87,7 @@ def _dropped(item: Thing, top: float, random: np.random.Generator) -> Placed:
     return _at(item, (*random.normal(scale=0.03, size=2), height), turn.reshape(3, 3))
 
 
-def _on_its_side(item: Thing, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _on_its_side(item: ObjectSpec, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A quarter turn about x or y, and half the extents (3,) m then."""
     axis = int(random.integers(2))
     turn = np.eye(3)[[0, 2, 1]] if axis == 0 else np.eye(3)[[2, 1, 0]]

@@ -1,7 +1,7 @@
 """The Panda with a hand before a cluttered table, moved by its servos: plan, grasp, hold up, put aside.
 
-World frame of the arm (`tasks/grasping/hands/arm.py`): x right, y away from the robot, z up, table top z = 0. The clutter is
-around `CENTRE`.
+World frame of `tasks.grasping.hands.arm`: x right, y away from the robot, z up, table top z = 0. The clutter is around
+`CENTRE`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tasks.grasping.clutter.scenes import ClutterScene
 from tasks.grasping.hands.arm import arm_scene, follow, inverse_kinematics
 from tasks.grasping.hands.hand import MOUNTED, Hand, poses
 from tasks.grasping.lift.lift import HELD, RAISED
-from tasks.grasping.objects.model import add_thing
-from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.objects.model import add_object
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.planner import grasp_trajectory
 from tasks.grasping.planner.grasp_trajectory import LIFT, GraspType
-from tasks.grasping.planner.planner import Plan, Planned, Planner
+from tasks.grasping.planner.planner import Plan, Planner, PlanningResult
 from tasks.manipulation.common import panda
 
 CENTRE = np.array([0.0, 0.55, 0.0])  # m, the middle of the clutter in the arm's world: within reach on all sides
@@ -91,16 +91,16 @@ class Cell:
         size = {"width": round(WIDER * view.width), "height": round(WIDER * view.height)}
         return dataclasses.replace(view, pos=(x, y, z), fovy=fovy, **size)
 
-    def objects(self) -> dict[str, Placed]:
+    def objects(self) -> dict[str, PlacedObject]:
         """What is on the table, in the arm's world."""
         found = {}
         for name, entry in zip(self.scene.names, self.scene.objects, strict=True):
             if name not in self._aside:
                 x, y, z, w, i, j, k = (float(value) for value in self._pose(name))
-                found[name] = Placed(entry.item, (x, y, z), (w, i, j, k))
+                found[name] = PlacedObject(entry.item, (x, y, z), (w, i, j, k))
         return found
 
-    def plan(self, points: np.ndarray, name: str, limit: int = PLANS) -> Planned:
+    def plan(self, points: np.ndarray, name: str, limit: int = PLANS) -> PlanningResult:
         """Different grasps of an object from points (n, 3) m on it, those first that touch fewest other objects."""
         planned = self.planner.plan(points, self.camera.pos, self.data.qpos, limit, GRAZE)
         # The sort is stable: of equals the better grasp stays first.
@@ -171,7 +171,7 @@ class Cell:
     def _spec(self) -> mujoco.MjSpec:
         spec = arm_scene(self.hand)
         for name, entry in zip(self.scene.names, self.scene.objects, strict=True):
-            body = add_thing(spec, entry.item, name)
+            body = add_object(spec, entry.item, name)
             body.pos, body.quat = np.array(entry.pos) + CENTRE, entry.quat
         return spec
 

@@ -1,7 +1,7 @@
 """Pictures of clutter without OpenGL: rays, one lamp with soft shadows, numbered marks; the same bytes everywhere.
 
-picture = take(scene.objects, scene.camera)
-marked = with_marks(picture)          # numbers on the objects, from 1, as in `picture.labels`
+picture = render_picture(scene.objects, scene.camera)
+marked = draw_marks(picture)          # numbers on the objects, from 1, as in `picture.labels`
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.clutter.ray_casting import cast
-from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.clutter.ray_casting import cast_rays
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.objects.shapes import matrix
 
 Image = np.ndarray
@@ -44,7 +44,7 @@ class Picture:
     """(height, width) uint16, tenths of a mm along the optical axis; 0 where it looks past everything."""
 
 
-def take(objects: Sequence[Placed], camera: Camera) -> Picture:
+def render_picture(objects: Sequence[PlacedObject], camera: Camera) -> Picture:
     """The picture; labels and depth through the pixels' middles, colours a mean of `FINER`^2 rays."""
     fine = dataclasses.replace(camera, width=FINER * camera.width, height=FINER * camera.height)
     colour = _shaded(objects, fine).reshape(camera.height, FINER, camera.width, FINER, 3).mean((1, 3))
@@ -61,7 +61,7 @@ def take(objects: Sequence[Placed], camera: Camera) -> Picture:
     )
 
 
-def with_marks(picture: Picture) -> Image:
+def draw_marks(picture: Picture) -> Image:
     """The picture with each object's number on it, where there is most room; none on what is not seen at all."""
     image = np.ascontiguousarray(picture.colour)
     size = max(0.4, picture.labels.shape[0] / 900)
@@ -90,11 +90,13 @@ def png(image: np.ndarray) -> bytes:
     return data.tobytes()
 
 
-def _first(objects: Sequence[Placed], eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _first(
+    objects: Sequence[PlacedObject], eye: np.ndarray, rays: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(n,) m to the first object, its number and its part's; inf and -1 where there is none."""
     depth, owner, part = np.full(len(rays), np.inf), np.full(len(rays), -1), np.full(len(rays), -1)
     for number, placed in enumerate(objects):
-        found, met = cast(placed, eye, rays)
+        found, met = cast_rays(placed, eye, rays)
         nearer = found < depth
         depth[nearer], owner[nearer], part[nearer] = found[nearer], number, met[nearer]
     return depth, owner, part
@@ -105,7 +107,7 @@ def _table(eye: np.ndarray, rays: np.ndarray) -> np.ndarray:
     return np.where(rays[:, 2] < 0, -eye[2] / np.minimum(rays[:, 2], -1e-9), np.inf)
 
 
-def _shaded(objects: Sequence[Placed], camera: Camera) -> np.ndarray:
+def _shaded(objects: Sequence[PlacedObject], camera: Camera) -> np.ndarray:
     """(pixels, 3) linear light."""
     rays, eye = camera.rays, np.array(camera.pos)
     depth, owner, part = _first(objects, eye, rays)
@@ -147,17 +149,19 @@ def _lamps(camera: Camera) -> np.ndarray:
     return LAMP[(FINER * (row % FINER) + column % FINER).ravel() % len(LAMP)]
 
 
-def _shadowed(objects: Sequence[Placed], points: np.ndarray, towards: np.ndarray, distance: np.ndarray) -> np.ndarray:
+def _shadowed(
+    objects: Sequence[PlacedObject], points: np.ndarray, towards: np.ndarray, distance: np.ndarray
+) -> np.ndarray:
     """(n,) bool, whether anything is between points and the lamp."""
     dark = np.zeros(len(points), bool)
     for placed in objects:
         lit = np.flatnonzero(~dark)
-        found, _ = cast(placed, points[lit], towards[lit])
+        found, _ = cast_rays(placed, points[lit], towards[lit])
         dark[lit[found < distance[lit]]] = True
     return dark
 
 
-def _normals(placed: Placed, points: np.ndarray) -> np.ndarray:
+def _normals(placed: PlacedObject, points: np.ndarray) -> np.ndarray:
     """(n, 3) unit gradients of the signed distance."""
     steps = NUDGE * np.eye(3)
     gradient = np.stack([placed.distance(points + step) - placed.distance(points - step) for step in steps], -1)

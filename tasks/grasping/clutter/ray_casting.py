@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.objects.shapes import Part, Shape, matrix
 
 Span = tuple[np.ndarray, np.ndarray]
@@ -20,14 +20,14 @@ Span = tuple[np.ndarray, np.ndarray]
 TINY = 1e-300  # for divisions: a ray along a slab is inside it for ever, or never
 
 
-def depth_images(scene: Sequence[Placed], camera: Camera) -> np.ndarray:
+def depth_images(scene: Sequence[PlacedObject], camera: Camera) -> np.ndarray:
     """(objects, height, width) m along each pixel's ray to each object as if it were alone; inf where it is not."""
     rays, eye = camera.rays, np.array(camera.pos)
     shape = (len(scene), camera.height, camera.width)
-    return np.array([cast(placed, eye, rays)[0] for placed in scene]).reshape(shape)
+    return np.array([cast_rays(placed, eye, rays)[0] for placed in scene]).reshape(shape)
 
 
-def cast(placed: Placed, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cast_rays(placed: PlacedObject, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far rays go to one object, and to which of its parts.
 
     Args:

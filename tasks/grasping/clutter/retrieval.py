@@ -21,8 +21,8 @@ from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import ObstructionGraph
 from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import in_view, look
-from tasks.grasping.objects.pointclouds import DepthNoise, Placed
-from tasks.grasping.planner.planner import Plan, Planned
+from tasks.grasping.objects.pointclouds import DepthNoise, PlacedObject
+from tasks.grasping.planner.planner import Plan, PlanningResult
 
 MOST_ATTEMPTS = 20  # grasps tried in a scene before giving up
 TRIES = 4  # grasps tried of one object until another one gets its turn
@@ -142,7 +142,7 @@ def observe(cell: Cell, random: np.random.Generator) -> Seen:
     return Seen(graph, dict(zip(graph.names, _clouds(entries, cell, random), strict=True)))
 
 
-def _clouds(objects: tuple[Placed, ...], cell: Cell, random: np.random.Generator) -> Iterator[np.ndarray]:
+def _clouds(objects: tuple[PlacedObject, ...], cell: Cell, random: np.random.Generator) -> Iterator[np.ndarray]:
     depths = depth_images(objects, cell.camera).reshape(len(objects), -1)
     first, noise, eye = depths.min(axis=0), DepthNoise(), np.array(cell.camera.pos)
     rays = cell.camera.rays
@@ -164,7 +164,7 @@ def _choose(
     for group in _groups(seen.graph, cell.target, strategy, random):
         plans: dict[str, Plan] = {}
         for name in group:
-            planned = cell.plan(seen.clouds[name], name) if failures[name] < TRIES else Planned(())
+            planned = cell.plan(seen.clouds[name], name) if failures[name] < TRIES else PlanningResult(())
             if len(planned.plans) > failures[name]:
                 plans[name] = planned.plans[failures[name]]
             else:

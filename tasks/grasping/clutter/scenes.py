@@ -18,7 +18,7 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.grasping.clutter.arrange import Arrangement, arranged
+from tasks.grasping.clutter.arrange import Arrangement, arrange_objects
 from tasks.grasping.clutter.graph import (
     LEAST,
     Difficulty,
@@ -30,8 +30,8 @@ from tasks.grasping.clutter.graph import (
 from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.objects.drop_and_settle import settle, table_of
 from tasks.grasping.objects.household import HOUSEHOLD, household
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.objects.random_objects import random_object
 from tasks.grasping.objects.shapes import matrix
 
@@ -94,9 +94,9 @@ class ClutterScene:
     """Objects at rest, and one of them that is wanted."""
 
     seed: int
-    objects: tuple[Placed, ...]
+    objects: tuple[PlacedObject, ...]
     names: tuple[str, ...]
-    """Of the objects, each once: those of `Thing.name`."""
+    """Of the objects, each once: those of `ObjectSpec.name`."""
     target: str
     camera: Camera
     graph: ObstructionGraph
@@ -124,7 +124,7 @@ class ClutterScene:
         return compile_spec(spec)
 
 
-def look(objects: tuple[Placed, ...], camera: Camera, least: float = LEAST) -> ObstructionGraph:
+def look(objects: tuple[PlacedObject, ...], camera: Camera, least: float = LEAST) -> ObstructionGraph:
     """The obstruction graph of some objects as a camera sees them.
 
     Raises:
@@ -138,7 +138,7 @@ def look(objects: tuple[Placed, ...], camera: Camera, least: float = LEAST) -> O
     return graph_from_depths(names, depth_images(objects, camera), least)
 
 
-def in_view(placed: Placed, camera: Camera) -> bool:
+def in_view(placed: PlacedObject, camera: Camera) -> bool:
     """Whether the whole bounding box of an object is in a camera's picture."""
     low, high = placed.item.bounds
     corners = np.array(np.meshgrid(*np.stack([low, high], -1))).reshape(3, -1).T
@@ -185,10 +185,10 @@ def _draw(
     seed: int, config: ClutterConfig, random: np.random.Generator, seen: collections.Counter[str]
 ) -> ClutterScene | None:
     """One try; counts what became of it."""
-    settled = settle(arranged(_items(config, random), config.arrangement, random), config.arrangement.radius)
+    settled = settle(arrange_objects(_items(config, random), config.arrangement, random), config.arrangement.radius)
     objects = settled.objects
-    if settled.trouble:
-        seen[settled.trouble] += 1
+    if settled.failure:
+        seen[settled.failure] += 1
         return None
     if not all(in_view(entry, config.camera) for entry in objects):
         seen["out of view"] += 1
@@ -213,7 +213,7 @@ def _draw(
     return ClutterScene(seed, objects, names, str(random.choice(fitting)), config.camera, graph)
 
 
-def _items(config: ClutterConfig, random: np.random.Generator) -> list[Thing]:
+def _items(config: ClutterConfig, random: np.random.Generator) -> list[ObjectSpec]:
     """The objects of a scene, in random order."""
     low, high = config.count
     if config.difficulty is not None:

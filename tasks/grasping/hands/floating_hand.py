@@ -1,8 +1,9 @@
-"""A hand on a carriage, which stands in for an arm: six axes with the Cartesian limits of a Franka arm.
+"""Floating hands: a hand on a six-axis base that stands in for an arm, with the Cartesian limits of a Franka arm.
 
-A carriage has three slides along the world's axes and three hinges about the palm's, in the palm's middle. It bears the
-hand's weight (`gravcomp`), as an arm's controller does that knows its payload. Its servos follow velocities, as
-Franka's Cartesian interface does: forces end at what the arm's accelerations need, and `drive` holds positions.
+A floating base has three slides along the world's axes and three hinges about the palm's, in the palm's middle. It
+bears the hand's weight (`gravcomp`), as an arm's controller does that knows its payload. Its servos follow velocities,
+as Franka's Cartesian interface does: forces end at what the arm's accelerations need, and `track_reference` holds
+positions.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ ARM_INERTIA = 0.1  # kg m^2 that it adds about each axis; our choice
 FLANGE = 0.2  # kg, the adapter that bears the hand; our choice
 LAG = 0.015  # s, time constant of the servos, three physics steps
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
-"""Joints and servos of a carriage: slides along the world's x, y, z, then hinges about the palm's x, y', z''."""
+"""Joints and servos of a base: slides along the world's x, y, z, then hinges about the palm's x, y', z''."""
 TRAVEL = (0.25, 0.25, 0.25)  # m, half the ranges of the slides
 TURNS = (2.8, 1.2, 1.2)  # rad, those of the hinges: the Panda's last joint turns by 2.9
-BRAKING = 0.4  # share of its acceleration with which a carriage brakes before an end, and of the way left per step
+BRAKING = 0.4  # share of its acceleration with which a base brakes before an end, and of the way left per step
 ACCELERATIONS = np.array([ACCELERATION] * 3 + [TURNING_ACCELERATION] * 3, np.float32)  # (6,) m/s^2 and rad/s^2
-LEAD = np.array([0.05] * 3 + [0.1] * 3, np.float32)  # (6,) m and rad that a reference may be ahead of its carriage
-CATCHING_UP = 8.0  # 1/s, how fast a carriage makes up for what it is behind
+LEAD = np.array([0.05] * 3 + [0.1] * 3, np.float32)  # (6,) m and rad that a reference may be ahead of its base
+CATCHING_UP = 8.0  # 1/s, how fast a base makes up for what it is behind
 LIMITS = np.array([SPEED] * 3 + [TURNING] * 3, np.float32)
 """(6,) m/s and rad/s, what an action of 1 along one axis stands for."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Station:
-    """Where a carriage's palm is while all its axes are at zero."""
+class Mount:
+    """Pose of the palm of a floating hand while all axes of its base are at zero, and the ranges of the axes."""
 
     prefix: str
-    """What the names of the carriage and of its hand begin with, such as `left_`."""
+    """What the names of the base and of its hand begin with, such as `left_`."""
     pos: tuple[float, float, float]
     """m, world frame."""
     quat: tuple[float, float, float, float] = PALM_UP
@@ -63,8 +64,8 @@ class Station:
 
 
 @dataclasses.dataclass(frozen=True)
-class Carriage:
-    """Addresses of a carriage in a compiled model, along `AXES`."""
+class FloatingBase:
+    """Addresses of a floating base in a compiled model, along `AXES`."""
 
     qpos: np.ndarray
     """(6,) addresses in qpos."""
@@ -78,20 +79,20 @@ class Carriage:
     """Id of the body, whose frame is the palm's while a wrist is straight."""
 
     @classmethod
-    def of(cls, model: mujoco.MjModel, station: Station) -> Carriage:
-        """The carriage that `add_carried` put there."""
-        names = [station.prefix + axis for axis in AXES]
+    def of(cls, model: mujoco.MjModel, mount: Mount) -> FloatingBase:
+        """The base that `add_floating_hand` put there."""
+        names = [mount.prefix + axis for axis in AXES]
         return cls(
             qpos=np.array([model.joint(name).qposadr[0] for name in names]),
             qvel=np.array([model.joint(name).dofadr[0] for name in names]),
             actuators=np.array([model.actuator(name).id for name in names]),
-            ranges=station.ranges,
-            body=model.body(f"{station.prefix}carriage").id,
+            ranges=mount.ranges,
+            body=model.body(f"{mount.prefix}base").id,
         )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Base:
+class _HandOnArm:
     """What an arm carries of a hand, all joints at zero."""
 
     palm: np.ndarray
@@ -103,10 +104,10 @@ class _Base:
 
 
 @functools.cache
-def _base_of(hand: Hand) -> _Base:
+def _hand_on_arm(hand: Hand) -> _HandOnArm:
     spec = load_spec(hand.asset)
-    base = spec.body(hand.on_arm)
-    carried = [base.name, *(body.name for body in base.find_all("body"))]
+    root = spec.body(hand.on_arm)
+    carried = [root.name, *(body.name for body in root.find_all("body"))]
     model = compile_spec(spec)
     data = mujoco.MjData(model)
     data.qpos[:] = 0.0
@@ -115,33 +116,33 @@ def _base_of(hand: Hand) -> _Base:
     palm = data.site("palm").xpos
     arms = np.sum((data.xipos[bodies] - palm) ** 2, axis=1)
     mass = model.body_mass[bodies]
-    return _Base(palm - data.body(hand.on_arm).xpos, float(mass.sum()), float(mass @ arms))
+    return _HandOnArm(palm - data.body(hand.on_arm).xpos, float(mass.sum()), float(mass @ arms))
 
 
-def add_carried(spec: mujoco.MjSpec, hand: Hand, station: Station) -> None:
-    """Put a hand on a carriage into a scene. Names of the hand and of `AXES` begin with the station's prefix.
+def add_floating_hand(spec: mujoco.MjSpec, hand: Hand, mount: Mount) -> None:
+    """Put a hand on a floating base into a scene. Names of the hand and of `AXES` begin with the mount's prefix.
 
     Of Shadow's hand the forearm stays behind, as on the Panda (`hands.mounted`).
     """
-    found, child, prefix = _base_of(hand), load_spec(hand.asset), station.prefix
+    found, child, prefix = _hand_on_arm(hand), load_spec(hand.asset), mount.prefix
     for key in list(child.keys):
         child.delete(key)
-    base = child.body(hand.on_arm)
-    for part in (base, *base.find_all("body")):
+    root = child.body(hand.on_arm)
+    for part in (root, *root.find_all("body")):
         part.gravcomp = 1
-    base.pos, base.quat = -found.palm, PALM_UP
-    carriage = spec.worldbody.add_body(name=f"{prefix}carriage", pos=station.pos, quat=station.quat, gravcomp=1)
-    carriage.mass, carriage.inertia, carriage.ipos = FLANGE, [1e-4] * 3, base.pos
-    carriage.explicitinertial = True
+    root.pos, root.quat = -found.palm, PALM_UP
+    base = spec.worldbody.add_body(name=f"{prefix}base", pos=mount.pos, quat=mount.quat, gravcomp=1)
+    base.mass, base.inertia, base.ipos = FLANGE, [1e-4] * 3, root.pos
+    base.explicitinertial = True
     force = ACCELERATION * (ARM_MASS + FLANGE + found.mass)
     torque = TURNING_ACCELERATION * (ARM_INERTIA + found.inertia)
     turn = np.zeros(9)
-    mujoco.mju_quat2Mat(turn, np.array(station.quat))
+    mujoco.mju_quat2Mat(turn, np.array(mount.quat))
     world = turn.reshape(3, 3).T  # whose columns are the world's axes in the palm's frame
-    for number, (axis, (low, high)) in enumerate(zip(AXES, station.ranges, strict=True)):
+    for number, (axis, (low, high)) in enumerate(zip(AXES, mount.ranges, strict=True)):
         slides = number < 3
         unit = np.eye(3)[number % 3]
-        carriage.add_joint(
+        base.add_joint(
             name=prefix + axis, axis=world @ unit if slides else unit,
             type=mujoco.mjtJoint.mjJNT_SLIDE if slides else mujoco.mjtJoint.mjJNT_HINGE,
             range=[low, high], limited=mujoco.mjtLimited.mjLIMITED_TRUE,
@@ -156,18 +157,20 @@ def add_carried(spec: mujoco.MjSpec, hand: Hand, station: Station) -> None:
             ctrlrange=[-LIMITS[number], LIMITS[number]], ctrllimited=mujoco.mjtLimited.mjLIMITED_TRUE,
             forcerange=[-most, most], forcelimited=mujoco.mjtLimited.mjLIMITED_TRUE,
         )  # fmt: skip
-    carriage.add_frame().attach_body(base, prefix, "")
+    base.add_frame().attach_body(root, prefix, "")
 
 
-def drive(reference: Array, position: Array, action: Array, ranges: ArrayLike, dt: float) -> tuple[Array, Array]:
-    """What a carriage's servos are told for one control step.
+def track_reference(
+    reference: Array, position: Array, action: Array, ranges: ArrayLike, dt: float
+) -> tuple[Array, Array]:
+    """Velocity commands for the servos of a floating base for one control step, and the next reference.
 
     The reference moves as the action says, and the servos are told to move along and to make up for what is between:
-    an action of 0 holds the place. The reference stays in its ranges and within `LEAD` of the carriage, which brakes in
+    an action of 0 holds the place. The reference stays in its ranges and within `LEAD` of the base, which brakes in
     time before the ends of its ranges: v^2 = 2 a d.
 
     Args:
-        reference: (6,) m and rad, where the carriage should be now.
+        reference: (6,) m and rad, where the base should be now.
         position: (6,) m and rad, where it is.
         action: (6,) in [-1, 1], shares of `SPEED` and `TURNING` along `AXES`; faster ones are slowed down to that.
         ranges: (6, 2) m and rad.
@@ -184,7 +187,7 @@ def drive(reference: Array, position: Array, action: Array, ranges: ArrayLike, d
 
 
 def _arriving(room: Array, dt: float) -> Array:
-    """(6,) m/s and rad/s at which a carriage with so much room (6,) m and rad before it stops in time."""
+    """(6,) m/s and rad/s at which a base with so much room (6,) m and rad before it stops in time."""
     room = jnp.maximum(room, 0.0)
     return jnp.minimum(jnp.sqrt(2 * BRAKING * jnp.asarray(ACCELERATIONS) * room), BRAKING * room / dt)
 

@@ -170,7 +170,7 @@ class InHand(Task[M], Generic[M]):
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
         )
 
-    def state_at_start(self, key: Array, quat: Array) -> tuple[Array, Array]:
+    def initial_joint_state(self, key: Array, quat: Array) -> tuple[Array, Array]:
         """qpos (nq,) and qvel (nv,): fingers about home, the cube turned by `quat` (4,) wxyz over the palm."""
         fingers, place = jax.random.split(key)
         varied = "start" in self.varied
@@ -206,7 +206,7 @@ class InHand(Task[M], Generic[M]):
         noisy = {name: value + on * drawn[name] for name, value in clean.items()}
         return clean, {**noisy, "cube_quat": quat_normalize(noisy["cube_quat"])}
 
-    def hidden(self, world: World, clean: Readings) -> Readings:
+    def privileged(self, world: World, clean: Readings) -> Readings:
         """What only the critic sees, without noise.
 
         Joints (n) rad and rad/s, fingertips (3 each) m from the palm, touch (1 each) log of 1 + N, the cube's place (3)

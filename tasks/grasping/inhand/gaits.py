@@ -1,4 +1,4 @@
-"""`python -m tasks.grasping.inhand.gaits`: a finger gait that turns a cube, searched by CMA-ES; training begins with it.
+"""`python -m tasks.grasping.inhand.gaits`: finger gaits that turn a cube, searched by CMA-ES; training begins with one.
 
 Fingers that walk a cube round swing for tenths of a second, which the noise of a policy that knows nothing, drawn anew
 in every control step, does not try. So waves are searched first, two harmonics per servo and one frequency for all, by
@@ -81,7 +81,8 @@ def gait_of(hand: Hand) -> Gait:
     file = file_of(hand)
     if not file.exists():
         raise EmbodiedError(
-            f"no gait of the hand {hand.name!r} in {file}: search one by python -m tasks.grasping.inhand.gaits {hand.name}"
+            f"no gait of the hand {hand.name!r} in {file}: search one by python -m tasks.grasping.inhand.gaits "
+            f"{hand.name}"
         )
     found = json.loads(file.read_text())["gait"]
     arrays = {name: np.asarray(found[name], np.float32) for name in ("mean", "sine", "cosine")}

@@ -223,7 +223,7 @@ class Reorient(InHand[TaskState]):
     def _start(self, key: Array, level: Array) -> ResetState[TaskState]:
         place, turn, goal, fields = jax.random.split(key, 4)
         start = random_quat(turn)
-        qpos, qvel = self.state_at_start(place, start)
+        qpos, qvel = self.initial_joint_state(place, start)
         nothing = jnp.zeros(self.action_size)
         first = target_near(goal, start, difficulty(self.config, level))
         state = TaskState(
@@ -296,7 +296,7 @@ class Reorient(InHand[TaskState]):
             "action": state.action,
         }
         cube = clean["cube_quat"]
-        hidden = {**self.hidden(world, clean), "clean_turn": _turn(cube, state.goal), "clean_lie": _lie(cube)}
+        hidden = {**self.privileged(world, clean), "clean_turn": _turn(cube, state.goal), "clean_lie": _lie(cube)}
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:

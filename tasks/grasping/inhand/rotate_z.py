@@ -93,7 +93,7 @@ class RotateZ(InHand[TaskState]):
     def reset(self, key: Array) -> ResetState[TaskState]:
         """The cube over the hand, turned any way."""
         place, turn, fields = jax.random.split(key, 3)
-        qpos, qvel = self.state_at_start(place, random_quat(turn))
+        qpos, qvel = self.initial_joint_state(place, random_quat(turn))
         still, nothing = jnp.zeros((ACTIONS, self.action_size)), jnp.zeros(())
         state = TaskState(step=nothing, actions=still, turned=nothing, allowance=jnp.asarray(STROKE), paid=nothing)
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
@@ -128,7 +128,7 @@ class RotateZ(InHand[TaskState]):
         """
         clean, noisy = self.sense(world, key)
         policy = {"joint_pos": noisy["joint_pos"], "actions": state.actions.ravel()}
-        hidden = self.hidden(world, clean) | {"cube_quat": clean["cube_quat"], "allowance": state.allowance[None]}
+        hidden = self.privileged(world, clean) | {"cube_quat": clean["cube_quat"], "allowance": state.allowance[None]}
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:

@@ -30,9 +30,9 @@ from embodied.math.rotations import (
 )
 from tasks.grasping.hands.arm import add_palm_sensors, arm_scene, follow
 from tasks.grasping.hands.hand import MOUNTED, PHYSICS_DT, Hand, poses
-from tasks.grasping.objects.slots import add_slots, slots_of
+from tasks.grasping.objects.variable_object import add_variable_object, object_fields
 from tasks.grasping.planner import grasp_trajectory
-from tasks.grasping.planner.grasp_library import names_of, plans_for, thing_named
+from tasks.grasping.planner.grasp_library import names_of, object_named, plans_for
 from tasks.manipulation.common import panda
 
 RAISED = 0.1  # m, by which an object must be raised
@@ -203,9 +203,9 @@ class Lift(Task[TaskState]):
         if not len(self.plans.item):
             raise EmbodiedError(f"no grasp of {', '.join(self.names)} is planned for the hand {self.hand.name!r}")
         used = sorted(set(self.plans.item.tolist()))
-        self.things = [thing_named(plans.objects[number]) for number in used]
-        slots = slots_of(self.model, self.things)
-        self.fields = {name: jnp.asarray(values) for name, values in slots.fields.items()}
+        self.object_specs = [object_named(plans.objects[number]) for number in used]
+        found = object_fields(self.model, self.object_specs)
+        self.fields = {name: jnp.asarray(values) for name, values in found.fields.items()}
         self.rows = np.searchsorted(used, self.plans.item)
         self.layout = self.hand.layout(self.model, MOUNTED)
         self.action_size = 6 + len(self.hand.actuator_names)
@@ -236,7 +236,7 @@ class Lift(Task[TaskState]):
     def build_spec(self) -> mujoco.MjSpec:
         """Table, robot, and a body that can be any object."""
         spec = arm_scene(self.hand)
-        add_slots(spec)
+        add_variable_object(spec)
         add_palm_sensors(spec)
         return spec
 
@@ -258,14 +258,16 @@ class Lift(Task[TaskState]):
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(pose)
         item = randomization.Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
         drawn = randomization.draw(self.model, (item, *self.field_terms), fields)
-        state = self._begun(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
+        state = self._initial_state(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
         return ResetState(qpos, jnp.zeros(self.model.nv), state, drawn)
 
     def _fields_of(self, row: Array) -> dict[str, Array]:
         """The model's fields with one object in the slots."""
         return {name: values[row] for name, values in self.fields.items()}
 
-    def _begun(self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array) -> TaskState:
+    def _initial_state(
+        self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array
+    ) -> TaskState:
         """The state at an episode's start."""
         nothing = jnp.zeros(())
         pos = palm[:3] - grasp_trajectory.BACK * grasp_trajectory.approach_direction(palm)
@@ -368,13 +370,13 @@ class Lift(Task[TaskState]):
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         """See `Weights`."""
-        touching, height, distance = state.change
+        touching, height, distance = state.change[0], state.change[1], state.change[2]
         fingers = len(self.hand.fingers)
         # What is knocked into the air is not lifted: rising counts by the share of fingers that touch, falling in full.
         grasped = jnp.where(state.touching >= 2, state.touching / fingers, 0.0)
         rising = jnp.minimum(state.height, RAISED + SPARE) - jnp.minimum(state.height - height, RAISED + SPARE)
         return {
-            "touching": jnp.asarray(touching),
+            "touching": touching,
             "lifting": jnp.where(rising > 0, grasped, 1.0) * rising,
             "approach": jnp.where(state.touched, 0.0, -distance),
             "raised": (state.held > 0) * jnp.minimum(grasped * 2, 1.0),
@@ -401,7 +403,7 @@ class Lift(Task[TaskState]):
         body = self.model.body("object")
         first = int(body.geomadr[0])
         fields = [self.fields[name][state.item] for name in ("geom_size", "geom_pos", "geom_quat")]
-        colour = jnp.asarray([item.rgba for item in self.things])[state.item]
+        colour = jnp.asarray([item.rgba for item in self.object_specs])[state.item]
         return {
             self.model.geom(geom).name: jnp.concatenate([*(field[geom] for field in fields), colour])
             for geom in range(first, first + int(body.geomnum[0]))

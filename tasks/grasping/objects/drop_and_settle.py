@@ -10,9 +10,9 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec
 from tasks.grasping.hands.hand import set_physics
-from tasks.grasping.objects.model import add_thing
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.model import add_object
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import PlacedObject
 
 FRICTION = 0.6  # no unit: plastic and cardboard on wood, as between the objects
 CHECK = 0.1  # s between two looks at whether everything rests
@@ -27,15 +27,15 @@ TILT = 0.05  # rad, by which an object that is put down leans: what stands only 
 
 
 @dataclasses.dataclass(frozen=True)
-class Settled:
+class SettleResult:
     """Objects at rest; or why they are not."""
 
-    objects: tuple[Placed, ...]
-    trouble: str = ""
+    objects: tuple[PlacedObject, ...]
+    failure: str = ""
     """In words; empty where everything rests on the table, clear of the rest."""
 
 
-def table_of(items: Sequence[Thing], names: Sequence[str]) -> mujoco.MjSpec:
+def table_of(items: Sequence[ObjectSpec], names: Sequence[str]) -> mujoco.MjSpec:
     """A table with free objects on it, their bodies and joints named `names`."""
     spec = mujoco.MjSpec()
     spec.modelname = "table"
@@ -44,11 +44,11 @@ def table_of(items: Sequence[Thing], names: Sequence[str]) -> mujoco.MjSpec:
         name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 0.1], friction=[FRICTION, 0.005, 0.001]
     )
     for item, name in zip(items, names, strict=True):
-        add_thing(spec, item, name)
+        add_object(spec, item, name)
     return spec
 
 
-def settle(objects: Sequence[Placed], radius: float = RADIUS, drag: float = DRAG, looks: int = 2) -> Settled:
+def settle(objects: Sequence[PlacedObject], radius: float = RADIUS, drag: float = DRAG, looks: int = 2) -> SettleResult:
     """Let physics bring objects to rest, for `LONGEST` s at most.
 
     Args:
@@ -73,15 +73,15 @@ def settle(objects: Sequence[Placed], radius: float = RADIUS, drag: float = DRAG
     mujoco.mj_forward(model, data)
     poses = data.qpos.reshape(-1, 7)
     found = tuple(
-        Placed(entry.item, tuple(map(float, pose[:3])), tuple(map(float, pose[3:])))  # pyright: ignore
+        PlacedObject(entry.item, tuple(map(float, pose[:3])), tuple(map(float, pose[3:])))  # pyright: ignore
         for entry, pose in zip(objects, poses, strict=True)
     )
     if _farthest(data) >= radius:
-        return Settled(found, "rolled away")
-    return Settled(found, "moving" if resting < looks else _trouble(model, data))
+        return SettleResult(found, "rolled away")
+    return SettleResult(found, "moving" if resting < looks else _trouble(model, data))
 
 
-def put_down(item: Thing, yaw: float, way: float) -> Settled:
+def put_down(item: ObjectSpec, yaw: float, way: float) -> SettleResult:
     """Let go of one object over the origin, upright but for a slight lean.
 
     Args:
@@ -98,7 +98,7 @@ def put_down(item: Thing, yaw: float, way: float) -> Settled:
     mujoco.mju_mulQuat(quat, lean, spin)
     height = -float(item.bounds[0][2]) + TILT * float(np.linalg.norm(item.extents[:2])) / 2
     w, x, y, z = (float(value) for value in quat)
-    return settle([Placed(item, (0.0, 0.0, height), (w, x, y, z))], drag=SLIGHT, looks=10)
+    return settle([PlacedObject(item, (0.0, 0.0, height), (w, x, y, z))], drag=SLIGHT, looks=10)
 
 
 def _farthest(data: mujoco.MjData) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from embodied.errors import UnknownNameError
-from tasks.grasping.objects.object_spec import Thing, thing
+from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.shapes import box, capsule, cylinder, sphere, wall
 
 RED = (0.80, 0.16, 0.14, 1.0)
@@ -29,49 +29,49 @@ STEEL = (0.70, 0.72, 0.75, 1.0)
 BLACK = (0.13, 0.13, 0.15, 1.0)
 
 BOXES = (
-    thing(  # 3
+    object_spec(  # 3
         "cracker_box", 0.411, (box((0.060, 0.158, 0.210), (0, 0, 0)),), RED, (0.060, 0.158, 0.210)
     ),
-    thing(  # 4
+    object_spec(  # 4
         "sugar_box", 0.514, (box((0.038, 0.089, 0.175), (0, 0, 0)),), YELLOW, (0.038, 0.089, 0.175)
     ),
-    thing(  # 8
+    object_spec(  # 8
         "pudding_box", 0.187, (box((0.089, 0.110, 0.035), (0, 0, 0)),), BROWN, (0.035, 0.110, 0.089)
     ),
-    thing(  # 9
+    object_spec(  # 9
         "gelatin_box", 0.097, (box((0.073, 0.085, 0.028), (0, 0, 0)),), ORANGE, (0.028, 0.085, 0.073)
     ),
-    thing(  # 36
+    object_spec(  # 36
         "wood_block", 0.729, (box((0.085, 0.085, 0.200), (0, 0, 0)),), WOOD, (0.085, 0.085, 0.200)
     ),
-    thing(  # 61
+    object_spec(  # 61
         "foam_brick", 0.028, (box((0.050, 0.075, 0.050), (0, 0, 0)),), RED, (0.050, 0.075, 0.050)
     ),
 )
 
 CANS = (
-    thing(  # 2
+    object_spec(  # 2
         "master_chef_can",
         0.414,
         (cylinder(0.102, (0, 0, 0), (0, 0, 0.125)), cylinder(0.102, (0, 0, 0.125), (0, 0, 0.139), WHITE)),
         BLUE,
         (0.102, 0.139),
     ),
-    thing(  # 5
+    object_spec(  # 5
         "tomato_soup_can",
         0.349,
         (cylinder(0.066, (0, 0, 0), (0, 0, 0.101)),),
         RED,
         (0.066, 0.101),
     ),
-    thing(  # 7
+    object_spec(  # 7
         "tuna_fish_can",
         0.171,
         (cylinder(0.085, (0, 0, 0), (0, 0, 0.033)),),
         SKY,
         (0.085, 0.033),
     ),
-    thing(  # 10: a rounded box, the tin's key rim on top
+    object_spec(  # 10: a rounded box, the tin's key rim on top
         "potted_meat_can",
         0.370,
         (
@@ -85,7 +85,7 @@ CANS = (
 )
 
 BOTTLES = (
-    thing(  # 6
+    object_spec(  # 6
         "mustard_bottle",
         0.603,
         (
@@ -98,7 +98,7 @@ BOTTLES = (
         YELLOW,
         (0.058, 0.095, 0.190),
     ),
-    thing(  # 21: with the grip of a spray bottle's neck
+    object_spec(  # 21: with the grip of a spray bottle's neck
         "bleach_cleanser",
         1.131,
         (
@@ -114,7 +114,7 @@ BOTTLES = (
 )
 
 VESSELS = (
-    thing(  # 19; the handle sticks out by 38 mm, and the jug is open
+    object_spec(  # 19; the handle sticks out by 38 mm, and the jug is open
         "pitcher_base",
         0.178,
         (
@@ -127,14 +127,14 @@ VESSELS = (
         SKY,
         (0.108, 0.235),
     ),
-    thing(  # 24
+    object_spec(  # 24
         "bowl",
         0.147,
         (cylinder(0.074, (0, 0, 0), (0, 0, 0.005)), *wall(0.072, 0.159, 0.0, 0.0506, 0.005, 12)),
         RED,
         (0.159, 0.053),
     ),
-    thing(  # 25; the handle sticks out by 37 mm, as in the set's scan
+    object_spec(  # 25; the handle sticks out by 37 mm, as in the set's scan
         "mug",
         0.118,
         (
@@ -151,7 +151,7 @@ VESSELS = (
 )
 
 FOOD_AND_BALLS = (
-    thing(  # 11: the arc's length is 190 mm, its thickness 36 mm
+    object_spec(  # 11: the arc's length is 190 mm, its thickness 36 mm
         "banana",
         0.066,
         (
@@ -165,10 +165,10 @@ FOOD_AND_BALLS = (
         YELLOW,
         (0.036, 0.190),
     ),
-    thing(  # 13
+    object_spec(  # 13
         "apple", 0.068, (sphere(0.075, (0, 0, 0)),), RED, (0.075,), rolls=True
     ),
-    thing(  # 16, lying
+    object_spec(  # 16, lying
         "pear",
         0.049,
         (
@@ -180,13 +180,13 @@ FOOD_AND_BALLS = (
         (0.0662, 0.100),
         rolls=True,
     ),
-    thing(  # 56; rubber of 3.3 mm and felt of 3 mm: hollow
+    object_spec(  # 56; rubber of 3.3 mm and felt of 3 mm: hollow
         "tennis_ball", 0.058, (sphere(0.0647, (0, 0, 0)),), LIME, (0.0647,), shell=0.0063, rolls=True
     ),
 )
 
 TOOLS = (
-    thing(  # 35; 184 mm is the body with its chuck, 46 mm its thickness, 35 mm the grip's
+    object_spec(  # 35; 184 mm is the body with its chuck, 46 mm its thickness, 35 mm the grip's
         "power_drill",
         0.895,
         (
@@ -199,7 +199,7 @@ TOOLS = (
         ORANGE,
         (0.035, 0.046, 0.184),
     ),
-    thing(  # 37: two blades, closed, and two finger rings
+    object_spec(  # 37: two blades, closed, and two finger rings
         "scissors",
         0.082,
         (
@@ -219,7 +219,7 @@ TOOLS = (
         ORANGE,
         (0.087, 0.200, 0.014),
     ),
-    thing(  # 40
+    object_spec(  # 40
         "large_marker",
         0.0158,
         (
@@ -232,7 +232,9 @@ TOOLS = (
     ),
 )
 
-HOUSEHOLD: dict[str, Thing] = {item.name: item for item in (*BOXES, *CANS, *BOTTLES, *VESSELS, *FOOD_AND_BALLS, *TOOLS)}
+HOUSEHOLD: dict[str, ObjectSpec] = {
+    item.name: item for item in (*BOXES, *CANS, *BOTTLES, *VESSELS, *FOOD_AND_BALLS, *TOOLS)
+}
 """Name -> object."""
 
 HELD_OUT = ("tomato_soup_can", "pudding_box", "wood_block", "mug", "pear", "large_marker")
@@ -241,7 +243,7 @@ TRAIN = tuple(name for name in HOUSEHOLD if name not in HELD_OUT)
 """Those that it sees, among them the five of the G-PAYN paper: mustard, sugar, drill, bleach, meat can."""
 
 
-def household(name: str) -> Thing:
+def household(name: str) -> ObjectSpec:
     """An object by its name.
 
     Raises:
@@ -253,6 +255,6 @@ def household(name: str) -> Thing:
         raise UnknownNameError("object", name, HOUSEHOLD) from None
 
 
-def households(names: Iterable[str]) -> tuple[Thing, ...]:
+def households(names: Iterable[str]) -> tuple[ObjectSpec, ...]:
     """Several, in the order named."""
     return tuple(household(name) for name in names)

@@ -12,7 +12,7 @@ import math
 import mujoco
 import numpy as np
 
-from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.object_spec import ObjectSpec
 from tasks.grasping.objects.shapes import Colour, Part, Shape
 
 FRICTION = 0.6  # no unit, sliding: plastic and cardboard on rubber or wood, our choice
@@ -39,7 +39,7 @@ def contact_parts(part: Part) -> tuple[Part, ...]:
     return tuple(boxes)
 
 
-def add_thing(spec: mujoco.MjSpec, item: Thing, name: str = "object", touch: bool = False) -> mujoco.MjsBody:
+def add_object(spec: mujoco.MjSpec, item: ObjectSpec, name: str = "object", touch: bool = False) -> mujoco.MjsBody:
     """Put an object into a model as a free body that meets everything (contype 1, conaffinity 1).
 
     Body, free joint and a site at its frame bear the name. Sensors: `<name>_pos` (3,) m and `<name>_quat` (4,) wxyz,

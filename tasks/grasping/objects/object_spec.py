@@ -1,4 +1,4 @@
-"""`Thing`: an object as a union of parts, with its bounds, signed distance, mass and inertia."""
+"""`ObjectSpec`: an object as a union of parts, with its bounds, signed distance, mass and inertia."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MassProperties:
 
 
 @dataclasses.dataclass(frozen=True)
-class Thing:
+class ObjectSpec:
     """An object. Its frame is at the centre of its bounding box, z up as it usually stands or lies."""
 
     name: str
@@ -115,7 +115,7 @@ class Thing:
         return [p for p in self.parts if (p.bounds[0] <= high).all() and (p.bounds[1] >= low).all()]
 
 
-def thing(
+def object_spec(
     name: str,
     mass: float,
     parts: tuple[Part, ...],
@@ -123,11 +123,11 @@ def thing(
     published: tuple[float, ...] = (),
     shell: float | None = None,
     rolls: bool = False,
-) -> Thing:
-    """A `Thing` whose parts are placed in any frame: they are shifted so that their bounding box is centred."""
-    low, high = Thing(name, mass, parts, rgba).bounds
+) -> ObjectSpec:
+    """A `ObjectSpec` whose parts are placed in any frame: they are shifted so that their bounding box is centred."""
+    low, high = ObjectSpec(name, mass, parts, rgba).bounds
     shifted = tuple(part.moved(-(low + high) / 2) for part in parts)
-    return Thing(name, mass, shifted, rgba, published, shell, rolls)
+    return ObjectSpec(name, mass, shifted, rgba, published, shell, rolls)
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
     cloud = surface_cloud(household("mug"), 2000, seed=0)
     camera = Camera.looking_at((0, 0, 0.05), eye=(0.4, 0, 0.4))
-    seen = visible_cloud([Placed(household("mug"), pos=(0, 0, 0.041))], camera, seed=0)
+    seen = visible_cloud([PlacedObject(household("mug"), pos=(0, 0, 0.041))], camera, seed=0)
 
 Rays are traced through the signed distance of the primitives (Hart, "Sphere tracing", The Visual Computer 12, 1996), so
 nothing needs a renderer or a compiled model. For a whole scene with a robot in it, render depth instead.
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.object_spec import Thing
+from tasks.grasping.objects.object_spec import ObjectSpec
 from tasks.grasping.objects.shapes import Points, matrix, quaternion
 
 TOUCH = 1e-5  # m from a surface at which a ray has met it
@@ -48,10 +48,10 @@ class Cloud:
 
 
 @dataclasses.dataclass(frozen=True)
-class Placed:
+class PlacedObject:
     """An object at a pose."""
 
-    item: Thing
+    item: ObjectSpec
     pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """m, its frame in the world."""
     quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
@@ -157,7 +157,7 @@ class Camera:
         return 2 * math.tan(math.radians(self.fovy) / 2) / self.height
 
 
-def surface_cloud(item: Thing, count: int, seed: int = 0) -> Cloud:
+def surface_cloud(item: ObjectSpec, count: int, seed: int = 0) -> Cloud:
     """`count` points spread evenly over an object's surface, in its frame; none inside another of its parts.
 
     Raises:
@@ -179,7 +179,7 @@ def surface_cloud(item: Thing, count: int, seed: int = 0) -> Cloud:
 
 
 def visible_cloud(
-    scene: Sequence[Placed],
+    scene: Sequence[PlacedObject],
     camera: Camera,
     count: int | None = None,
     noise: DepthNoise | None = None,
@@ -220,7 +220,7 @@ def visible_cloud(
     return Cloud(points, normals, labels)
 
 
-def trace(scene: Sequence[Placed], eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def trace(scene: Sequence[PlacedObject], eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far rays go, and what they meet.
 
     Args:
@@ -239,7 +239,7 @@ def trace(scene: Sequence[Placed], eye: np.ndarray, rays: np.ndarray) -> tuple[n
     return depth, labels
 
 
-def _trace_one(placed: Placed, eye: np.ndarray, rays: np.ndarray) -> np.ndarray:
+def _trace_one(placed: PlacedObject, eye: np.ndarray, rays: np.ndarray) -> np.ndarray:
     """(n,) m along each ray to one object, infinite where it passes."""
     low, high = placed.item.bounds
     radius = float(np.linalg.norm(high - low)) / 2 + 1e-6
@@ -265,7 +265,7 @@ def _trace_one(placed: Placed, eye: np.ndarray, rays: np.ndarray) -> np.ndarray:
     return result
 
 
-def _exposed(item: Thing, number: int, points: Points) -> np.ndarray:
+def _exposed(item: ObjectSpec, number: int, points: Points) -> np.ndarray:
     """(n,) bool, which points of the surface of part `number` are on the object's surface.
 
     Where two parts share a face, the first of them keeps it.
@@ -277,7 +277,7 @@ def _exposed(item: Thing, number: int, points: Points) -> np.ndarray:
     return shown
 
 
-def _normals(placed: Placed, points: Points) -> np.ndarray:
+def _normals(placed: PlacedObject, points: Points) -> np.ndarray:
     """(n, 3) unit gradients of the signed distance."""
     steps = NUDGE * np.eye(3)
     gradient = np.stack([placed.distance(points + step) - placed.distance(points - step) for step in steps], -1)

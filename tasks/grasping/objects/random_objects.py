@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.object_spec import Thing, thing
+from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.shapes import Colour, Part, box, capsule, cylinder, sphere
 
 THIN = (0.025, 0.070)  # m, across: what hands of 8 cm and more take
@@ -24,7 +24,7 @@ def is_held_out(seed: int) -> bool:
     return seed % HOLD_OUT == HOLD_OUT - 1
 
 
-def random_objects(count: int, held_out: bool = False, first: int = 0) -> tuple[Thing, ...]:
+def random_objects(count: int, held_out: bool = False, first: int = 0) -> tuple[ObjectSpec, ...]:
     """The next `count` objects from the seed `first` on, of the training or of the held-out ones."""
     if count < 1 or first < 0:
         raise EmbodiedError(f"count={count}, first={first}; expected at least 1, and a seed of at least 0")
@@ -32,7 +32,7 @@ def random_objects(count: int, held_out: bool = False, first: int = 0) -> tuple[
     return tuple(random_object(seed) for _, seed in zip(range(count), chosen, strict=False))
 
 
-def random_object(seed: int) -> Thing:
+def random_object(seed: int) -> ObjectSpec:
     """The object of a seed: always the same, standing on its largest end.
 
     Raises:
@@ -48,9 +48,9 @@ def random_object(seed: int) -> Thing:
             break
         parts.append(added)
     rgba: Colour = (*(float(value) for value in random.uniform(0.15, 0.95, 3)), 1.0)  # pyright: ignore
-    bare = thing(f"random_{seed}", 1.0, tuple(parts), rgba)
+    bare = object_spec(f"random_{seed}", 1.0, tuple(parts), rgba)
     mass = min(HEAVIEST, float(random.uniform(*DENSITY)) * bare.volume)
-    return thing(f"random_{seed}", mass, tuple(parts), rgba, rolls=len(parts) == 1 and len(parts[0].size) < 3)
+    return object_spec(f"random_{seed}", mass, tuple(parts), rgba, rolls=len(parts) == 1 and len(parts[0].size) < 3)
 
 
 def _base(random: np.random.Generator) -> Part:

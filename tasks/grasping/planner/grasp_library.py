@@ -1,7 +1,7 @@
-"""`python -m tasks.grasping.planner.grasp_library`: many planned grasps of many objects in a file, for the lifting task to begin with.
+"""`python -m tasks.grasping.planner.grasp_library`: planned grasps of many objects in a file, for the lifting task.
 
 A planner takes 0.1 s, and no accelerator runs it; an episode's start must be drawn in microseconds, on one. So each
-hand has its plans ready, `assets/grasps/HAND.safetensors`, made by `python -m tasks.grasping.planner.grasp_library HAND`.
+hand has its plans ready in `assets/grasps/HAND.safetensors`, which the command makes for the hand that it is given.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tasks.grasping.hands.hand import Hand
 from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.drop_and_settle import put_down
 from tasks.grasping.objects.household import HELD_OUT, HOUSEHOLD, TRAIN, household
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import DepthNoise, Placed, visible_cloud
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import DepthNoise, PlacedObject, visible_cloud
 from tasks.grasping.objects.random_objects import is_held_out, random_object
-from tasks.grasping.objects.slots import add_slots, fits, slots_of
+from tasks.grasping.objects.variable_object import add_variable_object, fits, object_fields
 from tasks.grasping.planner.planner import VIEW, Plan, Planner
 
 PLACES = 8  # per object
@@ -41,7 +41,7 @@ SEED = 20260000  # of the places
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plans:
-    """Planned grasps of objects where they stand: p of them."""
+    """p planned grasps, each of an object at a place where it stands."""
 
     objects: tuple[str, ...]
     """Names of all objects that were tried."""
@@ -85,7 +85,7 @@ SHAPES: Mapping[str, tuple[int, ...]] = {
 ROWS = ("item", *SHAPES)
 
 
-def thing_named(name: str) -> Thing:
+def object_named(name: str) -> ObjectSpec:
     """A household object, or `random_SEED`.
 
     Raises:
@@ -120,7 +120,7 @@ def held_out(name: str) -> bool:
     return is_held_out(int(seed)) if prefix == "random" else name in HELD_OUT
 
 
-def candidates() -> tuple[Thing, ...]:
+def candidates() -> tuple[ObjectSpec, ...]:
     """Household and random objects that are made of few enough shapes."""
     things = [household(name) for name in (*TRAIN, *HELD_OUT)] + [random_object(seed) for seed in range(RANDOM)]
     return tuple(item for item in things if fits(item))
@@ -137,7 +137,8 @@ def plans_for(hand: Hand) -> Plans:
         path = asset(f"grasps/{hand.name}.safetensors")
     except EmbodiedError:
         raise EmbodiedError(
-            f"no grasps were planned for the hand {hand.name!r}; 'python -m tasks.grasping.planner.grasp_library {hand.name}' does it"
+            f"no grasps were planned for the hand {hand.name!r}; "
+            f"'python -m tasks.grasping.planner.grasp_library {hand.name}' does it"
         ) from None
     return load(path)
 
@@ -157,17 +158,17 @@ def save(path: Path, plans: Plans) -> None:
     save_file(arrays, path, metadata={"objects": json.dumps(plans.objects)})
 
 
-def make_plans(hand: Hand, things: Sequence[Thing], places: int, seed: int = SEED) -> Iterator[Plans]:
+def make_plans(hand: Hand, things: Sequence[ObjectSpec], places: int, seed: int = SEED) -> Iterator[Plans]:
     """Plan grasps of each object at so many places, one object after the other.
 
     The planner sees what `VIEW` sees of the object alone, with the noise of a depth camera.
     """
     spec = arm_scene(hand)
-    add_slots(spec)
+    add_variable_object(spec)
     model = compile_spec(spec)
-    slots, planner = slots_of(model, things), Planner(hand, model)
+    fields, planner = object_fields(model, things), Planner(hand, model)
     for number, item in enumerate(things):
-        for field, values in slots.fields.items():
+        for field, values in fields.fields.items():
             getattr(model, field)[:] = values[number]
         found = [_at(planner, item, np.random.default_rng([seed, number, place])) for place in range(places)]
         rows = [_row(place, plan) for place, plan in found if plan is not None]
@@ -187,16 +188,16 @@ def joined(parts: Sequence[Plans]) -> Plans:
     return Plans(objects=names, tried=np.concatenate([part.tried for part in parts]), item=item, **rows)
 
 
-def _at(planner: Planner, item: Thing, random: np.random.Generator) -> tuple[np.ndarray, Plan | None]:
+def _at(planner: Planner, item: ObjectSpec, random: np.random.Generator) -> tuple[np.ndarray, Plan | None]:
     """An object's pose (7,) at rest at a place drawn anew, and the best plan for it there; none where it rolls away."""
     yaw, way, x, y = *random.uniform(-np.pi, np.pi, 2), random.uniform(*WITHIN[0]), random.uniform(*WITHIN[1])
     settled = put_down(item, yaw, way)
     rest = settled.objects[0]
     pos, quat = (rest.pos[0] + x, rest.pos[1] + y, rest.pos[2]), rest.quat
     place = np.array([*pos, *quat])
-    if settled.trouble:
+    if settled.failure:
         return place, None
-    cloud = visible_cloud([Placed(item, pos, quat)], VIEW, noise=DepthNoise(), seed=int(random.integers(1 << 31)))
+    cloud = visible_cloud([PlacedObject(item, pos, quat)], VIEW, noise=DepthNoise(), seed=int(random.integers(1 << 31)))
     qpos = planner.model.qpos0.copy()
     first = planner.model.joint("object").qposadr[0]
     qpos[first : first + 7] = place

@@ -85,7 +85,7 @@ def approach_direction(palm: Array) -> Array:
 
 
 def palm_path(palm: Array, step: Array) -> tuple[Array, Array]:
-    """Target position (3,) m of the palm after `step` control steps, and the closure of the fingers, 0 open to 1 closed.
+    """Target (3,) m of the palm after `step` control steps, and the closure of the fingers, 0 open to 1 closed.
 
     `palm`: (7,) m and wxyz, pose of the palm in the grasp.
     """

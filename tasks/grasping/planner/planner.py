@@ -67,7 +67,7 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Planned:
+class PlanningResult:
     """Plans, best first; or the reason why there is none."""
 
     plans: tuple[Plan, ...]
@@ -96,7 +96,7 @@ class Planner:
         qpos: np.ndarray,
         limit: int = 1,
         graze: float = 0.0,
-    ) -> Planned:
+    ) -> PlanningResult:
         """Grasps of one object on the table.
 
         Args:
@@ -115,7 +115,7 @@ class Planner:
         """
         fit = fit_superquadric(points, up=UP, table=0.0, eye=eye)
         if fit.shape is None:
-            return Planned((), f"no shape: {fit.reason}")
+            return PlanningResult((), f"no shape: {fit.reason}")
         found = self._ways(fit.shape, qpos, limit, graze)
         if found.plans or not self.fingertips:
             return found
@@ -125,17 +125,17 @@ class Planner:
             ways = self._ways(shape, qpos, limit, graze).plans if shape is not None else ()
             beside = tuple(way for way in ways if not self._stands_on(way, qpos, graze))
             if beside:
-                found = Planned((*found.plans, *beside)[:limit], "", found.shape)
+                found = PlanningResult((*found.plans, *beside)[:limit], "", found.shape)
         return found
 
-    def _ways(self, shape: Superquadric, qpos: np.ndarray, limit: int, graze: float) -> Planned:
+    def _ways(self, shape: Superquadric, qpos: np.ndarray, limit: int, graze: float) -> PlanningResult:
         """Plans for one shape."""
         ranking = grasps(shape, Grip(width=self.hand.width), table=0.0)
         ranked = preferred(self.hand, shape, ranking.grasps)
         if self.fingertips:
             ranked = joined(shape, ranked, fingertip_grasps(self.hand, shape), TALL)
         if not ranked:
-            return Planned((), ranking.reason, shape)
+            return PlanningResult((), ranking.reason, shape)
         reasons: list[str] = []
         ways = (
             self._first(shape, grasp, trajectory, starts, qpos, graze, reasons)
@@ -143,9 +143,9 @@ class Planner:
         )
         plans = tuple(itertools.islice((way for way in ways if way is not None), limit))
         if plans:
-            return Planned(plans, "", shape)
+            return PlanningResult(plans, "", shape)
         common = max(set(reasons), key=reasons.count)
-        return Planned((), f"out of reach: {common}, for most of {len(ranked)} grasps", shape)
+        return PlanningResult((), f"out of reach: {common}, for most of {len(ranked)} grasps", shape)
 
     def clashes(self, joints: np.ndarray, qpos: np.ndarray, fingers: np.ndarray, graze: float = 0.0) -> bool:
         """Whether the robot with these joints (7,) and fingers (n,) rad is more than `graze` m inside of anything."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from embodied.core.instruction import Dialogue
 from embodied.errors import EmbodiedError, listing
-from tasks.questions.ambiguity import Sight, answer, question, referents
+from tasks.questions.ambiguity import ObjectDescription, answer, question, referents
 
 TEMPLATES = ("Pick up the {}.", "Lift the {} off the table.", "Take the {} and hold it up.")
 """Of an instruction for an object."""
@@ -20,7 +20,7 @@ def instructions(phrase: str, first: int = 0) -> tuple[str, ...]:
     return tuple(TEMPLATES[(first + turn) % len(TEMPLATES)].format(phrase) for turn in range(len(TEMPLATES)))
 
 
-def dialogue(seen: Sequence[Sight], wanted: int, instruction: str) -> Dialogue:
+def dialogue(seen: Sequence[ObjectDescription], wanted: int, instruction: str) -> Dialogue:
     """The dialogue of a user who wants the object with the mark `wanted`, beginning with `instruction`.
 
     Asked although it is clear, the user names the object in full.

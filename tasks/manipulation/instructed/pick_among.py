@@ -28,7 +28,7 @@ from tasks.manipulation.common.rewards import both, grasp, reach, share
 from tasks.manipulation.common.skills import CLOSE, Aim, Seen, carry, fetch, raised, steer
 from tasks.manipulation.common.tabletop import Placement, Tabletop, TabletopConfig
 from tasks.manipulation.instructed.dialogues import clarified, dialogue, instructions
-from tasks.questions.ambiguity import Sight, referents, resolved
+from tasks.questions.ambiguity import ObjectDescription, referents, resolved
 
 REST = 0.02  # m, height of an object's centre on the table
 LIFTED = 0.08  # m above that, at which an object counts as picked up
@@ -164,7 +164,7 @@ class PickAmong(Tabletop):
 
     def episode_instruction(self, state: TaskState) -> Instruction:
         """The instruction in every template; clear ones for other objects; the dialogue; matches of every phrase."""
-        seen, order = self.sights(state)
+        seen, order = self.describe_objects(state)
         wanted = order.index(0) + 1
         meant, others = seen[wanted - 1], [sight for sight in seen if sight.mark != wanted]
         phrase, first = meant.noun if state.terse else meant.full, int(state.wording)
@@ -174,7 +174,7 @@ class PickAmong(Tabletop):
         fits = {phrase: sum(phrase in (sight.noun, sight.full) for sight in seen) for phrase in PHRASES}
         return Instruction(told, tuple(wrong), said[0], fits)
 
-    def sights(self, state: TaskState) -> tuple[tuple[Sight, ...], tuple[int, ...]]:
+    def describe_objects(self, state: TaskState) -> tuple[tuple[ObjectDescription, ...], tuple[int, ...]]:
         """The objects at the start, marked 1, 2 ... from the left; and the index in `THINGS` of each mark."""
         there = range(3 if state.three else 2)
         order = tuple(sorted(there, key=lambda number: float(state.stands[number, 0])))
@@ -182,7 +182,7 @@ class PickAmong(Tabletop):
         for mark, number in enumerate(order, 1):
             kind, colour = divmod(int(state.looks[number]), len(COLOURS))
             noun, word = KINDS[kind], list(COLOURS)[colour]
-            seen.append(Sight(mark, f"{word} {noun}", noun, word, float(state.stands[number, 0])))
+            seen.append(ObjectDescription(mark, f"{word} {noun}", noun, word, float(state.stands[number, 0])))
         return tuple(seen), order
 
     def instructed_expert(self, env: Env, instructions: InstructionSource, seed: int = 0) -> InstructedExpert:
@@ -201,7 +201,7 @@ def referred(task: PickAmong, state: TaskState, text: str) -> tuple[int, ...]:
     Raises:
         EmbodiedError: it names no kind of object.
     """
-    seen, order = task.sights(state)
+    seen, order = task.describe_objects(state)
     instruction, _, answer = text.partition(". ")
     marks = referents(seen, instruction)
     settled = resolved(seen, instruction, answer) if answer.strip() else None

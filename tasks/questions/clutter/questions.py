@@ -16,7 +16,7 @@ import numpy as np
 
 from tasks.grasping.clutter.graph import ObstructionGraph, Severity, removal_order, severity
 from tasks.grasping.clutter.scenes import ClutterScene
-from tasks.questions.object_names import described
+from tasks.questions.object_names import object_phrases
 
 MOST_PATHS = 200  # listed; of a scene with more, no `reason` is asked
 
@@ -60,7 +60,7 @@ def questions(scene: ClutterScene, name: str, random: np.random.Generator) -> It
     """The questions about one scene, whose folder is called `name`."""
     graph, target = scene.graph, scene.target
     number = {item: mark for mark, item in enumerate(scene.names, 1)}
-    words = described([entry.item for entry in scene.objects])
+    words = object_phrases([entry.item for entry in scene.objects])
     called = dict(zip(scene.names, words, strict=True))
     common: dict[str, Any] = {"scene": name, "difficulty": scene.difficulty.value, "objects": words}
 

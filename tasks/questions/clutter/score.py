@@ -19,7 +19,7 @@ import numpy as np
 
 from tasks.grasping.clutter.graph import Severity
 from tasks.questions.clutter.questions import Kind
-from tasks.questions.scoring import Benchmark, Measure, Scores, parsed, score_command
+from tasks.questions.scoring import Benchmark, Measure, Scores, parse_json, score_command
 
 NodePath = Sequence[Hashable]
 
@@ -102,7 +102,7 @@ def _numbers(value: Any, what: str) -> list[int]:
 
 
 def _score_reason(answer: Any, row: Mapping[str, Any]) -> Scores:
-    found = parsed(answer, "{", "}")
+    found = parse_json(answer, "{", "}")
     if not isinstance(found, dict) or not isinstance(found.get("paths"), list):
         raise ValueError('no "paths"; expected {"paths": [...], "remove_now": [...]}')
     paths = [_numbers(path, "a path") for path in found["paths"][:MOST]]
@@ -125,12 +125,12 @@ def _edges(paths: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
 
 
 def _score_obstructors(answer: Any, row: Mapping[str, Any]) -> Scores:
-    return {"f1": score(_numbers(parsed(answer, "[", "]"), "the answer"), row["answer"]).f1}
+    return {"f1": score(_numbers(parse_json(answer, "[", "]"), "the answer"), row["answer"]).f1}
 
 
 def _score_order(answer: Any, row: Mapping[str, Any]) -> Scores:
     """Whatever frees the target with as few removals counts, if each object is free when it goes."""
-    order = _numbers(parsed(answer, "[", "]"), "the answer")
+    order = _numbers(parse_json(answer, "[", "]"), "the answer")
     edges = {(behind, before) for behind, before in row["edges"]}
     if sorted(order) != sorted(row["answer"]):
         return {"right": 0.0}

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from tasks.grasping.clutter.graph import LEAST, MEDIUM_REMOVALS, SEVERITIES, Difficulty, removal_order, severity
-from tasks.grasping.clutter.pictures import SCALE, take
+from tasks.grasping.clutter.pictures import SCALE, render_picture
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
 from tasks.questions.clutter.questions import FORMATS, Question, questions
 from tasks.questions.clutter.score import FORMAT, NAME
-from tasks.questions.object_names import described
+from tasks.questions.object_names import object_phrases
 from tasks.questions.writing import (
-    Files,
+    BenchmarkFolder,
     Rows,
     WriteSettings,
-    document,
+    json_bytes,
     provenance,
     write_benchmark,
     write_command,
@@ -53,14 +53,14 @@ def write(settings: WriteSettings) -> int:
         EmbodiedError: the folder holds something, cannot be written, or a scene does not come out.
     """
 
-    def write_scene(files: Files, number: int, name: str) -> tuple[Rows, Rows, str]:
+    def write_scene(files: BenchmarkFolder, number: int, name: str) -> tuple[Rows, Rows, str]:
         level = list(Difficulty)[number % len(Difficulty)]
         config = ClutterConfig(
             difficulty=level, camera=CAMERA, margin=MARGIN, visible=VISIBLE, freeable=True, tries=TRIES
         )
         scene = clutter_scene(settings.seed_of(number), config)
-        write_picture(files, f"scenes/{name}", take(scene.objects, scene.camera))
-        files.write(f"scenes/{name}/scene.json", document(_scene_document(scene)))
+        write_picture(files, f"scenes/{name}", render_picture(scene.objects, scene.camera))
+        files.write(f"scenes/{name}/scene.json", json_bytes(_scene_document(scene)))
         found = list(questions(scene, name, np.random.default_rng([settings.seed, number])))
         words = f"{level.value}, {len(scene.names)} objects"
         return [_question_row(question) for question in found], [_answer_row(question) for question in found], words
@@ -69,7 +69,7 @@ def write(settings: WriteSettings) -> int:
 
 
 def _scene_document(scene: ClutterScene) -> dict[str, Any]:
-    words = described([entry.item for entry in scene.objects])
+    words = object_phrases([entry.item for entry in scene.objects])
     graph = scene.graph
     return {
         "seed": scene.seed,

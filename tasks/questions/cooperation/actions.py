@@ -81,7 +81,7 @@ class State:
         return cls((HOME,) * len(facts.robots), none, (START,) * len(facts.objects))
 
 
-class Impossible(Exception):
+class InfeasibleAction(Exception):
     """An action whose conditions do not hold; says which."""
 
 
@@ -97,7 +97,7 @@ class Verdict:
     """In words; empty where the goal is reached."""
 
 
-def reached(facts: Facts, goal: Goal, state: State) -> bool:
+def goal_holds(facts: Facts, goal: Goal, state: State) -> bool:
     """Whether a goal holds."""
     lies = dict(zip(facts.objects, state.lies, strict=True))
     return set(goal.inspections) <= state.inspected and all(lies[number] == place for number, place in goal.deliveries)
@@ -108,25 +108,25 @@ def check(facts: Facts, goal: Goal, plan: Sequence[Step]) -> Verdict:
     state = State.first(facts)
     for number, step in enumerate(plan):
         try:
-            state = after(facts, state, step)
-        except Impossible as trouble:
+            state = apply_step(facts, state, step)
+        except InfeasibleAction as trouble:
             return Verdict(False, number, f"step {number + 1}: {trouble}")
-    if reached(facts, goal, state):
+    if goal_holds(facts, goal, state):
         return Verdict(True, len(plan))
     return Verdict(False, len(plan), "the goal does not hold after the last step")
 
 
-def after(facts: Facts, state: State, step: Step) -> State:
+def apply_step(facts: Facts, state: State, step: Step) -> State:
     """The state after one step.
 
     Raises:
-        Impossible: an action's conditions do not hold, or two actions do not go together; says which.
+        InfeasibleAction: an action's conditions do not hold, or two actions do not go together; says which.
     """
     for name, action in step.items():
         if name not in facts.robots:
-            raise Impossible(f"there is no {name!r}, only {', '.join(facts.robots)}")
+            raise InfeasibleAction(f"there is no {name!r}, only {', '.join(facts.robots)}")
         if action.object is not None and action.object not in facts.objects:
-            raise Impossible(f"there is no object {action.object}")
+            raise InfeasibleAction(f"there is no object {action.object}")
     _expect_compatible(facts, step)
     result = state
     for name, action in step.items():
@@ -135,7 +135,7 @@ def after(facts: Facts, state: State, step: Step) -> State:
         result = RULES[action.verb][1](facts, result, robot, action)
     spots = [_site(facts, result, spot) for spot in result.at if spot not in (HOME, MEETING)]
     if len(set(spots)) < len(spots):
-        raise Impossible(f"two robots at once at {next(spot for spot in spots if spots.count(spot) > 1)!r}")
+        raise InfeasibleAction(f"two robots at once at {next(spot for spot in spots if spots.count(spot) > 1)!r}")
     return result
 
 
@@ -146,21 +146,21 @@ def _site(facts: Facts, state: State, spot: Spot) -> Spot:
 
 
 def _expect_compatible(facts: Facts, step: Step) -> None:
-    """Raise `Impossible` where actions of one step do not go together."""
+    """Raise `InfeasibleAction` where actions of one step do not go together."""
     touched = [action.object for action in step.values() if action.object is not None]
     if len(set(touched)) < len(touched):
-        raise Impossible("two robots touch the same object")
+        raise InfeasibleAction("two robots touch the same object")
     filled = {action.spot for action in step.values() if action.verb is Verb.PLACE}
     if filled & {action.spot for action in step.values() if action.verb is Verb.INSPECT}:
-        raise Impossible("a place is inspected while something is put there")
+        raise InfeasibleAction("a place is inspected while something is put there")
     for name, action in step.items():
         if action.verb is Verb.HANDOVER and (action.robot not in facts.robots or action.robot in (name, *step)):
-            raise Impossible(f"the {name} hands something to {action.robot!r}, who is busy, itself or not there")
+            raise InfeasibleAction(f"the {name} hands something to {action.robot!r}, who is busy, itself or not there")
 
 
 def _expect(holds: bool, trouble: str) -> None:
     if not holds:
-        raise Impossible(trouble)
+        raise InfeasibleAction(trouble)
 
 
 def _can_move(facts: Facts, state: State, robot: int, action: Action) -> None:

@@ -18,15 +18,15 @@ import tyro
 from embodied import cli
 from embodied.errors import EmbodiedError, guard, reason
 from embodied.storage.files import write_atomic
-from tasks.questions.cooperation.actions import State, after
+from tasks.questions.cooperation.actions import State, apply_step
 from tasks.questions.cooperation.facts import Facts, Goal
 from tasks.questions.cooperation.pictures import pixels_of
 from tasks.questions.cooperation.plans import possible_steps, rows
 from tasks.questions.cooperation.questions import Kind
 from tasks.questions.cooperation.scenes import VIEW
 from tasks.questions.cooperation.score import FORMAT, NAME
-from tasks.questions.scoring import read, truth
-from tasks.questions.writing import lines
+from tasks.questions.scoring import load_truth, read
+from tasks.questions.writing import jsonl_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def answer_all(settings: Settings) -> int:
     Raises:
         EmbodiedError: the folder is no undamaged benchmark, or the file cannot be written.
     """
-    known = truth(settings.benchmark, FORMAT, NAME)
+    known = load_truth(settings.benchmark, FORMAT, NAME)
     asked = {row["id"]: row for row in map(json.loads, read(settings.benchmark / "questions.jsonl").splitlines())}
     random = np.random.default_rng(settings.seed)
     oracle = settings.by == "oracle"
@@ -66,7 +66,7 @@ def answer_all(settings: Settings) -> int:
         for name, row in known.items()
     ]
     try:
-        write_atomic(settings.answers, lines(found))
+        write_atomic(settings.answers, jsonl_bytes(found))
     except OSError as error:
         raise EmbodiedError(f"cannot write '{settings.answers}': {reason(error)}") from error
     return len(found)
@@ -90,7 +90,7 @@ def _order(row: Mapping[str, Any], objects: int, random: np.random.Generator) ->
     for _ in range(row["steps"]):
         steps = list(possible_steps(facts, goal, state, frozenset(facts.robots)))
         plan.append(steps[int(random.integers(len(steps)))])
-        state = after(facts, state, plan[-1])
+        state = apply_step(facts, state, plan[-1])
     return rows(tuple(plan))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embodied.errors import UnknownNameError
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.questions.cooperation.places import Place
 from tasks.questions.cooperation.robots import Robot
 
@@ -73,7 +73,7 @@ class Goal:
         return cls(tuple((number, place) for number, place in row["deliveries"]), tuple(row["inspections"]))
 
 
-def facts_of(robots: Sequence[Robot], objects: Sequence[Placed], places: Sequence[Place]) -> Facts:
+def facts_of(robots: Sequence[Robot], objects: Sequence[PlacedObject], places: Sequence[Place]) -> Facts:
     """The facts of a scene, by each robot's kinematics and camera."""
     marked = dict(enumerate(objects, 1))
     return Facts(
@@ -89,7 +89,7 @@ def facts_of(robots: Sequence[Robot], objects: Sequence[Placed], places: Sequenc
     )
 
 
-def checked(facts: Facts, goal: Goal) -> Goal:
+def check_goal(facts: Facts, goal: Goal) -> Goal:
     """The goal itself.
 
     Raises:
@@ -104,27 +104,27 @@ def checked(facts: Facts, goal: Goal) -> Goal:
     return goal
 
 
-def able(facts: Facts, goal: Goal, team: frozenset[str]) -> bool:
+def is_feasible(facts: Facts, goal: Goal, team: frozenset[str]) -> bool:
     """Whether some robots can do it among them, by what each reaches and sees."""
     looked = all(any((robot, place) in facts.inspects for robot in team) for place in goal.inspections)
-    return looked and all(_carried(facts, number, place, team) for number, place in goal.deliveries)
+    return looked and all(_deliverable(facts, number, place, team) for number, place in goal.deliveries)
 
 
-def teams(facts: Facts, goal: Goal) -> tuple[tuple[str, ...], ...]:
+def smallest_teams(facts: Facts, goal: Goal) -> tuple[tuple[str, ...], ...]:
     """The smallest teams that can do it, each in the robots' order; none where not even all together can.
 
     Raises:
         UnknownNameError: the goal names what is not there.
     """
-    checked(facts, goal)
+    check_goal(facts, goal)
     for size in range(len(facts.robots) + 1):
-        found = tuple(t for t in itertools.combinations(facts.robots, size) if able(facts, goal, frozenset(t)))
+        found = tuple(t for t in itertools.combinations(facts.robots, size) if is_feasible(facts, goal, frozenset(t)))
         if found:
             return found
     return ()
 
 
-def _carried(facts: Facts, number: int, place: str, team: frozenset[str]) -> bool:
+def _deliverable(facts: Facts, number: int, place: str, team: frozenset[str]) -> bool:
     """Whether an object gets from hand to hand, or over flat places, to a place."""
     hands = {robot for robot in team if (robot, number) in facts.takes}
     while True:

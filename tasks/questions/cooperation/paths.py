@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.grasping.objects.shapes import matrix
 from tasks.questions.cooperation.robots import Arm, ring
 from tasks.questions.cooperation.scenes import CooperationScene
@@ -51,7 +51,7 @@ class PathTask:
         return path_length(self.path)
 
 
-def obstacle(placed: Placed) -> Polygon | None:
+def obstacle(placed: PlacedObject) -> Polygon | None:
     """What a thing forbids the tcp at `LEVEL`; None where the hand passes over it."""
     top = placed.pos[2] + float(placed.item.extents[2]) / 2
     if top <= LEVEL - SLACK:

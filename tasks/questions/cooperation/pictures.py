@@ -15,8 +15,8 @@ import numpy as np
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.rendering.pictures import choose_backend
 from tasks.grasping.clutter.pictures import SCALE, Image, Picture
-from tasks.grasping.objects.model import add_thing
-from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.objects.model import add_object
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.objects.shapes import quaternion
 from tasks.manipulation.common.panda import ARM_JOINTS, ASSET, FINGER_JOINTS, FINGER_LIMITS
 from tasks.questions.cooperation.paths import LEVEL, PathTask
@@ -45,7 +45,7 @@ def model_of(scene: CooperationScene, camera: Camera = VIEW) -> mujoco.MjModel:
     for place in scene.places:
         _add_fixed(spec, place.placed, place.name)
     for mark, placed in enumerate(scene.objects, 1):
-        body = add_thing(spec, placed.item, f"{PART}{mark}")
+        body = add_object(spec, placed.item, f"{PART}{mark}")
         body.pos, body.quat = placed.pos, placed.quat
     return compile_spec(spec)
 
@@ -57,7 +57,7 @@ def _add_robot(spec: mujoco.MjSpec, robot: Robot) -> None:
     spec.attach(child, prefix=f"{robot.name}/", frame=spec.worldbody.add_frame(pos=robot.pos, quat=turn))
 
 
-def _add_fixed(spec: mujoco.MjSpec, placed: Placed, name: str) -> None:
+def _add_fixed(spec: mujoco.MjSpec, placed: PlacedObject, name: str) -> None:
     body = spec.worldbody.add_body(name=name, pos=placed.pos, quat=placed.quat)
     for part in placed.item.parts:
         size = [*part.size, 0.0, 0.0][:3]
@@ -82,7 +82,9 @@ def pose(model: mujoco.MjModel, scene: CooperationScene, joints: Mapping[str, np
     return data
 
 
-def take(scene: CooperationScene, camera: Camera = VIEW, joints: Mapping[str, np.ndarray] | None = None) -> Picture:
+def render_picture(
+    scene: CooperationScene, camera: Camera = VIEW, joints: Mapping[str, np.ndarray] | None = None
+) -> Picture:
     """The picture; `labels` are the objects' marks, 0 elsewhere.
 
     Raises:
@@ -114,7 +116,7 @@ def path_picture(scene: CooperationScene, task: PathTask, camera: Camera = VIEW)
     """The arm at the start of a path, and the path's ends, S and E."""
     arm = arm_of(scene, task)
     joints = arm.joints((*task.path[0], LEVEL))
-    picture = take(scene, camera, {} if joints is None else {arm.name: joints})
+    picture = render_picture(scene, camera, {} if joints is None else {arm.name: joints})
     ends = pixels_of(task.path[[0, -1]], camera)
     image = np.ascontiguousarray(picture.colour)
     for (x, y), letter, ink in zip(ends, "SE", (START, END), strict=True):

@@ -10,8 +10,8 @@ import dataclasses
 import math
 from enum import Enum
 
-from tasks.grasping.objects.object_spec import Thing, thing
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.grasping.objects.shapes import Colour, box
 
 WALL = 0.006  # m, thickness of walls and floors
@@ -34,7 +34,7 @@ class Kind:
 
     words: str
     """After "the"."""
-    item: Thing
+    item: ObjectSpec
     opening: Opening
     steepness: float
     """rad below the horizon, from where the middle of its floor is seen over the rim."""
@@ -50,7 +50,7 @@ def _bin(words: str, width: float, height: float, rgba: Colour) -> Kind:
         *(box((WALL, width, height), (x, 0, height / 2)) for x in (-out, out)),
         *(box((width, WALL, height), (0, y, height / 2)) for y in (-out, out)),
     )
-    item = thing(words.replace(" ", "_"), 1.0, parts, rgba)
+    item = object_spec(words.replace(" ", "_"), 1.0, parts, rgba)
     return Kind(words, item, Opening.ABOVE, math.atan2(height - WALL, side - WALL), flat=False)
 
 
@@ -62,10 +62,12 @@ def _shelf(width: float, depth: float, height: float) -> Kind:
         box((width, WALL, height), (0, depth / 2 - WALL / 2, height / 2)),
         *(box((WALL, depth, height), (x, 0, height / 2)) for x in (-width / 2 + WALL / 2, width / 2 - WALL / 2)),
     )
-    return Kind("shelf", thing("shelf", 1.0, parts, OAK), Opening.FRONT, 0.0, flat=False)
+    return Kind("shelf", object_spec("shelf", 1.0, parts, OAK), Opening.FRONT, 0.0, flat=False)
 
 
-TRAY = Kind("tray", thing("tray", 1.0, (box((0.16, 0.16, WALL), (0, 0, 0)),), PALE), Opening.ABOVE, 0.0, flat=True)
+TRAY = Kind(
+    "tray", object_spec("tray", 1.0, (box((0.16, 0.16, WALL), (0, 0, 0)),), PALE), Opening.ABOVE, 0.0, flat=True
+)
 LOW_BIN = _bin("low bin", 0.20, 0.07, NAVY)
 DEEP_BIN = _bin("deep bin", 0.18, 0.15, DARK)
 SHELF = _shelf(0.36, 0.20, 0.24)
@@ -78,7 +80,7 @@ class Place:
     """A place of a scene."""
 
     kind: Kind
-    placed: Placed
+    placed: PlacedObject
 
     @property
     def name(self) -> str:

@@ -16,15 +16,15 @@ from tasks.questions.cooperation.actions import (
     HOME,
     MEETING,
     Action,
-    Impossible,
+    InfeasibleAction,
     Plan,
     State,
     Step,
     Verb,
-    after,
-    reached,
+    apply_step,
+    goal_holds,
 )
-from tasks.questions.cooperation.facts import Facts, Goal, able, checked
+from tasks.questions.cooperation.facts import Facts, Goal, check_goal, is_feasible
 
 LONGEST = 100  # steps of an answer that are read; the shortest plans have a dozen
 
@@ -40,10 +40,10 @@ def shortest(facts: Facts, goal: Goal, team: frozenset[str] | None = None) -> Pl
     Raises:
         UnknownNameError: the goal names what is not there.
     """
-    checked(facts, goal)
+    check_goal(facts, goal)
     team = frozenset(facts.robots) if team is None else team
     # Without this a search for the impossible would go through every state.
-    return search(facts, goal, team) if able(facts, goal, team) else None
+    return search(facts, goal, team) if is_feasible(facts, goal, team) else None
 
 
 def search(facts: Facts, goal: Goal, team: frozenset[str]) -> Plan | None:
@@ -52,7 +52,7 @@ def search(facts: Facts, goal: Goal, team: frozenset[str]) -> Plan | None:
     layer: dict[State, int] = {begin: 0}
     came: dict[State, tuple[State, Step] | None] = {begin: None}
     while layer:
-        done = [state for state in layer if reached(facts, goal, state)]
+        done = [state for state in layer if goal_holds(facts, goal, state)]
         if done:
             return _back(came, min(done, key=layer.__getitem__))
         following: dict[State, int] = {}
@@ -88,8 +88,8 @@ def _following(facts: Facts, goal: Goal, state: State, team: frozenset[str]) -> 
         if not step:
             continue
         try:
-            yield step, after(facts, state, step)
-        except Impossible:
+            yield step, apply_step(facts, state, step)
+        except InfeasibleAction:
             continue
 
 

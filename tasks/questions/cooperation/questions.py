@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.questions.ambiguity import NOUNS, Sight, answer, question, referents, resolved, sights
-from tasks.questions.cooperation.facts import teams
+from tasks.questions.ambiguity import NOUNS, ObjectDescription, answer, describe_objects, question, referents, resolved
+from tasks.questions.cooperation.facts import smallest_teams
 from tasks.questions.cooperation.paths import FEELERS, HAND, LEVEL, PALM, SLACK, PathTask
 from tasks.questions.cooperation.pictures import pixels_of
 from tasks.questions.cooperation.plans import length, rows, shortest
@@ -67,7 +67,7 @@ def questions(
     yield from _cooperation(scene, name)
     if path is not None:
         yield _path(scene, name, path)
-    seen = sights(scene.objects)
+    seen = describe_objects(scene.objects)
     for case, said in _instructions(seen, random):
         yield from _dialogue(seen, name, case, said, random)
 
@@ -100,7 +100,7 @@ RULES = (
 
 def _cooperation(scene: CooperationScene, name: str) -> Iterator[Question]:
     facts, goal = scene.facts, scene.goal
-    found = teams(facts, goal)
+    found = smallest_teams(facts, goal)
     case = CASES[len(found[0]) if found else 0]
     begin = f"{_abilities(scene)} The goal: {instruction(scene)}"
     yield Question(
@@ -146,7 +146,7 @@ def _path(scene: CooperationScene, name: str, path: PathTask) -> Question:
     )
 
 
-def _instructions(seen: tuple[Sight, ...], random: np.random.Generator) -> Iterator[tuple[str, str]]:
+def _instructions(seen: tuple[ObjectDescription, ...], random: np.random.Generator) -> Iterator[tuple[str, str]]:
     """An instruction that fits one object, one that fits several, one that fits none; each if there is one."""
     clear = [sight.full for sight in seen if len(referents(seen, f"pick up the {sight.full}")) == 1]
     shared = sorted({s.noun for s in seen if len(referents(seen, f"pick up the {s.noun}")) > 1})
@@ -160,7 +160,7 @@ def _instructions(seen: tuple[Sight, ...], random: np.random.Generator) -> Itera
 
 
 def _dialogue(
-    seen: tuple[Sight, ...], name: str, case: str, said: str, random: np.random.Generator
+    seen: tuple[ObjectDescription, ...], name: str, case: str, said: str, random: np.random.Generator
 ) -> Iterator[Question]:
     found = referents(seen, said)
     asked = question(seen, said)

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from embodied.core.scenes import compile_spec, load_spec
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.manipulation.common.panda import FINGER_LIMITS, FINGERTIP, FLANGE, JOINT_LIMITS, LINKS
 from tasks.questions.cooperation.places import Opening, Place
 
@@ -85,11 +85,11 @@ class Robot(Protocol):
         """What questions call it."""
         ...
 
-    def takes(self, placed: Placed) -> bool:
+    def takes(self, placed: PlacedObject) -> bool:
         """Whether it can grasp an object that stands there."""
         ...
 
-    def holds(self, item: Thing) -> bool:
+    def holds(self, item: ObjectSpec) -> bool:
         """Whether its gripper is wide enough for an object."""
         ...
 
@@ -127,14 +127,14 @@ class Arm:
         """Whether the tcp gets to each point (3,) m."""
         return all(self.joints(point) is not None for point in points)
 
-    def takes(self, placed: Placed) -> bool:
+    def takes(self, placed: PlacedObject) -> bool:
         """Narrow enough for the fingers, and within reach at the grasp and above it."""
         x, y, z = placed.pos
         height = float(placed.item.extents[2])
         grasp = z + height / 2 - min(SUNK, height / 2)
         return self.holds(placed.item) and self.reaches((x, y, grasp), (x, y, grasp + HOVER))
 
-    def holds(self, item: Thing) -> bool:
+    def holds(self, item: ObjectSpec) -> bool:
         """By its narrower side, seen from above."""
         return bool(item.extents[:2].min() <= OPENING)
 
@@ -160,12 +160,12 @@ class Drone:
     """m, where it waits."""
     words: str = "a Crazyflie drone with a camera that looks straight ahead; it has no gripper and can fly anywhere"
 
-    def takes(self, placed: Placed) -> bool:
+    def takes(self, placed: PlacedObject) -> bool:
         """It has no gripper."""
         del placed
         return False
 
-    def holds(self, item: Thing) -> bool:
+    def holds(self, item: ObjectSpec) -> bool:
         """It has no gripper."""
         del item
         return False

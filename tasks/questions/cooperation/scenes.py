@@ -12,13 +12,13 @@ from embodied.errors import EmbodiedError
 from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import visible_shares
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.object_spec import Thing, thing
-from tasks.grasping.objects.pointclouds import Camera, Placed
+from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.objects.shapes import box, cylinder, sphere
-from tasks.questions.cooperation.facts import Facts, Goal, facts_of, teams
+from tasks.questions.cooperation.facts import Facts, Goal, facts_of, smallest_teams
 from tasks.questions.cooperation.places import KINDS, SHELF, Kind, Opening, Place
 from tasks.questions.cooperation.robots import Robot, Team, team
-from tasks.questions.object_names import COLOURS, described
+from tasks.questions.object_names import COLOURS, object_phrases
 
 PLAIN = ("red", "yellow", "green", "blue", "purple", "white")  # of `COLOURS`, easy to tell apart
 SHAPES = {
@@ -46,12 +46,12 @@ HOUSE = (
 
 
 @functools.cache
-def plain(colour: str, shape: str) -> Thing:
+def plain(colour: str, shape: str) -> ObjectSpec:
     """A block, cylinder or ball."""
-    return thing(f"{colour}_{shape}", 0.1, SHAPES[shape], (*COLOURS[colour], 1.0), rolls=shape == "ball")
+    return object_spec(f"{colour}_{shape}", 0.1, SHAPES[shape], (*COLOURS[colour], 1.0), rolls=shape == "ball")
 
 
-def drawn(count: int, random: np.random.Generator) -> tuple[Thing, ...]:
+def drawn(count: int, random: np.random.Generator) -> tuple[ObjectSpec, ...]:
     """`count` >= 3 different objects in random order, of which two share a shape and nothing else."""
     shape = str(random.choice(list(SHAPES)))
     twins = [plain(str(colour), shape) for colour in random.choice(PLAIN, 2, replace=False)]
@@ -66,7 +66,7 @@ def drawn(count: int, random: np.random.Generator) -> tuple[Thing, ...]:
 
 VIEW = Camera.looking_at((0.0, 0.05, 0.17), eye=(0.0, -1.65, 1.20), fovy=42.0, width=800, height=600)
 """The camera `view`: 31 degrees down, from the table's long side."""
-COARSE = dataclasses.replace(VIEW, width=200, height=150)  # for what is hidden: enough for objects of 5 cm
+COARSE = dataclasses.replace(VIEW, width=200, height=150)  # for what is privileged: enough for objects of 5 cm
 DISTANCES = (0.62, 0.88)  # m, range of an arm's foot from the table's middle: hands meet up to .76 m
 AREA = (0.58, -0.28, 0.26)  # m, objects and bins: up to this far aside, from the front edge's side to the shelf's
 SHELF_AREA = (0.25, 0.43)  # m, the shelf: up to this far aside; its distance behind the middle
@@ -102,7 +102,7 @@ class CooperationScene:
     team: Team
     distance: float
     """m, of an arm's foot from the table's middle."""
-    objects: tuple[Placed, ...]
+    objects: tuple[PlacedObject, ...]
     """In the order of their marks, from 1."""
     places: tuple[Place, ...]
     goal: Goal
@@ -120,7 +120,7 @@ class CooperationScene:
     @property
     def words(self) -> tuple[str, ...]:
         """What to call each object, after "the"."""
-        return described([placed.item for placed in self.objects])
+        return object_phrases([placed.item for placed in self.objects])
 
 
 def cooperation_scene(seed: int, config: SceneConfig | None = None) -> CooperationScene:
@@ -154,7 +154,7 @@ def _draw(seed: int, config: SceneConfig, random: np.random.Generator) -> Cooper
     objects, places = found
     goal = _goal(len(objects), random)
     facts = facts_of(team(kind, distance), objects, places)
-    able = teams(facts, goal)
+    able = smallest_teams(facts, goal)
     if config.need is not None and (len(able[0]) if able else 0) != config.need:
         return None
     # Rays are what costs time: last.
@@ -165,8 +165,8 @@ def _draw(seed: int, config: SceneConfig, random: np.random.Generator) -> Cooper
 
 
 def _arranged(
-    items: tuple[Thing, ...], distance: float, random: np.random.Generator
-) -> tuple[tuple[Placed, ...], tuple[Place, ...]] | None:
+    items: tuple[ObjectSpec, ...], distance: float, random: np.random.Generator
+) -> tuple[tuple[PlacedObject, ...], tuple[Place, ...]] | None:
     """Everything on the table, nothing touching; None where the room did not suffice."""
     taken: list[tuple[float, float, float]] = [(side * distance, 0.0, FEET) for side in (-1, 1)]
     places = []
@@ -182,16 +182,16 @@ def _arranged(
             return None
         yaw = float(random.uniform(-math.pi, math.pi))
         pos = (*spot, float(item.extents[2]) / 2)
-        objects.append(Placed(item, pos, (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))))
+        objects.append(PlacedObject(item, pos, (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))))
     return tuple(objects), tuple(places)
 
 
 def _place(kind: Kind, spot: tuple[float, float]) -> Place:
-    return Place(kind, Placed(kind.item, (*spot, float(kind.item.extents[2]) / 2)))
+    return Place(kind, PlacedObject(kind.item, (*spot, float(kind.item.extents[2]) / 2)))
 
 
 def _spot(
-    item: Thing, taken: list[tuple[float, float, float]], random: np.random.Generator, behind: bool = False
+    item: ObjectSpec, taken: list[tuple[float, float, float]], random: np.random.Generator, behind: bool = False
 ) -> tuple[float, float] | None:
     """A free spot, which is taken from then on; None where none of some tries was."""
     radius = float(np.linalg.norm(item.extents[:2])) / 2

@@ -21,7 +21,7 @@ from tasks.questions.cooperation.pictures import pixels_of
 from tasks.questions.cooperation.plans import length, of_rows
 from tasks.questions.cooperation.questions import Kind
 from tasks.questions.cooperation.scenes import VIEW
-from tasks.questions.scoring import Benchmark, Measure, Scores, parsed, score_command
+from tasks.questions.scoring import Benchmark, Measure, Scores, parse_json, score_command
 
 POINTS = 64  # along each path, our choice
 
@@ -74,7 +74,7 @@ DIAGONAL = math.hypot(VIEW.width, VIEW.height)  # pixels: as far as anything is 
 
 
 def _score_who(answer: Any, row: Mapping[str, Any]) -> Scores:
-    team = parsed(answer, "[", "]")
+    team = parse_json(answer, "[", "]")
     if not isinstance(team, list) or not all(isinstance(name, str) for name in team):
         raise ValueError(f"no list of robots; expected some of {', '.join(row['robots'])}")
     if strangers := set(team) - set(row["robots"]):
@@ -84,7 +84,7 @@ def _score_who(answer: Any, row: Mapping[str, Any]) -> Scores:
 
 
 def _score_order(answer: Any, row: Mapping[str, Any]) -> Scores:
-    plan = of_rows(parsed(answer, "[", "]"))
+    plan = of_rows(parse_json(answer, "[", "]"))
     verdict = check(Facts.of_document(row["facts"]), Goal.of_document(row["goal"]), plan)
     short = length(plan) <= (row["steps"], row["actions"])
     return {
@@ -95,7 +95,7 @@ def _score_order(answer: Any, row: Mapping[str, Any]) -> Scores:
 
 
 def _score_path(answer: Any, row: Mapping[str, Any]) -> Scores:
-    found = parsed(answer, "[", "]")
+    found = parse_json(answer, "[", "]")
     pixels = _pixels(found)
     shortest = np.array(row["path"])
     drawn = pixels_of(shortest)
@@ -125,7 +125,7 @@ def _pixels(value: Any) -> np.ndarray:
 
 
 def _score_ask(answer: Any, row: Mapping[str, Any]) -> Scores:
-    found = parsed(answer, "{", "}")
+    found = parse_json(answer, "{", "}")
     if not isinstance(found, dict) or set(found) & {"ask", "take"} == set():
         raise ValueError('neither "ask" nor "take"')
     asks = bool(found.get("ask"))

@@ -16,15 +16,15 @@ import numpy as np
 
 from tasks.grasping.clutter.pictures import SCALE, png
 from tasks.questions.cooperation.paths import LEVEL, path_task
-from tasks.questions.cooperation.pictures import path_picture, take
+from tasks.questions.cooperation.pictures import path_picture, render_picture
 from tasks.questions.cooperation.questions import FORMATS, Kind, Question, questions
 from tasks.questions.cooperation.scenes import VIEW, CooperationScene, SceneConfig, cooperation_scene, instruction
 from tasks.questions.cooperation.score import FORMAT, NAME
 from tasks.questions.writing import (
-    Files,
+    BenchmarkFolder,
     Rows,
     WriteSettings,
-    document,
+    json_bytes,
     provenance,
     write_benchmark,
     write_command,
@@ -47,15 +47,15 @@ def write(settings: WriteSettings) -> int:
         EmbodiedError: the folder holds something, cannot be written, a scene does not come out, or nothing can draw.
     """
 
-    def write_scene(files: Files, number: int, name: str) -> tuple[Rows, Rows, str]:
+    def write_scene(files: BenchmarkFolder, number: int, name: str) -> tuple[Rows, Rows, str]:
         scene = cooperation_scene(settings.seed_of(number), SceneConfig(need=NEEDS[number % len(NEEDS)]))
         random = np.random.default_rng([settings.seed, number])
         path = path_task(scene, random)
         folder = f"scenes/{name}"
-        write_picture(files, folder, take(scene))
+        write_picture(files, folder, render_picture(scene))
         if path is not None:
             files.write(f"{folder}/path.png", png(path_picture(scene, path).colour))
-        files.write(f"{folder}/scene.json", document(_scene_document(scene)))
+        files.write(f"{folder}/scene.json", json_bytes(_scene_document(scene)))
         found = list(questions(scene, name, path, random))
         words = f"{scene.team.value}, {len(scene.objects)} objects"
         return [_question_row(question, scene) for question in found], [_answer_row(q) for q in found], words

@@ -4,16 +4,18 @@ import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.pointclouds import Placed
-from tasks.questions.ambiguity import Sight, answer, question, referents, resolved, sights
+from tasks.grasping.objects.pointclouds import PlacedObject
+from tasks.questions.ambiguity import ObjectDescription, answer, describe_objects, question, referents, resolved
 from tasks.questions.cooperation.scenes import cooperation_scene, drawn, plain
 
 ITEMS = (plain("red", "block"), plain("blue", "block"), household("tomato_soup_can"), household("tuna_fish_can"))
 
 
 @pytest.fixture
-def seen() -> tuple[Sight, ...]:
-    return sights([Placed(item, (0.1 * number, 0.0, 0.05)) for number, item in enumerate((*ITEMS, household("apple")))])
+def seen() -> tuple[ObjectDescription, ...]:
+    return describe_objects(
+        [PlacedObject(item, (0.1 * number, 0.0, 0.05)) for number, item in enumerate((*ITEMS, household("apple")))]
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,12 +33,14 @@ def seen() -> tuple[Sight, ...]:
         ("the banana", ()),
     ],
 )
-def test_what_an_instruction_fits(seen: tuple[Sight, ...], instruction: str, marks: tuple[int, ...]) -> None:
+def test_what_an_instruction_fits(
+    seen: tuple[ObjectDescription, ...], instruction: str, marks: tuple[int, ...]
+) -> None:
     assert referents(seen, instruction) == marks
     assert (question(seen, instruction) is None) == (len(marks) == 1)
 
 
-def test_questions_name_what_there_is(seen: tuple[Sight, ...]) -> None:
+def test_questions_name_what_there_is(seen: tuple[ObjectDescription, ...]) -> None:
     assert question(seen, "the block") == "Which block do you mean: the red one or the blue one?"
     cans = {"the red one": 3, f"the {seen[3].colour} one": 4}
     assert question(seen, "the can") == f"Which can do you mean: {' or '.join(cans)}?"
@@ -48,7 +52,7 @@ def test_questions_name_what_there_is(seen: tuple[Sight, ...]) -> None:
 
 
 def test_twins_are_told_apart_from_the_left() -> None:
-    twins = sights([Placed(plain("red", "ball"), (x, 0.0, 0.03)) for x in (0.3, -0.2, 0.1)])
+    twins = describe_objects([PlacedObject(plain("red", "ball"), (x, 0.0, 0.03)) for x in (0.3, -0.2, 0.1)])
     assert referents(twins, "the red ball") == (1, 2, 3)
     asked = "Which ball do you mean: the first from the left, the second from the left or the third from the left?"
     assert question(twins, "the red ball") == asked
@@ -57,7 +61,7 @@ def test_twins_are_told_apart_from_the_left() -> None:
 
 def test_every_answer_settles_every_question() -> None:
     for seed in range(6):
-        seen = sights(cooperation_scene(seed).objects)
+        seen = describe_objects(cooperation_scene(seed).objects)
         nouns = {sight.noun for sight in seen}
         ambiguous = [noun for noun in nouns if len(referents(seen, noun)) > 1]
         assert ambiguous, "each scene has two of a kind"
@@ -76,7 +80,7 @@ def test_drawn_objects_differ() -> None:
         assert len(set(names)) == 6
 
 
-def test_bad_input_is_refused(seen: tuple[Sight, ...]) -> None:
+def test_bad_input_is_refused(seen: tuple[ObjectDescription, ...]) -> None:
     for text in ("", "  ...  ", "block " * 2000):
         with pytest.raises(EmbodiedError, match="expected words, up to 1000"):
             referents(seen, text)

@@ -1,4 +1,4 @@
-"""Hands on carriages start with what they hold, and passing, catching and pouring count only as they should."""
+"""Hands on floating bases start with what they hold, and passing, catching and pouring count only as they should."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tasks.grasping import hand_tasks
 from tasks.grasping.bimanual import catch, pour
 from tasks.grasping.bimanual.catch import Catch, CatchConfig, landing
 from tasks.grasping.bimanual.hand_over import HandOver
-from tasks.grasping.bimanual.initial_grasps import held
+from tasks.grasping.bimanual.initial_grasps import initial_grasp
 from tasks.grasping.bimanual.pour import Pour
-from tasks.grasping.hands.floating_hand import Station
+from tasks.grasping.hands.floating_hand import Mount
 from tasks.grasping.hands.models import HANDS, hand_named
-from tasks.grasping.objects.object_spec import thing
+from tasks.grasping.objects.object_spec import object_spec
 from tasks.grasping.objects.shapes import sphere
 
 BASES = (HandOver, Catch, Pour)
@@ -111,7 +111,7 @@ def test_the_objects_friction_decides_whatever_it_touches() -> None:
     data, layout = mujoco.MjData(task.model), task.layouts[0]
     start = jax.jit(task.reset)(jax.random.key(0))
     data.qpos[:] = start.qpos
-    data.ctrl[layout.actuators] = start.task_state.drive.targets[0]
+    data.ctrl[layout.actuators] = start.task_state.hands.targets[0]
     geoms = np.flatnonzero(task.model.geom_bodyid == task.model.body("object").id)
     friction = np.asarray(start.model["geom_friction"])[geoms[0], 0]
     assert 0.6 <= friction <= 1.0
@@ -128,13 +128,13 @@ def test_bad_options_are_refused_in_plain_words() -> None:
         CatchConfig(finger_speed=0)
     with pytest.raises(UnknownNameError, match=r"variation 'ball_mass'.*object_mass"):
         task_of(Catch, "leap", "ball_mass")
-    station, at, turn = Station("left_", (0, 0, 0.6)), (0.0, 0.0, 0.04), (1.0, 0.0, 0.0, 0.0)
-    wide = thing("melon", 0.5, (sphere(0.2, (0, 0, 0)),), (0, 1, 0, 1))
+    mount, at, turn = Mount("left_", (0, 0, 0.6)), (0.0, 0.0, 0.04), (1.0, 0.0, 0.0, 0.0)
+    wide = object_spec("melon", 0.5, (sphere(0.2, (0, 0, 0)),), (0, 1, 0, 1))
     with pytest.raises(EmbodiedError, match=r"the object 'melon' 20.0 cm wide does not fit the hand 'leap'"):
-        held(hand_named("leap"), wide, station, at, turn)
-    small = thing("pea", 0.001, (sphere(0.005, (0, 0, 0)),), (0, 1, 0, 1))
+        initial_grasp(hand_named("leap"), wide, mount, at, turn)
+    small = object_spec("pea", 0.001, (sphere(0.005, (0, 0, 0)),), (0, 1, 0, 1))
     with pytest.raises(EmbodiedError, match="the hand 'leap' does not hold the object 'pea' where it is put"):
-        held(hand_named("leap"), small, station, (0.2, 0.2, 0.1), turn)
+        initial_grasp(hand_named("leap"), small, mount, (0.2, 0.2, 0.1), turn)
 
 
 # Catch.
@@ -150,7 +150,7 @@ def test_where_a_ball_lands_is_where_physics_puts_it() -> None:
 
 def test_a_ball_that_never_flew_is_not_caught() -> None:
     task, world, state = first_world(Catch)
-    swapped = dataclasses.replace(task.drive_at_start(jnp.zeros((2, 6)), state.drive.targets[::-1]))
+    swapped = dataclasses.replace(task.initial_hands(jnp.zeros((2, 6)), state.hands.targets[::-1]))
     # The second hand has the first one's shape, and the ball lies in it as it lay in the first.
     qpos = np.array(world.qpos)
     hands, place = task.joint_qpos, task.object_qpos
@@ -159,7 +159,7 @@ def test_a_ball_that_never_flew_is_not_caught() -> None:
     qpos[place : place + 3] = np.array(catch.CATCHER.pos) + offset * [-1, -1, 1]
     qpos[place + 3 : place + 7] = quat_multiply(jnp.array(catch.FACING), jnp.array(qpos[place + 3 : place + 7]))
     there = world_of(task, qpos)
-    state = dataclasses.replace(state, drive=swapped)
+    state = dataclasses.replace(state, hands=swapped)
     assert bool(task.resting(there))
     assert not bool(task.resting(world))
     for flew, expected in ((False, 0.0), (True, task.timing.control_dt)):
@@ -218,11 +218,11 @@ def test_slip_is_what_turns_in_the_hand_but_about_the_bottles_axis() -> None:
 
 def test_turning_the_wrist_is_no_slip_but_tilts() -> None:
     task, _, state = first_world(Pour)
-    grip = held(task.hand, task.item, pour.POURER, pour.IN_PALM, pour.UPRIGHT)
+    grip = initial_grasp(task.hand, task.item, pour.POURER, pour.IN_PALM, pour.UPRIGHT)
     for angle in (-1.0, -1.8):
-        carriages = jnp.zeros((1, 6)).at[0, 3].set(angle)
-        pos, quat = task.in_world(0, carriages[0], grip)
-        there = world_of(task, task.state_at_start(carriages, jnp.asarray(grip.joints)[None], pos, quat)[0])
+        bases = jnp.zeros((1, 6)).at[0, 3].set(angle)
+        pos, quat = task.object_pose(0, bases[0], grip)
+        there = world_of(task, task.initial_joint_state(bases, jnp.asarray(grip.joints)[None], pos, quat)[0])
         assert float(task.slip(there, state)[0]) < 5e-3
         command = dataclasses.replace(state, command=jnp.asarray(-angle))
         assert float(task.metrics(there, command)["angle"]) < 0.1

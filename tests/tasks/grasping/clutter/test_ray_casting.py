@@ -6,11 +6,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.grasping.clutter.ray_casting import cast, depth_images
+from tasks.grasping.clutter.ray_casting import cast_rays, depth_images
 from tasks.grasping.objects.drop_and_settle import table_of
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.object_spec import thing
-from tasks.grasping.objects.pointclouds import Camera, Placed, trace
+from tasks.grasping.objects.object_spec import object_spec
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject, trace
 from tasks.grasping.objects.shapes import box, capsule, cylinder, sphere
 
 CAMERA = Camera.looking_at((0, 0, 0.05), (0.1, -0.5, 0.45), 35, 64, 48)
@@ -24,18 +24,18 @@ SHAPES = {
 }
 
 
-def placed(name: str, pos: tuple[float, float, float] = (0.01, -0.02, 0.06)) -> Placed:
+def placed(name: str, pos: tuple[float, float, float] = (0.01, -0.02, 0.06)) -> PlacedObject:
     """A shape, or a household object, turned about all axes."""
     quat = np.array([0.8, 0.3, -0.4, 0.2])
     w, x, y, z = (float(value) for value in quat / np.linalg.norm(quat))
-    item = thing(name, 0.1, (SHAPES[name],), GREY) if name in SHAPES else household(name)
-    return Placed(item, pos, (w, x, y, z))
+    item = object_spec(name, 0.1, (SHAPES[name],), GREY) if name in SHAPES else household(name)
+    return PlacedObject(item, pos, (w, x, y, z))
 
 
 @pytest.mark.parametrize("name", [*SHAPES, "mug", "bleach_cleanser", "banana"])
 def test_sphere_tracing_agrees(name: str) -> None:
     entry = placed(name)
-    ours, _ = cast(entry, EYE, CAMERA.rays)
+    ours, _ = cast_rays(entry, EYE, CAMERA.rays)
     theirs, _ = trace([entry], EYE, CAMERA.rays)
     both = np.isfinite(ours) & np.isfinite(theirs)
     assert both.sum() > 50
@@ -56,7 +56,7 @@ def test_mujoco_agrees_to_rounding(name: str) -> None:
     # The true shapes of cylinders, not the prisms that stand for them in contacts; and no table.
     shown = np.array([1, 0, 1, 0, 0, 0], np.uint8)
     model.geom_group[model.geom("table").id] = 5
-    ours, _ = cast(entry, EYE, CAMERA.rays)
+    ours, _ = cast_rays(entry, EYE, CAMERA.rays)
     geom = np.zeros(1, np.int32)
     found = [mujoco.mj_ray(model, data, EYE, ray, shown, True, -1, geom, None) for ray in CAMERA.rays]
     theirs = np.where(np.array(found) < 0, np.inf, found)
@@ -65,18 +65,18 @@ def test_mujoco_agrees_to_rounding(name: str) -> None:
 
 
 def test_a_ball_by_hand() -> None:
-    ball = Placed(thing("ball", 1.0, (sphere(0.2, (0, 0, 0)),), GREY), (0.0, 1.0, 0.0))
+    ball = PlacedObject(object_spec("ball", 1.0, (sphere(0.2, (0, 0, 0)),), GREY), (0.0, 1.0, 0.0))
     rays = np.array([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
-    depth, part = cast(ball, np.zeros(3), rays)
+    depth, part = cast_rays(ball, np.zeros(3), rays)
     np.testing.assert_allclose(depth, [0.9, np.inf, np.inf])
     assert part.tolist() == [0, -1, -1]
 
 
 def test_the_part_that_is_met_first_is_named_and_rays_may_begin_anywhere() -> None:
-    pair = thing("pair", 1.0, (box((0.1, 0.1, 0.1), (0, 0, 0)), box((0.1, 0.1, 0.1), (0.3, 0, 0))), GREY)
-    entry = Placed(pair)
+    pair = object_spec("pair", 1.0, (box((0.1, 0.1, 0.1), (0, 0, 0)), box((0.1, 0.1, 0.1), (0.3, 0, 0))), GREY)
+    entry = PlacedObject(pair)
     starts = np.array([[-1.0, 0, 0], [1.0, 0, 0], [0.0, 0, 1.0]])
-    depth, part = cast(entry, starts, np.array([[1.0, 0, 0], [-1.0, 0, 0], [0.0, 0, 1.0]]))
+    depth, part = cast_rays(entry, starts, np.array([[1.0, 0, 0], [-1.0, 0, 0], [0.0, 0, 1.0]]))
     assert part.tolist() == [0, 1, -1]
     np.testing.assert_allclose(depth, [0.8, 0.8, np.inf])
 

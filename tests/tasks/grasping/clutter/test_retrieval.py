@@ -14,8 +14,8 @@ from tasks.grasping.clutter.retrieval import End, Strategy, observe, retrieve
 from tasks.grasping.clutter.scenes import VIEW, ClutterScene, look
 from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.grasping.objects.shapes import Part, Shape
 from tasks.grasping.planner.force_closure import Grip, grasps
 from tasks.grasping.planner.grasp_trajectory import fingertips, wrap
@@ -28,7 +28,7 @@ HAND = hand_named("leap")
 def scene(target: str, *objects: tuple[str, float, float]) -> ClutterScene:
     """Objects that stand at x and y, m."""
     placed = tuple(
-        Placed(household(name), (x, y, -float(household(name).bounds[0][2]) + 0.0005)) for name, x, y in objects
+        PlacedObject(household(name), (x, y, -float(household(name).bounds[0][2]) + 0.0005)) for name, x, y in objects
     )
     return ClutterScene(0, placed, tuple(entry.item.name for entry in placed), target, VIEW, look(placed, VIEW))
 
@@ -52,8 +52,8 @@ def test_a_target_that_nothing_obstructs_is_lifted_at_once() -> None:
 
 
 def test_a_target_that_no_hand_takes_is_no_grasp() -> None:
-    wide = Thing("crate", 2.0, (Part(Shape.BOX, (0.13, 0.12, 0.1)),), (0.6, 0.5, 0.4, 1.0))
-    placed = (Placed(wide, (0.0, 0.0, 0.1005)),)
+    wide = ObjectSpec("crate", 2.0, (Part(Shape.BOX, (0.13, 0.12, 0.1)),), (0.6, 0.5, 0.4, 1.0))
+    placed = (PlacedObject(wide, (0.0, 0.0, 0.1005)),)
     result = retrieve(Cell(HAND, ClutterScene(0, placed, ("crate",), "crate", VIEW, look(placed, VIEW))))
     assert result.end is End.NO_GRASP
     assert "crate: too wide" in str(result)
@@ -89,7 +89,7 @@ def test_the_baseline_goes_for_the_target() -> None:
 def test_what_lies_flat_and_is_nearly_as_wide_as_the_hand_is_retrieved() -> None:
     # On its broad side: 95 by 190 mm, 58 mm high.
     item = household("mustard_bottle")
-    lying = Placed(item, (0.0, 0.0, 0.0295), (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0))
+    lying = PlacedObject(item, (0.0, 0.0, 0.0295), (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0))
     found = ClutterScene(0, (lying,), (item.name,), item.name, VIEW, look((lying,), VIEW))
     assert retrieve(Cell(HAND, found)).retrieved
 

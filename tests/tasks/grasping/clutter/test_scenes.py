@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.grasping.clutter.arrange import Arrangement, arranged
+from tasks.grasping.clutter.arrange import Arrangement, arrange_objects
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of, removal_order
 from tasks.grasping.clutter.ray_casting import depth_images
 from tasks.grasping.clutter.scenes import (
@@ -22,7 +22,7 @@ from tasks.grasping.clutter.scenes import (
 )
 from tasks.grasping.objects.drop_and_settle import DEEPEST, settle
 from tasks.grasping.objects.household import household, households
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.pointclouds import PlacedObject
 
 SMALL = dataclasses.replace(VIEW, width=160, height=120)
 
@@ -100,21 +100,24 @@ def test_visible_shares_by_hand() -> None:
 def test_nothing_is_put_where_something_stands() -> None:
     items = households(["cracker_box", "mug", "sugar_box", "mustard_bottle", "foam_brick"])
     for seed in range(5):
-        placed = arranged(items, Arrangement(dropped=0.0), np.random.default_rng(seed))
+        placed = arrange_objects(items, Arrangement(dropped=0.0), np.random.default_rng(seed))
         assert tuple(entry.item for entry in placed) == items
         settled = settle(placed)
-        assert settled.trouble == ""
+        assert settled.failure == ""
         moved = [np.linalg.norm(np.subtract(a.pos, b.pos)) for a, b in zip(placed, settled.objects, strict=True)]
         # What overlapped would be pushed apart. What lies on its side may tip over.
         assert np.median(moved) < 0.004
 
 
 def test_what_does_not_settle_says_why() -> None:
-    far = [Placed(household("apple"), (0.4, 0.0, 0.04))]
-    assert settle(far).trouble == "rolled away"
+    far = [PlacedObject(household("apple"), (0.4, 0.0, 0.04))]
+    assert settle(far).failure == "rolled away"
     # It sinks for longer than it is given.
-    high = [Placed(household("wood_block"), (0.0, 0.0, 0.1)), Placed(household("wood_block"), (0.0, 0.0, 5.0))]
-    assert settle(high).trouble == "moving"
+    high = [
+        PlacedObject(household("wood_block"), (0.0, 0.0, 0.1)),
+        PlacedObject(household("wood_block"), (0.0, 0.0, 5.0)),
+    ]
+    assert settle(high).failure == "moving"
 
 
 def test_a_scene_that_cannot_come_is_given_up() -> None:
@@ -140,7 +143,7 @@ def test_bad_numbers_are_refused() -> None:
 
 
 def test_what_cannot_be_seen_has_no_graph() -> None:
-    behind = Placed(household("mug"), (0.0, -3.0, 0.04))
+    behind = PlacedObject(household("mug"), (0.0, -3.0, 0.04))
     with pytest.raises(EmbodiedError, match="not wholly in the camera's view: mug"):
         look((behind,), SMALL)
     with pytest.raises(EmbodiedError, match="a scene without objects"):

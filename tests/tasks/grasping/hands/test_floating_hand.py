@@ -1,4 +1,4 @@
-"""A carriage bears its hand at the palm, moves no faster than a Franka arm, and holds its place."""
+"""A base bears its hand at the palm, moves no faster than a Franka arm, and holds its place."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tasks.grasping.hands.floating_hand import (
     SPEED,
     TURNING,
     TURNING_ACCELERATION,
-    Carriage,
-    Station,
-    add_carried,
-    drive,
+    FloatingBase,
+    Mount,
+    add_floating_hand,
+    track_reference,
 )
 from tasks.grasping.hands.hand import PALM_DOWN, PHYSICS_DT, poses, set_physics
 from tasks.grasping.hands.models import HANDS, hand_named
 
-STATION = Station("right_", (0.1, 0.2, 0.6), (np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
+STATION = Mount("right_", (0.1, 0.2, 0.6), (np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
 DT = 0.05  # s
 every_hand = pytest.mark.parametrize("name", HANDS)
 
@@ -36,7 +36,7 @@ every_hand = pytest.mark.parametrize("name", HANDS)
 def carried(name: str) -> mujoco.MjModel:
     spec = load_spec("scenes/floor.xml")
     set_physics(spec)
-    add_carried(spec, hand_named(name), STATION)
+    add_floating_hand(spec, hand_named(name), STATION)
     return compile_spec(spec)
 
 
@@ -74,18 +74,18 @@ def test_slides_follow_the_world_and_hinges_turn_about_the_palm(name: str) -> No
 
 
 def driven(model: mujoco.MjModel, name: str, action: np.ndarray, seconds: float, push: float = 0.0) -> np.ndarray:
-    """(steps, 2, 6) positions and velocities while an action is held; `push` in N down, on the carriage."""
-    data, carriage, layout = mujoco.MjData(model), Carriage.of(model, STATION), hand_named(name).layout(model, "right_")
+    """(steps, 2, 6) positions and velocities while an action is held; `push` in N down, on the base."""
+    data, base, layout = mujoco.MjData(model), FloatingBase.of(model, STATION), hand_named(name).layout(model, "right_")
     shape = poses(hand_named(name)).closed
     data.qpos[layout.qpos], data.ctrl[layout.actuators] = shape.joints, shape.targets
-    data.xfrc_applied[carriage.body, 2] = -push
+    data.xfrc_applied[base.body, 2] = -push
     reference, rows = jnp.zeros(6), []
-    told = jax.jit(lambda reference, at: drive(reference, at, jnp.asarray(action), carriage.ranges, DT))
+    told = jax.jit(lambda reference, at: track_reference(reference, at, jnp.asarray(action), base.ranges, DT))
     for _ in range(round(seconds / DT)):
-        data.ctrl[carriage.actuators], reference = told(reference, jnp.asarray(data.qpos[carriage.qpos]))
+        data.ctrl[base.actuators], reference = told(reference, jnp.asarray(data.qpos[base.qpos]))
         for _ in range(round(DT / PHYSICS_DT)):
             mujoco.mj_step(model, data)
-            rows.append((data.qpos[carriage.qpos].copy(), data.qvel[carriage.qvel].copy()))
+            rows.append((data.qpos[base.qpos].copy(), data.qvel[base.qvel].copy()))
     return np.array(rows)
 
 
@@ -100,7 +100,7 @@ def test_it_gets_as_fast_as_the_arm_and_no_faster(axis: int, speed: float, most:
 
 
 def test_a_slanted_way_is_no_faster_than_a_straight_one() -> None:
-    velocity, _ = drive(jnp.zeros(6), jnp.zeros(6), jnp.ones(6), STATION.ranges, DT)
+    velocity, _ = track_reference(jnp.zeros(6), jnp.zeros(6), jnp.ones(6), STATION.ranges, DT)
     assert float(jnp.linalg.norm(velocity[:3])) == pytest.approx(SPEED, rel=1e-5)
     assert float(jnp.linalg.norm(velocity[3:])) == pytest.approx(TURNING, rel=1e-5)
 
@@ -112,13 +112,13 @@ def test_it_holds_its_place_with_a_weight_on_it(name: str) -> None:
     assert moved[:, 3:].max() < 0.02
 
 
-def test_a_reference_stays_in_its_range_and_near_the_carriage() -> None:
+def test_a_reference_stays_in_its_range_and_near_the_base() -> None:
     low, high = STATION.ranges.T
     for seed in range(20):
         keys = jax.random.split(jax.random.key(seed), 3)
         at = jax.random.uniform(keys[0], (6,), minval=low, maxval=high)
         reference = at + jax.random.uniform(keys[1], (6,), minval=-LEAD, maxval=LEAD)
-        _, after = drive(reference, at, jax.random.uniform(keys[2], (6,), minval=-1.0), STATION.ranges, DT)
+        _, after = track_reference(reference, at, jax.random.uniform(keys[2], (6,), minval=-1.0), STATION.ranges, DT)
         assert bool(jnp.all((after >= low - 1e-6) & (after <= high + 1e-6)))
         assert bool(jnp.all(jnp.abs(after - at) <= LEAD + 1e-6))
 
@@ -132,8 +132,8 @@ def test_it_stops_at_the_end_of_its_range(axis: int) -> None:
 def test_two_hands_fit_into_one_scene_and_only_shadows_forearm_stays_behind() -> None:
     for name in HANDS:
         hand, spec = hand_named(name), load_spec("scenes/floor.xml")
-        for station in (STATION, Station("left_", (0, -0.2, 0.5), PALM_DOWN)):
-            add_carried(spec, hand, station)
+        for mount in (STATION, Mount("left_", (0, -0.2, 0.5), PALM_DOWN)):
+            add_floating_hand(spec, hand, mount)
         model = compile_spec(spec)
         assert model.nu == 2 * (len(AXES) + len(hand.actuator_names))
         weight = model.body_mass.sum() / 2

@@ -24,7 +24,7 @@ from tasks.grasping.hands.models import HANDS
 from tasks.grasping.inhand import base
 from tasks.grasping.inhand.reorient import FALL, NEAREST, REACHED, RISE, ReorientConfig, _lie, _turn, difficulty
 from tasks.grasping.inhand.rotate_z import FASTEST, STROKE, TURN
-from tasks.grasping.training import OF_LATER_TRAINING
+from tasks.grasping.training import LATER_VARIATIONS
 
 
 def env_of(task: Any, num_envs: int) -> Env:
@@ -127,7 +127,7 @@ def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
 
 
 def test_training_begins_without_any_variation_but_the_start() -> None:
-    assert set(OF_LATER_TRAINING) == set(LeapReorient().variations) - {"start"}
+    assert set(LATER_VARIATIONS) == set(LeapReorient().variations) - {"start"}
 
 
 def test_far_away_targets_are_not_reached() -> None:

@@ -9,8 +9,8 @@ import pytest
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError, UnknownNameError
 from tasks.grasping.objects.household import HELD_OUT, HOUSEHOLD, TRAIN, household, households
-from tasks.grasping.objects.model import add_thing, contact_parts
-from tasks.grasping.objects.object_spec import Thing, thing
+from tasks.grasping.objects.model import add_object, contact_parts
+from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.random_objects import is_held_out, random_object, random_objects
 from tasks.grasping.objects.shapes import Part, Shape, wall
 
@@ -41,9 +41,9 @@ YCB = {
 }
 
 
-def model_of(item: Thing, scene: str = "scenes/floor.xml", touch: bool = False) -> mujoco.MjModel:
+def model_of(item: ObjectSpec, scene: str = "scenes/floor.xml", touch: bool = False) -> mujoco.MjModel:
     spec = load_spec(scene)
-    add_thing(spec, item, touch=touch).pos = [0, 0, item.extents[2] / 2 + 0.005]
+    add_object(spec, item, touch=touch).pos = [0, 0, item.extents[2] / 2 + 0.005]
     return compile_spec(spec)
 
 
@@ -87,15 +87,15 @@ def test_a_box_has_the_inertia_of_the_formula() -> None:
 
 
 def test_a_thin_shell_turns_like_one() -> None:
-    shell = Thing("ball", 1.0, (Part(Shape.SPHERE, (0.1,)),), (1, 1, 1, 1), shell=0.01)
+    shell = ObjectSpec("ball", 1.0, (Part(Shape.SPHERE, (0.1,)),), (1, 1, 1, 1), shell=0.01)
     inner, outer = 0.09, 0.1
     expected = 2 / 5 * (outer**5 - inner**5) / (outer**3 - inner**3)
     assert shell.properties.inertia == pytest.approx(expected * np.eye(3), rel=0.02, abs=0.02 * expected)
 
 
 def test_overlapping_parts_count_once() -> None:
-    one = Thing("one", 1.0, (Part(Shape.BOX, (0.1, 0.1, 0.1)),), (1, 1, 1, 1))
-    twice = Thing("two", 1.0, (*one.parts, Part(Shape.BOX, (0.1, 0.1, 0.1))), (1, 1, 1, 1))
+    one = ObjectSpec("one", 1.0, (Part(Shape.BOX, (0.1, 0.1, 0.1)),), (1, 1, 1, 1))
+    twice = ObjectSpec("two", 1.0, (*one.parts, Part(Shape.BOX, (0.1, 0.1, 0.1))), (1, 1, 1, 1))
     assert twice.volume == pytest.approx(one.volume)
     assert twice.properties.inertia == pytest.approx(one.properties.inertia)
 
@@ -134,7 +134,7 @@ def test_it_comes_to_rest_where_it_was_put_and_stays(name: str) -> None:
 
 def test_a_cylinder_is_an_octagon_of_the_same_volume_in_contacts() -> None:
     cylinder = Part(Shape.CYLINDER, (0.04, 0.05), (0.1, 0, 0), (np.sqrt(0.5), np.sqrt(0.5), 0, 0))
-    union = Thing("octagon", 1.0, contact_parts(cylinder), (1, 1, 1, 1))
+    union = ObjectSpec("octagon", 1.0, contact_parts(cylinder), (1, 1, 1, 1))
     assert len(union.parts) == 4
     assert union.volume == pytest.approx(cylinder.volume, rel=0.01)
     on, _ = cylinder.surface(500, np.random.default_rng(0))
@@ -146,14 +146,14 @@ def test_every_contact_shape_meets_every_other_on_mjx() -> None:
     mjx = pytest.importorskip("mujoco.mjx")
     spec = load_spec("scenes/floor.xml")
     for name in ("sugar_box", "large_marker", "apple"):
-        add_thing(spec, household(name), name)
+        add_object(spec, household(name), name)
     mjx.put_model(compile_spec(spec), impl="jax")
     kinds = {shape.shape for item in HOUSEHOLD.values() for part in item.parts for shape in contact_parts(part)}
     assert kinds == {Shape.BOX, Shape.CAPSULE, Shape.SPHERE}
 
 
 def test_a_wall_leans_by_its_diameters() -> None:
-    cup = thing("cup", 0.1, wall(0.06, 0.10, 0.0, 0.08, 0.004, 12), (1, 1, 1, 1))
+    cup = object_spec("cup", 0.1, wall(0.06, 0.10, 0.0, 0.08, 0.004, 12), (1, 1, 1, 1))
     assert cup.extents[:2] == pytest.approx([0.10, 0.10], abs=0.003)
     assert cup.extents[2] == pytest.approx(0.08, abs=0.004)
     assert cup.distance(np.zeros((1, 3)))[0] > 0.03, "it is hollow"
@@ -199,9 +199,12 @@ def test_random_objects_come_to_rest() -> None:
         (lambda: Part(Shape.BOX, (0.1, 0.1)), r"a box of size \(0.1, 0.1\); expected 3 positive lengths in m"),
         (lambda: Part(Shape.SPHERE, (-1.0,)), "expected 1 positive lengths in m"),
         (lambda: Part(Shape.SPHERE, (1.0,), quat=(0, 0, 0, 0)), "expected m and a unit quaternion wxyz"),
-        (lambda: Thing("x", 1.0, (), (1, 1, 1, 1)), "'x' has no parts"),
-        (lambda: Thing("x", 0.0, (Part(Shape.SPHERE, (1.0,)),), (1, 1, 1, 1)), "weighs 0.0 kg; expected a positive"),
-        (lambda: Thing("x", 1.0, (Part(Shape.SPHERE, (1.0,)),), (1, 1, 1, 1), shell=0.0), "a shell of 0.0 m"),
+        (lambda: ObjectSpec("x", 1.0, (), (1, 1, 1, 1)), "'x' has no parts"),
+        (
+            lambda: ObjectSpec("x", 0.0, (Part(Shape.SPHERE, (1.0,)),), (1, 1, 1, 1)),
+            "weighs 0.0 kg; expected a positive",
+        ),
+        (lambda: ObjectSpec("x", 1.0, (Part(Shape.SPHERE, (1.0,)),), (1, 1, 1, 1), shell=0.0), "a shell of 0.0 m"),
         (lambda: random_object(-1), "seed=-1; expected at least 0"),
         (lambda: random_objects(0), "count=0, first=0; expected at least 1"),
     ],

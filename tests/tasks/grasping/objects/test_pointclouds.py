@@ -7,8 +7,8 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Camera, DepthNoise, Placed, surface_cloud, trace, visible_cloud
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import Camera, DepthNoise, PlacedObject, surface_cloud, trace, visible_cloud
 from tasks.grasping.objects.shapes import Part, Shape, matrix
 
 NAMES = ("mug", "power_drill", "tomato_soup_can", "banana", "sugar_box", "bowl")
@@ -30,7 +30,7 @@ def test_surface_points_lie_on_the_surface_and_normals_point_out(name: str) -> N
 @pytest.mark.parametrize("shape", [Part(Shape.BOX, (0.01, 0.02, 0.05)), Part(Shape.CYLINDER, (0.02, 0.05))])
 def test_points_are_spread_by_area(shape: Part) -> None:
     ends = {Shape.BOX: 8 * 0.01 * 0.02, Shape.CYLINDER: 2 * np.pi * 0.02**2}[shape.shape]
-    cloud = surface_cloud(Thing("it", 1.0, (shape,), (1, 1, 1, 1)), 20_000)
+    cloud = surface_cloud(ObjectSpec("it", 1.0, (shape,), (1, 1, 1, 1)), 20_000)
     assert np.mean(np.abs(cloud.normals[:, 2]) > 0.5) == pytest.approx(ends / shape.area, abs=0.01)
     assert cloud.points.mean(0) == pytest.approx(0, abs=0.001)
 
@@ -44,13 +44,13 @@ def test_areas_and_volumes_are_the_formulas() -> None:
 
 def test_a_part_inside_another_shows_nothing() -> None:
     outer, inner = Part(Shape.BOX, (0.1, 0.1, 0.1)), Part(Shape.SPHERE, (0.05,))
-    cloud = surface_cloud(Thing("both", 1.0, (outer, inner), (1, 1, 1, 1)), 500)
+    cloud = surface_cloud(ObjectSpec("both", 1.0, (outer, inner), (1, 1, 1, 1)), 500)
     assert np.abs(np.abs(cloud.points).max(-1) - 0.1).max() < 1e-9
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_visible_points_are_seen_from_the_camera(name: str) -> None:
-    body = Placed(household(name), (0.1, -0.2, 0.3), TURN)
+    body = PlacedObject(household(name), (0.1, -0.2, 0.3), TURN)
     camera = Camera.looking_at(body.pos, (0.5, 0.1, 0.6), width=80, height=60)
     cloud = visible_cloud([body], camera)
     assert len(cloud.points) > 30
@@ -63,7 +63,7 @@ def test_visible_points_are_seen_from_the_camera(name: str) -> None:
 
 
 def test_rays_meet_a_ball_where_the_formula_says() -> None:
-    ball = Placed(Thing("ball", 1.0, (Part(Shape.SPHERE, (0.1,)),), (1, 1, 1, 1)), (0.5, 0, 0))
+    ball = PlacedObject(ObjectSpec("ball", 1.0, (Part(Shape.SPHERE, (0.1,)),), (1, 1, 1, 1)), (0.5, 0, 0))
     rays = np.array([[1.0, 0, 0], [-1.0, 0, 0], [0, 1.0, 0]])
     depth, labels = trace([ball], np.zeros(3), rays)
     assert depth[0] == pytest.approx(0.4, abs=2e-5)
@@ -72,17 +72,17 @@ def test_rays_meet_a_ball_where_the_formula_says() -> None:
 
 
 def test_what_stands_in_front_hides_what_is_behind() -> None:
-    near, far = Placed(household("cracker_box"), (0.3, 0, 0)), Placed(household("apple"), (0.0, 0, 0))
+    near, far = PlacedObject(household("cracker_box"), (0.3, 0, 0)), PlacedObject(household("apple"), (0.0, 0, 0))
     camera = Camera.looking_at((0, 0, 0), (0.8, 0, 0.0), width=60, height=60)
     assert set(visible_cloud([near, far], camera).labels) == {0}
     assert set(visible_cloud([far], camera).labels) == {0}
-    both = visible_cloud([near, Placed(household("apple"), (0, 0.3, 0))], camera)
+    both = visible_cloud([near, PlacedObject(household("apple"), (0, 0.3, 0))], camera)
     assert set(both.labels) == {0, 1}
     assert set(both.of(1).labels) == {1}
 
 
 def test_noise_is_along_the_optical_axis_and_as_large_as_said() -> None:
-    body = Placed(household("cracker_box"))
+    body = PlacedObject(household("cracker_box"))
     camera = Camera.looking_at((0, 0, 0), (0.9, 0, 0), width=120, height=120)
     clean, noisy = (visible_cloud([body], camera, noise=noise, seed=3) for noise in (None, DepthNoise()))
     offset = noisy.points - clean.points
@@ -97,20 +97,20 @@ def test_clouds_are_their_seeds() -> None:
     item, camera = household("mug"), Camera.looking_at((0, 0, 0), (0.4, 0, 0.3))
     assert (surface_cloud(item, 50, 4).points == surface_cloud(item, 50, 4).points).all()
     assert not (surface_cloud(item, 50, 4).points == surface_cloud(item, 50, 5).points).all()
-    chosen = visible_cloud([Placed(item)], camera, count=40, seed=1)
+    chosen = visible_cloud([PlacedObject(item)], camera, count=40, seed=1)
     assert len(chosen.points) == 40
-    assert (chosen.points == visible_cloud([Placed(item)], camera, count=40, seed=1).points).all()
+    assert (chosen.points == visible_cloud([PlacedObject(item)], camera, count=40, seed=1).points).all()
 
 
 def test_looking_away_sees_nothing() -> None:
     camera = Camera.looking_at((1, 0, 0), (0.5, 0, 0), width=20, height=20)
-    assert visible_cloud([Placed(household("mug"))], camera).points.shape == (0, 3)
+    assert visible_cloud([PlacedObject(household("mug"))], camera).points.shape == (0, 3)
 
 
 def test_a_moved_cloud_is_the_cloud_of_the_moved_object() -> None:
     item = household("banana")
     cloud = surface_cloud(item, 100).moved((0.1, 0.2, 0.3), TURN)
-    assert np.abs(Placed(item, (0.1, 0.2, 0.3), TURN).distance(cloud.points)).max() < 1e-9
+    assert np.abs(PlacedObject(item, (0.1, 0.2, 0.3), TURN).distance(cloud.points)).max() < 1e-9
 
 
 @pytest.mark.parametrize(

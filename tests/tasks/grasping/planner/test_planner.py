@@ -1,4 +1,4 @@
-"""Planned grasps: what comes out, and what is said where nothing does."""
+"""PlanningResult grasps: what comes out, and what is said where nothing does."""
 
 import dataclasses
 import re
@@ -15,9 +15,9 @@ from tasks.grasping.hands.arm import arm_scene, palm_frame
 from tasks.grasping.hands.hand import MOUNTED, pinch_of, poses, spec_of
 from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.model import add_thing
-from tasks.grasping.objects.object_spec import Thing
-from tasks.grasping.objects.pointclouds import Placed, visible_cloud
+from tasks.grasping.objects.model import add_object
+from tasks.grasping.objects.object_spec import ObjectSpec
+from tasks.grasping.objects.pointclouds import PlacedObject, visible_cloud
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.planner.force_closure import Grip, grasps
 from tasks.grasping.planner.grasp_library import (
@@ -38,12 +38,12 @@ SUGAR = household("sugar_box")
 RANDOM, ABOVE = np.random.default_rng(0), np.array([0.0, 0.55, 0.16])
 
 
-def planner_for(item: Thing, pos: tuple[float, float, float]) -> tuple[Planner, np.ndarray, np.ndarray]:
+def planner_for(item: ObjectSpec, pos: tuple[float, float, float]) -> tuple[Planner, np.ndarray, np.ndarray]:
     """A planner in a scene with an object, what the camera sees of it, and where everything is."""
     spec = arm_scene(LEAP)
-    add_thing(spec, item).pos = pos
+    add_object(spec, item).pos = pos
     model = compile_spec(spec)
-    return Planner(LEAP, model), visible_cloud([Placed(item, pos)], VIEW).points, model.qpos0.copy()
+    return Planner(LEAP, model), visible_cloud([PlacedObject(item, pos)], VIEW).points, model.qpos0.copy()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.pointclouds import Camera, Placed, surface_cloud, visible_cloud
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject, surface_cloud, visible_cloud
 from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.planner.half_spaces import HalfSpaces, known, support
 from tasks.grasping.planner.superquadric_fit import FitSettings, Problem, fit_superquadric, starts
@@ -120,7 +120,7 @@ def test_outliers_are_left_out() -> None:
 
 def test_the_fit_moves_with_the_cloud() -> None:
     item = household("sugar_box")
-    body = Placed(item, (0.0, 0.0, item.extents[2] / 2))
+    body = PlacedObject(item, (0.0, 0.0, item.extents[2] / 2))
     camera = Camera.looking_at(body.pos, (0.4, 0.25, 0.45), width=80, height=60)
     points = visible_cloud([body], camera).points
     here = fit_superquadric(points, up=(0, 0, 1), table=0.0, eye=camera.pos).shape

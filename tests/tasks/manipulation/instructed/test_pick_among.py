@@ -39,7 +39,7 @@ from tasks.manipulation.instructed.pick_among import (
     referred,
 )
 from tasks.manipulation.instructed.pick_among import PickAmongConfig as Config
-from tasks.questions.ambiguity import Sight, referents, resolved
+from tasks.questions.ambiguity import ObjectDescription, referents, resolved
 
 N = 150
 
@@ -53,9 +53,9 @@ def drawn(twins: bool = False, telling: Telling = Telling.CLARIFIED) -> tuple[Pi
     return task, [jax.tree.map(lambda leaf, row=row: leaf[row], state) for row in range(N)]
 
 
-def seen_in(task: PickAmong, state: Any) -> tuple[tuple[Sight, ...], int]:
+def seen_in(task: PickAmong, state: Any) -> tuple[tuple[ObjectDescription, ...], int]:
     """What is there, and the mark of what is meant."""
-    seen, order = task.sights(state)
+    seen, order = task.describe_objects(state)
     return seen, order.index(0) + 1
 
 
@@ -63,7 +63,7 @@ def seen_in(task: PickAmong, state: Any) -> tuple[tuple[Sight, ...], int]:
 def test_what_an_instruction_fits_is_what_a_count_over_the_things_says(twins: bool) -> None:
     task, states = drawn(twins)
     for state in states[:25]:
-        seen, _ = task.sights(state)
+        seen, _ = task.describe_objects(state)
         phrases = [*KINDS, *(f"{colour} {kind}" for colour in COLOURS for kind in KINDS)]
         counted = task.episode_instruction(state).matches
         assert set(counted) == set(phrases)
@@ -165,7 +165,10 @@ def test_only_the_thing_that_is_meant_counts(up: int, success: bool, failure: bo
 
 
 def test_impossible_instructions_are_refused() -> None:
-    seen = (Sight(1, "red block", "block", "red", -0.1), Sight(2, "blue block", "block", "blue", 0.1))
+    seen = (
+        ObjectDescription(1, "red block", "block", "red", -0.1),
+        ObjectDescription(2, "blue block", "block", "blue", 0.1),
+    )
     for instruction, message in (
         ("Pick up the green block.", r"fits nothing, but blue block is meant; there are red block, blue block"),
         ("Pick up the red block.", r"fits red block, but blue block is meant"),

@@ -12,17 +12,17 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.clutter.graph import ObstructionGraph
-from tasks.grasping.clutter.pictures import take, with_marks
+from tasks.grasping.clutter.pictures import draw_marks, render_picture
 from tasks.grasping.clutter.scenes import VIEW, ClutterConfig, ClutterScene, clutter_scene
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.pointclouds import Placed
+from tasks.grasping.objects.pointclouds import PlacedObject
 from tasks.grasping.objects.random_objects import random_object
 from tasks.questions.clutter import write as writing
 from tasks.questions.clutter.questions import Kind, questions
 from tasks.questions.clutter.score import BENCHMARK, WORST
-from tasks.questions.object_names import colour_word, described
+from tasks.questions.object_names import colour_word, object_phrases
 from tasks.questions.scoring import score_answers
-from tasks.questions.writing import Files, WriteSettings, document, lines
+from tasks.questions.writing import BenchmarkFolder, WriteSettings, json_bytes, jsonl_bytes
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +91,15 @@ def test_pictures_show_what_the_scene_says(benchmark: Path) -> None:
 def test_the_same_arguments_give_the_same_bytes() -> None:
     scene = clutter_scene(5, ClutterConfig(count=(3, 4)))
     camera = dataclasses.replace(VIEW, width=120, height=90)
-    first, second = take(scene.objects, camera), take(scene.objects, camera)
+    first, second = render_picture(scene.objects, camera), render_picture(scene.objects, camera)
     np.testing.assert_array_equal(first.colour, second.colour)
-    np.testing.assert_array_equal(with_marks(first), with_marks(second))
+    np.testing.assert_array_equal(draw_marks(first), draw_marks(second))
 
 
 def test_a_picture_of_one_object_is_lit_and_casts_a_shadow() -> None:
     camera = dataclasses.replace(VIEW, width=120, height=90)
-    block = Placed(household("wood_block"), (0.0, 0.0, 0.1))
-    alone, empty = take([block], camera), take([], camera)
+    block = PlacedObject(household("wood_block"), (0.0, 0.0, 0.1))
+    alone, empty = render_picture([block], camera), render_picture([], camera)
     # Colours of pixels at its edge are mixed with its own.
     table = cv2.dilate(alone.labels, np.ones((5, 5), np.uint8)) == 0
     assert empty.labels.max() == 0
@@ -139,13 +139,13 @@ def test_any_possible_order_counts_and_no_impossible_one(tmp_path: Path) -> None
     ratios = np.zeros((4, 4))
     ratios[0, 1] = ratios[1, 2] = ratios[1, 3] = 0.5
     names = ("mug", "apple", "pear", "banana")
-    objects = tuple(Placed(household(name)) for name in names)
+    objects = tuple(PlacedObject(household(name)) for name in names)
     scene = ClutterScene(0, objects, names, "mug", VIEW, ObstructionGraph(names, ratios))
     asked = list(questions(scene, "0000", np.random.default_rng(0)))
     folder = tmp_path / "benchmark"
-    files = Files(folder)
-    files.write("answers.jsonl", lines([writing._answer_row(question) for question in asked]))
-    files.write("manifest.json", document({"format": writing.FORMAT, "sha256": files.digests}), listed=False)
+    files = BenchmarkFolder(folder)
+    files.write("answers.jsonl", jsonl_bytes([writing._answer_row(question) for question in asked]))
+    files.write("manifest.json", json_bytes({"format": writing.FORMAT, "sha256": files.digests}), listed=False)
     rights = []
     for order in ([3, 4, 2], [4, 3, 2], [3, 2, 4], [3, 2], [2], []):
         given = answered(tmp_path / "a.jsonl", [{"id": "0000-order", "answer": order}])
@@ -225,7 +225,7 @@ def test_only_a_new_folder_is_written_into(tmp_path: Path) -> None:
 
 def test_objects_are_called_by_names_that_tell_them_apart() -> None:
     twins = [random_object(7), dataclasses.replace(random_object(7), name="other"), household("mustard_bottle")]
-    words = described(twins)
+    words = object_phrases(twins)
     assert words[2] == "mustard bottle"
     assert words[0].endswith("(number 1)")
     assert words[1].endswith("(number 2)")

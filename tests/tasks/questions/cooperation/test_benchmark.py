@@ -10,29 +10,29 @@ from embodied.errors import EmbodiedError
 from tasks.questions.cooperation.baselines import Settings as Answering
 from tasks.questions.cooperation.baselines import answer_all
 from tasks.questions.cooperation.paths import path_task
-from tasks.questions.cooperation.pictures import take
+from tasks.questions.cooperation.pictures import render_picture
 from tasks.questions.cooperation.questions import Question, questions
 from tasks.questions.cooperation.scenes import SceneConfig, cooperation_scene
 from tasks.questions.cooperation.score import BENCHMARK, DIAGONAL, FORMAT
 from tasks.questions.cooperation.write import NEEDS, _answer_row, _question_row, write
 from tasks.questions.scoring import score_answers
-from tasks.questions.writing import Files, WriteSettings, document, lines
+from tasks.questions.writing import BenchmarkFolder, WriteSettings, json_bytes, jsonl_bytes
 
 
 @pytest.fixture(scope="module")
 def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The questions of three scenes, without their pictures."""
     folder = tmp_path_factory.mktemp("cooperation") / "files"
-    files = Files(folder)
+    files = BenchmarkFolder(folder)
     asked: list[tuple[Question, object]] = []
     for seed, need in enumerate(NEEDS[1:]):
         scene = cooperation_scene(seed, SceneConfig(need=need))
         random = np.random.default_rng(seed)
         found = questions(scene, f"{seed:04d}", path_task(scene, random), random)
         asked.extend((question, scene) for question in found)
-    files.write("questions.jsonl", lines([_question_row(*pair) for pair in asked]))  # pyright: ignore[reportArgumentType]
-    files.write("answers.jsonl", lines([_answer_row(question) for question, _ in asked]))
-    files.write("manifest.json", document({"format": FORMAT, "what": "cooperation", "sha256": files.digests}), False)
+    files.write("questions.jsonl", jsonl_bytes([_question_row(*pair) for pair in asked]))  # pyright: ignore[reportArgumentType]
+    files.write("answers.jsonl", jsonl_bytes([_answer_row(question) for question, _ in asked]))
+    files.write("manifest.json", json_bytes({"format": FORMAT, "what": "cooperation", "sha256": files.digests}), False)
     return folder
 
 
@@ -98,9 +98,11 @@ def test_paths_that_cannot_be_are_no_success(benchmark: Path, tmp_path: Path) ->
 def test_only_its_own_benchmark_is_scored_and_only_a_new_folder_written(benchmark: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("")
     other = tmp_path / "other"
-    files = Files(other)
+    files = BenchmarkFolder(other)
     files.write("answers.jsonl", b"")
-    files.write("manifest.json", document({"format": 1, "what": "clutter: ...", "sha256": files.digests}), listed=False)
+    files.write(
+        "manifest.json", json_bytes({"format": 1, "what": "clutter: ...", "sha256": files.digests}), listed=False
+    )
     with pytest.raises(EmbodiedError, match="is not the manifest of a cooperation benchmark"):
         score_answers(tmp_path / "a.jsonl", other, BENCHMARK)
     with pytest.raises(EmbodiedError, match="is not empty"):
@@ -117,6 +119,6 @@ def test_the_same_arguments_give_the_same_files_and_marks_are_seen(tmp_path: Pat
         digests.append(json.loads((tmp_path / name / "manifest.json").read_text())["sha256"])
     assert digests[0] == digests[1]
     scene = cooperation_scene(5)
-    labels, count = np.unique(take(scene).labels, return_counts=True)
+    labels, count = np.unique(render_picture(scene).labels, return_counts=True)
     assert list(labels) == list(range(len(scene.objects) + 1))
     assert count.min() > 100

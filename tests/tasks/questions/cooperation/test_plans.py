@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
-from tasks.questions.cooperation.actions import Action, Impossible, State, Verb, after, check
-from tasks.questions.cooperation.facts import Facts, Goal, able, teams
+from tasks.questions.cooperation.actions import Action, InfeasibleAction, State, Verb, apply_step, check
+from tasks.questions.cooperation.facts import Facts, Goal, is_feasible, smallest_teams
 from tasks.questions.cooperation.plans import length, of_rows, rows, search, shortest
 from tasks.questions.cooperation.robots import Team
 from tasks.questions.cooperation.scenes import CooperationScene, SceneConfig, cooperation_scene, instruction
@@ -34,16 +34,18 @@ def test_who_is_needed_agrees_with_trying_every_team(scenes: list[CooperationSce
         facts, goal = scene.facts, scene.goal
         everybody = [frozenset(t) for n in range(4) for t in itertools.combinations(facts.robots, n)]
         works = [team for team in everybody if search(facts, goal, team) is not None]
-        assert works == [team for team in everybody if able(facts, goal, team)]
+        assert works == [team for team in everybody if is_feasible(facts, goal, team)]
         least = min(map(len, works), default=0)
-        assert {frozenset(team) for team in teams(facts, goal)} == {team for team in works if len(team) == least}
+        assert {frozenset(team) for team in smallest_teams(facts, goal)} == {
+            team for team in works if len(team) == least
+        }
 
 
 def test_shortest_plans_reach_the_goal_and_lose_it_with_any_part(scenes: list[CooperationScene]) -> None:
     planned = 0
     for scene in scenes:
         plan = shortest(scene.facts, scene.goal)
-        assert (plan is None) == (not teams(scene.facts, scene.goal))
+        assert (plan is None) == (not smallest_teams(scene.facts, scene.goal))
         if plan is None:
             continue
         planned += 1
@@ -99,9 +101,9 @@ def test_what_was_seen_counts_until_something_is_put_there() -> None:
     )
     state = State.first(facts())
     for step in early:
-        state = after(facts(), state, step)
+        state = apply_step(facts(), state, step)
     assert state.inspected == {"bin"}
-    assert after(facts(), state, {"right": Action(Verb.PLACE, 2, "bin")}).inspected == frozenset()
+    assert apply_step(facts(), state, {"right": Action(Verb.PLACE, 2, "bin")}).inspected == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_what_was_seen_counts_until_something_is_put_there() -> None:
     ],
 )
 def test_what_is_impossible_is_said(step: dict[str, Action], trouble: str) -> None:
-    with pytest.raises(Impossible, match=trouble):
-        after(facts(), State.first(facts()), step)
+    with pytest.raises(InfeasibleAction, match=trouble):
+        apply_step(facts(), State.first(facts()), step)
     verdict = check(facts(), Goal(), ({}, step))
     assert not verdict.reached
     assert verdict.possible == 1
@@ -165,6 +167,6 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(EmbodiedError, match="no scene of two arms whose goal needs 3 robots"):
         cooperation_scene(0, SceneConfig(Team.ARMS, need=3, tries=3))
     with pytest.raises(UnknownNameError, match="object '9'"):
-        teams(facts(), Goal(((9, "bin"),)))
+        smallest_teams(facts(), Goal(((9, "bin"),)))
     with pytest.raises(UnknownNameError, match="place 'bni'"):
         shortest(facts(), Goal(inspections=("bni",)))

@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.model import FRICTION, ROLLING, SPINNING, add_thing, contact_parts
-from tasks.grasping.objects.object_spec import Thing, thing
+from tasks.grasping.objects.model import FRICTION, ROLLING, SPINNING, add_object, contact_parts
+from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.shapes import Part, Shape
 
 BOXES, CAPSULES = 5, 3
@@ -24,25 +24,25 @@ FLAT = 1e-4  # m, half the length of the capsule that stands for a sphere
 
 
 @dataclasses.dataclass(frozen=True)
-class Slots:
+class ObjectFields:
     """Objects as model fields: one row each."""
 
-    things: tuple[Thing, ...]
+    things: tuple[ObjectSpec, ...]
     fields: Mapping[str, np.ndarray]
     """Model field -> (objects, ...) the whole field with this object's shapes in it."""
 
 
-def fits(item: Thing) -> bool:
+def fits(item: ObjectSpec) -> bool:
     """Whether an object is made of few enough shapes."""
     boxes, capsules = _sorted(item)
     return len(boxes) <= BOXES and len(capsules) <= CAPSULES
 
 
-def add_slots(spec: mujoco.MjSpec, name: str = "object") -> mujoco.MjsBody:
-    """Put a body that can be any object into a model, with the joint, site and sensors that `add_thing` gives it."""
+def add_variable_object(spec: mujoco.MjSpec, name: str = "object") -> mujoco.MjsBody:
+    """Put a body that can be any object into a model, with the joint, site and sensors that `add_object` gives it."""
     boxes = tuple(Part(Shape.BOX, (0.02, 0.02, 0.02)) for _ in range(BOXES))
     capsules = tuple(Part(Shape.CAPSULE, (0.02, 0.02)) for _ in range(CAPSULES))
-    body = add_thing(spec, thing(name, 0.1, boxes + capsules, (0.85, 0.45, 0.25, 1.0)), name)
+    body = add_object(spec, object_spec(name, 0.1, boxes + capsules, (0.85, 0.45, 0.25, 1.0)), name)
     # Its centre of mass will lie elsewhere, which a body that is compiled as simple does not bear.
     body.simple = False
     for geom in body.geoms:
@@ -53,8 +53,8 @@ def add_slots(spec: mujoco.MjSpec, name: str = "object") -> mujoco.MjsBody:
     return body
 
 
-def slots_of(model: mujoco.MjModel, things: Sequence[Thing], name: str = "object") -> Slots:
-    """The fields with which the body that `add_slots` made is each of some objects.
+def object_fields(model: mujoco.MjModel, things: Sequence[ObjectSpec], name: str = "object") -> ObjectFields:
+    """The fields with which the body that `add_variable_object` made is each of some objects.
 
     Raises:
         EmbodiedError: an object has more shapes than there are slots.
@@ -74,17 +74,17 @@ def slots_of(model: mujoco.MjModel, things: Sequence[Thing], name: str = "object
         for index, item in enumerate(things):
             stacked[index, body.id] = _inertial(item)[field]
         fields[field] = stacked
-    return Slots(tuple(things), fields)
+    return ObjectFields(tuple(things), fields)
 
 
-def _sorted(item: Thing) -> tuple[list[Part], list[Part]]:
+def _sorted(item: ObjectSpec) -> tuple[list[Part], list[Part]]:
     """Boxes, and what is round, of an object as it collides."""
     parts = [solid for part in item.parts for solid in contact_parts(part)]
     boxes = [part for part in parts if part.shape is Shape.BOX]
     return boxes, [part for part in parts if part.shape is not Shape.BOX]
 
 
-def _rows(item: Thing) -> dict[str, np.ndarray]:
+def _rows(item: ObjectSpec) -> dict[str, np.ndarray]:
     """Fields of the slots, boxes first."""
     boxes, capsules = _sorted(item)
     if not fits(item):
@@ -120,7 +120,7 @@ def _bound(part: Part) -> float:
     return float(np.linalg.norm(size)) if part.shape is Shape.BOX else size[0] + size[1]
 
 
-def _inertial(item: Thing) -> dict[str, np.ndarray]:
+def _inertial(item: ObjectSpec) -> dict[str, np.ndarray]:
     """Fields of the body."""
     found = item.properties
     moments, turn = found.principal
