@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 import cv2
 import numpy as np
 import tyro
+from torch import Tensor
 
 import embodied
 from embodied.core.instruction import Dialogue
@@ -60,7 +62,7 @@ def main(settings: Settings) -> None:
     print(f"{settings.out}: {len(rows)} dialogues")
 
 
-def acted(env: Env, settings: Settings) -> dict[str, np.ndarray]:
+def acted(env: Env, settings: Settings) -> dict[str, Tensor]:
     """What is observed after some seconds of the script, which has heard everything."""
     if not isinstance(env.task, InstructedTask):
         raise SystemExit(f"'{env.name}' has no script that follows instructions")
@@ -71,7 +73,7 @@ def acted(env: Env, settings: Settings) -> dict[str, np.ndarray]:
     return {group: obs[group] for group in env.image_shapes}
 
 
-def tiles(obs: dict[str, np.ndarray], cameras: tuple[str, ...], rows: list[int]) -> list[list[np.ndarray]]:
+def tiles(obs: Mapping[str, Tensor], cameras: tuple[str, ...], rows: list[int]) -> list[list[np.ndarray]]:
     """Of each row, a picture (side, side, 3) from each camera."""
     return [[np.asarray(obs[PIXELS + camera][row]).transpose(1, 2, 0) for camera in cameras] for row in rows]
 

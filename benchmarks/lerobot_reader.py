@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +33,15 @@ def ours(dataset: Path, folder: Path, every: int) -> None:
         steps = np.unique(np.linspace(0, len(states) - 1, LOOKED_AT).astype(int))[: 0 if index % every else None]
         parts = [opened.part(index, step, step + 1).images for step in steps.tolist()]
         frames = {f"camera {name}": np.array([part[name][0] for part in parts]) for name in opened.info.cameras}
-        np.savez(folder / f"{index}.npz", states=states, actions=actions, steps=steps, **frames)
+        np.savez(folder / f"{index}.npz", states=states, actions=actions, steps=steps, **frames)  # pyright: ignore[reportArgumentType]
         told.append({"instruction": opened.rows[index].instruction, "first": opened.rows[index].first})
     document = {"fps": opened.info.fps, "episodes": told, "hardware": describe()}
     (folder / "episodes.json").write_text(json.dumps(document))
 
 
-def theirs(dataset: Path, folder: Path) -> dict[str, object]:
+def theirs(dataset: Path, folder: Path) -> dict[str, Any]:
     """The same of LeRobot's reader; returns how much differs."""
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset  # pyright: ignore[reportMissingImports] - no dependency
 
     start = time.perf_counter()
     opened = LeRobotDataset("local/dataset", root=dataset)

@@ -232,7 +232,7 @@ def _transformers() -> Any:
     """
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:
-        import transformers
+        import transformers  # pyright: ignore[reportMissingImports] - an extra
     except ImportError as error:
         raise EmbodiedError(f"pretrained parts need transformers ({error}); pip install 'embodied[vla]'") from None
     return transformers
@@ -240,7 +240,7 @@ def _transformers() -> Any:
 
 def _tokenizer(document: str) -> Any:
     try:
-        from tokenizers import Tokenizer
+        from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports] - an extra
     except ImportError as error:
         raise EmbodiedError(f"pretrained parts need tokenizers ({error}); pip install 'embodied[vla]'") from None
     tokenizer = Tokenizer.from_str(document)

@@ -76,8 +76,10 @@ def test_the_policy_is_the_best_so_far_and_training_ends_when_it_gets_no_better(
     torch.manual_seed(0)
     made = FineTuning(untrained(demonstrations, COARSE), demonstrations, tuning, 100)
     assert made.policy is made.current_policy
+    assert made.held_out is not None
     assert len(made.held_out) == 6
-    errors = []
+    errors: list[float] = []
+    best = torch.empty(0)
     while not made.finished:
         measures = made.step()
         if "held_out_error" in measures:
