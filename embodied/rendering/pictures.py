@@ -21,11 +21,10 @@ from collections.abc import Iterable, Sequence
 import mujoco
 import numpy as np
 
-from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError, reason
 from embodied.rendering.meshes import VISIBLE_GROUPS, geom_colour
 from embodied.rendering.opengl import ADVICE, choose_backend, draws_on_gpu
-from embodied.rendering.scene_state import SceneReader, SceneState, floating_bodies, radius_of, set_scene
+from embodied.rendering.scene_state import RenderableEnv, SceneReader, SceneState, floating_bodies, radius_of, set_scene
 
 Image = np.ndarray
 """(height, width, 3) uint8."""
@@ -76,7 +75,7 @@ class Renderer:
 
     def __init__(
         self,
-        env: Env,
+        env: RenderableEnv,
         size: tuple[int, int] = (1280, 720),
         camera: str | None = None,
         debug_visualization: bool = True,
@@ -227,7 +226,7 @@ class Renderer:
         return self._contexts[size]
 
 
-def frame(env: Env, index: int = 0, camera: str | None = None, size: tuple[int, int] = (640, 360)) -> Image:
+def frame(env: RenderableEnv, index: int = 0, camera: str | None = None, size: tuple[int, int] = (640, 360)) -> Image:
     """One picture of one environment; for many, keep a `Renderer`, which starts the graphics once."""
     with Renderer(env, size, camera) as renderer:
         return renderer.frame(index)

@@ -1,0 +1,32 @@
+"""What `Env` says of itself, and how it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied.errors import ActionError, EmbodiedError
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_an_environment_describes_its_observations_and_episodes_and_ends_when_closed(engine: str) -> None:
+    with embodied.make("swarm/hover", 3, engine) as env:
+        obs = env.reset()
+        assert {group: (values.shape[1:], values.dtype) for group, values in obs.items()} == {
+            group: (spec.shape, spec.dtype) for group, spec in env.observation_spec.items()
+        }
+        assert f"swarm/hover on {engine}: 3 environments on cpu, action (4,)" in repr(env)
+        step = env.step(torch.zeros(env.action_shape))
+        assert "Step(3 environments: 0 terminated, 0 truncated" in repr(step)
+        assert env.episode_length.tolist() == np.asarray(env.episode.steps).tolist() == [1, 1, 1]
+        np.testing.assert_array_equal(env.render_state().qpos, env.world().qpos)
+        env.spread_episode_lengths()
+        assert env.episode_length.tolist() == [env.max_episode_steps * place // 3 for place in range(3)]
+    env.close()
+    assert "closed" in repr(env)
+    with pytest.raises(ActionError, match=r"step\(\) after close\(\) of swarm/hover"):
+        env.step(torch.zeros(env.action_shape))
+    with pytest.raises(EmbodiedError, match=r"reset\(\) after close\(\)"):
+        env.reset()
