@@ -30,11 +30,12 @@ from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import to_json
 from policies.imitation import demonstrations
-from policies.imitation.behaviour_cloning import Cloning
-from policies.imitation.config import CloningConfig
-from policies.off_policy.actor_critics import OffPolicyConfig, PolicyValue, SACConfig
+from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
 from policies.off_policy.awac import AWACConfig
-from policies.off_policy.learner import OffPolicy
+from policies.off_policy.config import ActorCriticConfig
+from policies.off_policy.critics import PolicyValue
+from policies.off_policy.learner import OffPolicyLearner
+from policies.off_policy.sac import SACConfig
 from policies.registry import default_config
 from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy
@@ -66,7 +67,7 @@ class Settings:
     """Most updates of bc, which may end sooner."""
     demonstrations: int = 100
     """Successful episodes of the script to learn from."""
-    rounded_products: bool = True
+    bfloat16_matmul: bool = True
     """Learn with factors of matrix products rounded to bfloat16."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
@@ -132,7 +133,7 @@ def plain(settings: Settings, training: TrainConfig, file: Path) -> SACConfig:
         ppo = default_config("ppo", training)
         config = dataclasses.replace(config, reward_scale=ppo.reward_scale, gamma=ppo.gamma)
     return dataclasses.replace(
-        config, critic_updates=settings.updates, rounded_products=settings.rounded_products, save_buffer=False
+        config, critic_updates=settings.updates, bfloat16_matmul=settings.bfloat16_matmul, save_buffer=False
     )
 
 
@@ -158,12 +159,12 @@ def rlpd(settings: Settings, training: TrainConfig, file: Path) -> SACConfig:
 def awac(settings: Settings, training: TrainConfig, file: Path) -> AWACConfig:
     """AWAC with SAC's networks, rates and batches."""
     shared = {field.name: getattr(plain(settings, training, file), field.name)
-              for field in dataclasses.fields(OffPolicyConfig)}  # fmt: skip
+              for field in dataclasses.fields(ActorCriticConfig)}  # fmt: skip
     own = {"demonstrations": file, "demonstrations_in_buffer": True, "offline_updates": settings.offline_updates}
     return AWACConfig(**shared | own)
 
 
-Recipe = Callable[[Settings, TrainConfig, Path], OffPolicyConfig]
+Recipe = Callable[[Settings, TrainConfig, Path], ActorCriticConfig]
 METHODS: dict[str, Recipe | None] = {
     EXPERT: None,
     CLONING: None,
@@ -246,8 +247,10 @@ def measure(settings: Settings, task: str, method: str, seed: int, file: Path) -
 
 def clone(settings: Settings, env: VecEnv, seed: int, file: Path) -> tuple[PolicyFunction, dict[str, Any]]:
     """Behaviour cloning, without a step of the environment."""
-    config = CloningConfig(demonstrations=file, rounded_products=settings.rounded_products)
-    learner = Cloning(env.observation_sizes, env.action_size, env.num_envs, config, device=env.device, seed=seed)
+    config = BehaviourCloningConfig(demonstrations=file, bfloat16_matmul=settings.bfloat16_matmul)
+    learner = BehaviourCloning(
+        env.observation_sizes, env.action_size, env.num_envs, config, device=env.device, seed=seed
+    )
     learner.act(env.reset())  # reads the file
     with cli.Line("bc", settings.clone_updates) as line:
         while not learner.finished and learner.updates < settings.clone_updates:
@@ -257,11 +260,11 @@ def clone(settings: Settings, env: VecEnv, seed: int, file: Path) -> tuple[Polic
 
 
 def improve(
-    settings: Settings, env: VecEnv, config: OffPolicyConfig, seed: int, what: str
+    settings: Settings, env: VecEnv, config: ActorCriticConfig, seed: int, what: str
 ) -> tuple[PolicyFunction, dict[str, Any]]:
     """Any learner that takes steps."""
     trainer = Trainer(env, config, total_steps=settings.steps, seed=seed)
-    assert isinstance(trainer.algorithm, OffPolicy)
+    assert isinstance(trainer.algorithm, OffPolicyLearner)
     with cli.Line(what, settings.steps) as line:
         while not trainer.done:
             metrics = trainer.iterate()

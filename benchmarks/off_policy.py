@@ -19,7 +19,10 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.storage.configs import to_json
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.off_policy.actor_critics import DDPGConfig, FastTD3Config, SACConfig, TD3Config
+from policies.off_policy.ddpg import DDPGConfig
+from policies.off_policy.fast_td3 import FastTD3Config
+from policies.off_policy.sac import SACConfig
+from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer
 from policies.training.settings import default_settings
 

@@ -6,8 +6,13 @@ transitions; `train` runs the loop.
 
 from embodied.env.vec_env import PolicyFunction, Step, VecEnv
 from policies.algorithm import Algorithm
-from policies.off_policy.actor_critics import DDPGConfig, FastTD3Config, PQLConfig, RLPDConfig, SACConfig, TD3Config
-from policies.off_policy.learner import OffPolicy
+from policies.off_policy.ddpg import DDPGConfig
+from policies.off_policy.fast_td3 import FastTD3Config
+from policies.off_policy.learner import OffPolicyLearner
+from policies.off_policy.pql import PQLConfig
+from policies.off_policy.rlpd import RLPDConfig
+from policies.off_policy.sac import SACConfig
+from policies.off_policy.td3 import TD3Config
 from policies.policy import Policy, random_policy, zero_policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.ppo import PPO
@@ -18,7 +23,7 @@ __all__ = [
     "Algorithm",
     "DDPGConfig",
     "FastTD3Config",
-    "OffPolicy",
+    "OffPolicyLearner",
     "PPOConfig",
     "PQLConfig",
     "Policy",

@@ -1,4 +1,4 @@
-"""`python -m policies.demonstrations`: record what a script or a policy does, for learners that start from it."""
+"""`python -m policies.demonstrations`: record demonstrations of an expert or a policy, for learners to start from."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from embodied.env.vec_env import VecEnv
 from embodied.errors import EmbodiedError, guard
 from policies.imitation.demonstrations import (
     Demonstrator,
-    Driver,
+    RecordedActor,
     Recording,
-    joined,
+    concatenated,
     load,
     load_source,
-    record_driven,
+    record_actor,
     save,
 )
 from policies.imitation.interventions import Source
-from policies.imitation.supervision import Supervised, SupervisionConfig
+from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Record episodes of a task's script, or of any policy, to learn from with --ALGORITHM.demonstrations FILE.
+    """Record episodes of a task's expert, or of any policy, to learn from with --ALGORITHM.demonstrations FILE.
 
-    With --supervisor, somebody watches the policy and takes over where it goes wrong, and the file says who acted.
+    With --supervisor, another policy takes over where the first goes wrong, and the file says who acted.
     Examples:
 
         python -m policies.demonstrations manipulation/pick-place --episodes 100 --out pick-place.safetensors
@@ -52,7 +52,7 @@ class Settings:
     policy: str = "expert"
     """expert, shipped, a run or a checkpoint."""
     supervisor: str | None = None
-    """Another such policy, which takes over while the first goes wrong; by default nobody does."""
+    """Another such policy, which takes over while the first goes wrong; by default none."""
     supervision: SupervisionConfig = dataclasses.field(default_factory=SupervisionConfig)
     """When it takes over and when it hands back."""
     after: Path | None = None
@@ -62,18 +62,19 @@ class Settings:
     failures: bool = False
     """Keep episodes that never succeed too."""
     hold: int | None = None
-    """Control steps that are kept after an episode's first success; by default all."""
+    """Control steps after an episode's first success at which its recording ends; by default it does not."""
     num_envs: int = 32
     """Environments that step together."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 0
-    """Seed of the starts."""
+    """Seed of the reset states."""
 
     def __post_init__(self) -> None:
-        """Check that there is somebody to watch."""
         if self.supervisor == self.policy:
-            raise EmbodiedError(f"--supervisor {self.supervisor} watches itself; --policy says whom it should watch")
+            raise EmbodiedError(
+                f"--supervisor {self.supervisor} supervises itself; expected another policy than --policy"
+            )
         if self.hold is not None and self.hold < 0:
             raise EmbodiedError(f"--hold {self.hold}: expected at least 0")
 
@@ -91,29 +92,29 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"'{settings.task}' has many agents; demonstrations are of one robot")
     vec_env = cast("VecEnv", env)
     earlier = [] if settings.after is None else [_earlier(settings.after, vec_env)]
-    driver = _driver(settings, env)
+    actor = _actor(settings, env)
     with cli.Line(f"{settings.task} by {settings.policy}", settings.episodes) as line:
-        new = record_driven(
+        new = record_actor(
             vec_env,
-            driver,
+            actor,
             settings.episodes,
             failures=settings.failures,
             hold=settings.hold,
             on_step=lambda kept: line.update(kept, f"{kept} episodes"),
         )
-    recording = joined([*earlier, new])
+    recording = concatenated([*earlier, new])
     save(settings.out, recording.steps, recording.source)
     cli.console().print(f"{_described(recording)} -> {settings.out}")
     return 0
 
 
-def _driver(settings: Settings, env: Env) -> Driver:
+def _actor(settings: Settings, env: Env) -> RecordedActor:
     from policies.training.loading import load_policy
 
     rule = load_policy(settings.policy, env)
     if settings.supervisor is None:
         return Demonstrator(rule)
-    return Supervised(rule, load_policy(settings.supervisor, env), env.num_envs, settings.supervision)
+    return SupervisedActor(rule, load_policy(settings.supervisor, env), env.num_envs, settings.supervision)
 
 
 def _earlier(path: Path, env: VecEnv) -> Recording:
@@ -122,7 +123,7 @@ def _earlier(path: Path, env: VecEnv) -> Recording:
 
 
 def _described(recording: Recording) -> str:
-    """Episodes, steps, and how many of them others than a demonstrator took."""
+    """Numbers of episodes and steps, and of the robot's steps and interventions."""
     ends = int((recording.steps.terminated | recording.steps.truncated).sum())
     said = f"{ends} episodes, {len(recording.source):,} steps"
     shares = {kind: int((recording.source == kind).sum()) for kind in (Source.ROBOT, Source.INTERVENTION)}

@@ -141,7 +141,7 @@ class Policy:
             "clip": self.network.clip,
         }
         if isinstance(self.network.actor, SquashedActor):
-            meta["stochastic"] = self.network.actor.spread is not None
+            meta["stochastic"] = self.network.actor.log_std is not None
         if isinstance(self.network.actor, Formed):
             meta["form"] = asdict(self.network.actor.form)
         if self.config.architecture is not Architecture.MLP:

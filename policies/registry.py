@@ -67,8 +67,7 @@ class AlgorithmEntry:
 
 
 _IMITATE = "policies.imitation.warm_start:imitate"
-_CONFIGS = "policies.off_policy.actor_critics"
-_OFF_POLICY = "policies.off_policy.learner:OffPolicy"
+_OFF_POLICY = "policies.off_policy.learner:OffPolicyLearner"
 ALGORITHMS: dict[str, AlgorithmEntry] = {
     entry.name: entry
     for entry in (
@@ -76,35 +75,35 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             DEFAULT, "policies.ppo.config:PPOConfig", "policies.ppo.ppo:PPO", "on-policy, from fresh rollouts",
             imitate_expert=_IMITATE,
         ),
-        AlgorithmEntry("sac", f"{_CONFIGS}:SACConfig", _OFF_POLICY, "off-policy, maximum entropy", num_envs=64),
-        AlgorithmEntry("rlpd", f"{_CONFIGS}:RLPDConfig", _OFF_POLICY, "sac with prior data", num_envs=16),
+        AlgorithmEntry("sac", "policies.off_policy.sac:SACConfig", _OFF_POLICY, "off-policy, maximum entropy", num_envs=64),
+        AlgorithmEntry("rlpd", "policies.off_policy.rlpd:RLPDConfig", _OFF_POLICY, "sac with prior data", num_envs=16),
         AlgorithmEntry(
             "awac", "policies.off_policy.awac:AWACConfig", _OFF_POLICY, "advantage-weighted, offline to online",
             num_envs=16,
         ),
         AlgorithmEntry(
-            "cqn", "policies.off_policy.cqn.config:CQNConfig", _OFF_POLICY, "coarse-to-fine Q-network", num_envs=16
+            "cqn", "policies.off_policy.cqn.cqn:CQNConfig", _OFF_POLICY, "coarse-to-fine Q-network", num_envs=16
         ),
         AlgorithmEntry(
-            "q-transformer", "policies.off_policy.q_transformer.config:QTransformerConfig", _OFF_POLICY,
+            "q-transformer", "policies.off_policy.q_transformer.q_transformer:QTransformerConfig", _OFF_POLICY,
             "autoregressive Q-function", num_envs=16,
         ),
         AlgorithmEntry(
-            "idql", "policies.off_policy.idql.config:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
+            "idql", "policies.off_policy.idql.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
             num_envs=16,
         ),
         AlgorithmEntry(
-            "svea", "policies.off_policy.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
+            "svea", "policies.off_policy.svea.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
             needs_images=True, num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
-            "bc", "policies.imitation.config:CloningConfig", "policies.imitation.behaviour_cloning:Cloning",
+            "bc", "policies.imitation.behaviour_cloning:BehaviourCloningConfig", "policies.imitation.behaviour_cloning:BehaviourCloning",
             "behaviour cloning, from demonstrations alone", num_envs=16, steps=100_000,
         ),
-        AlgorithmEntry("ddpg", f"{_CONFIGS}:DDPGConfig", _OFF_POLICY, "off-policy, deterministic", num_envs=64),
-        AlgorithmEntry("td3", f"{_CONFIGS}:TD3Config", _OFF_POLICY, "ddpg with twin critics", num_envs=64),
-        AlgorithmEntry("fast-td3", f"{_CONFIGS}:FastTD3Config", _OFF_POLICY, "td3 in large batches", num_envs=128),
-        AlgorithmEntry("pql", f"{_CONFIGS}:PQLConfig", _OFF_POLICY, "parallel Q-learning", num_envs=4096),
+        AlgorithmEntry("ddpg", "policies.off_policy.ddpg:DDPGConfig", _OFF_POLICY, "off-policy, deterministic", num_envs=64),
+        AlgorithmEntry("td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "ddpg with twin critics", num_envs=64),
+        AlgorithmEntry("fast-td3", "policies.off_policy.fast_td3:FastTD3Config", _OFF_POLICY, "td3 in large batches", num_envs=128),
+        AlgorithmEntry("pql", "policies.off_policy.pql:PQLConfig", _OFF_POLICY, "parallel Q-learning", num_envs=4096),
     )
 }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Camera images beside a vector group, as one flat observation for learners whose networks take a single vector.
 
-`policies.networks.image_encoder.ImageLayout` lays the vector out. A policy that reads images should not also be told
+`policies.off_policy.svea.network.ImageLayout` lays the vector out. A policy that reads images should not also be told
 where things are: beside the images it reads the group `proprio`, where a task has it.
 """
 

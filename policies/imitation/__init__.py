@@ -1,1 +1,1 @@
-"""."""
+"""Learning from demonstrations: behaviour cloning, recording, interventions, advice."""

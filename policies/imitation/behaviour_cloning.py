@@ -1,11 +1,12 @@
-"""Behaviour cloning: a policy is fitted to demonstrated actions, and watched while it learns."""
+"""Behaviour cloning: an actor is fitted to demonstrated actions, with validation and early stopping."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,14 +15,15 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, Step
 from embodied.errors import EmbodiedError
 from policies.algorithm import Algorithm, DivergedError
-from policies.imitation.config import CloningConfig
 from policies.imitation.demonstrations import load as load_demonstrations
 from policies.imitation.demonstrations import load_source
-from policies.imitation.interventions import remembered, weights, with_before
+from policies.imitation.interventions import episodes_to_keep, mark_before, weights
 from policies.imitation.losses import imitation_error, imitation_loss
-from policies.imitation.weight_transfer import adopt
+from policies.imitation.weight_transfer import transfer_weights
+from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
+from policies.off_policy.config import relu_network, require
 from policies.off_policy.replay_buffer import Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
@@ -30,30 +32,89 @@ from policies.policy import NormalizedActor, Policy
 
 
 @dataclass(frozen=True)
-class Examples:
-    """What was done in which situation."""
+class BehaviourCloningConfig:
+    """Behaviour cloning: a policy that imitates a file of demonstrations.
+
+    It learns nothing from the environment. As with every learner, --steps counts the environment's steps: meanwhile the
+    policy acts there, so that its return and success are in the metrics. 50,000 are enough for 30,000 updates.
+    """
+
+    demonstrations: Path | None = None
+    """File of demonstrations, as python -m policies.demonstrations writes it."""
+    weigh_interventions: bool = False
+    """Weight classes of steps as Sirius does: interventions half, nothing of what led to them. Needs a file that says
+    who acted (its tensor `source`, see policies.imitation.interventions)."""
+    max_steps: int | None = None
+    """With weigh_interventions: steps to learn from, of the episodes with the most interventions; None for all."""
+    updates: float = 10.0
+    """Updates per control step of all environments together; may be less than 1."""
+    unroll: int = 16
+    """Control steps of every environment per line of metrics."""
+    batch_size: int = 256
+    """Demonstrated actions per update."""
+    learning_rate: float = 1e-3
+    """Adam's step size."""
+    weight_decay: float = 0.0
+    """AdamW's decoupled weight decay."""
+    max_grad_norm: float | None = None
+    """Norm to which longer gradients are clipped; None leaves them."""
+    held_out: float = 0.1
+    """Share of the episodes held out for validation, which selects the best weights; 0: the last ones are taken."""
+    validation_interval: int = 250
+    """Updates between two validations."""
+    patience: int = 20
+    """Early stopping: validations in a row without a smaller error after which learning ends."""
+    normalize_observations: bool = True
+    """Shift and scale observations by the demonstrations' statistics."""
+    observation_clip: float = 10.0
+    """Bound on observations after they are normalised."""
+    bfloat16_matmul: bool = False
+    """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it."""
+    actor: NetworkConfig = field(default_factory=relu_network)
+    """Network that chooses actions."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float):
+                require(math.isfinite(value), item.name, value, "finite")
+        for name in ("unroll", "batch_size", "validation_interval", "patience"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("updates", "learning_rate", "max_grad_norm", "observation_clip"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "positive")
+        few = self.max_steps is None or self.max_steps >= 1
+        require(few, "max_steps", self.max_steps, "at least 1, or None")
+        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
+        require(0 <= self.held_out < 1, "held_out", self.held_out, "0 or more and less than 1")
+        perceptron = self.actor.architecture is Architecture.MLP
+        require(perceptron, "architecture", self.actor.architecture, "mlp: behaviour cloning builds an MLP")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Demonstrated steps."""
 
     obs: Tensor
     """(T, size) raw observations."""
     action: Tensor
     """(T, A) in [-1, 1]."""
     weight: Tensor
-    """(T,) how much they count, 1 on average."""
+    """(T,) weights in the loss, 1 on average."""
 
     def __len__(self) -> int:
-        """T."""
         return len(self.action)
 
-    def at(self, where: Tensor) -> Examples:
-        """Those of an index or a mask."""
-        return Examples(self.obs[where], self.action[where], self.weight[where])
+    def at(self, where: Tensor) -> Dataset:
+        """The steps of an index or a mask."""
+        return Dataset(self.obs[where], self.action[where], self.weight[where])
 
 
-class Cloning(Algorithm):
-    """Minimises the squared error of the mean action; see `imitation.imitation_loss` for why not its likelihood.
+class BehaviourCloning(Algorithm):
+    """Minimises the squared error of the mean action; see `losses.imitation_loss` for why not its likelihood.
 
-    The policy is the one of all looks so far whose error on held-out episodes was the smallest; its deviation stays
-    that of an untrained one, so that `sac`, `rlpd` and `awac` can start from it.
+    The policy is the one with the smallest validation error so far; its standard deviation stays that of an untrained
+    one, so that `sac`, `rlpd` and `awac` can start from it.
     """
 
     def __init__(
@@ -61,12 +122,12 @@ class Cloning(Algorithm):
         observation_sizes: Mapping[str, int],
         action_size: int,
         num_envs: int,
-        config: CloningConfig,
+        config: BehaviourCloningConfig,
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
     ) -> None:
-        """Build network and normaliser; arguments as of `OffPolicy`."""
+        """Build network and normaliser; arguments as of `OffPolicyLearner`."""
         if POLICY not in observation_sizes:
             raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {[*observation_sizes]}")
         keep_freed_memory()
@@ -75,19 +136,19 @@ class Cloning(Algorithm):
         weights = torch.Generator().manual_seed(seed)
         actor = SquashedActor(self._size, action_size, config.actor, stochastic=True, generator=weights)
         self.actor = actor.to(self.device)
-        self.simulator = VectorizedSimulator(
+        self.optimizer = VectorizedSimulator(
             self.actor.parameters(), config.learning_rate,
             weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm,
         )  # fmt: skip
         self.best = copy.deepcopy(self.actor)
-        self._best_vector = join(self.best.parameters())
+        self._best_parameters = join(self.best.parameters())
         self.normalizer = Normalizer(self._size, self.device, config.observation_clip)
         self._seed = seed
         self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
-        self.training: Examples | None = None
-        self.held_out: Examples | None = None
+        self.training: Dataset | None = None
+        self.held_out: Dataset | None = None
         self.updates, self._control_steps = 0, 0
-        self._best_error, self._looks_since = math.inf, 0
+        self._best_error, self._validations_since_best = math.inf, 0
 
     @property
     def unroll(self) -> int:
@@ -97,47 +158,47 @@ class Cloning(Algorithm):
     @property
     def finished(self) -> bool:
         """Whether the error on held-out episodes has stopped falling."""
-        return self._looks_since >= self.config.patience
+        return self._validations_since_best >= self.config.patience
 
     @property
     def policy(self) -> Policy:
-        """The best policy so far; it goes on learning with this learner."""
+        """The best policy so far; it shares this learner's weights."""
         statistics = self.normalizer
         network = NormalizedActor(self.best, statistics.mean, statistics.scale, self.config.observation_clip)
         return Policy(network, self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network; the statistics will be the demonstrations'.
+        """Begin with another policy's network; the observations' statistics will be the demonstrations'.
 
         Raises:
             MismatchError: Its network is not of this learner's kind and shape.
         """
-        adopt(self.policy, policy)
-        self.simulator.vector.copy_(self._best_vector)
+        transfer_weights(policy, self.policy)
+        self.optimizer.vector.copy_(self._best_parameters)
 
-    def demonstrate(self, steps: Transitions, source: Tensor | None = None) -> None:
-        """Learn from these steps of one environment, (T, 1, ...), instead of any others.
+    def set_demonstrations(self, steps: Transitions, source: Tensor | None = None) -> None:
+        """Learn from these steps of one environment, (T, 1, ...).
 
         Args:
             steps: Whole episodes, one after another.
             source: (T,) of `interventions.Source`, who acted; by default all are demonstrations.
 
         Raises:
-            EmbodiedError: They hold too few episodes to keep some apart.
+            EmbodiedError: They hold too few episodes to hold some out.
         """
         ends = (steps.terminated | steps.truncated)[:, 0]
-        examples = Examples(steps.obs[POLICY][:, 0], steps.action[:, 0].clamp(-1.0, 1.0), torch.ones_like(ends).float())
+        dataset = Dataset(steps.obs[POLICY][:, 0], steps.action[:, 0].clamp(-1.0, 1.0), torch.ones_like(ends).float())
         if source is not None:
-            examples, ends = self._weighted(examples, source, ends)
-        apart = self._apart(ends)
-        self.training, self.held_out = examples.at(~apart), examples.at(apart)
+            dataset, ends = self._weighted(dataset, source, ends)
+        held_out = self._held_out_steps(ends)
+        self.training, self.held_out = dataset.at(~held_out), dataset.at(held_out)
         if self.config.normalize_observations:
             self.normalizer.observe(self.training.obs)
             self.normalizer.commit()
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """The actions (N, A) of the best policy so far, without noise: it is watched, not explored with.
+        """The actions (N, A) of the best policy so far, without noise: it is evaluated, it does not explore.
 
         Raises:
             EmbodiedError: There are no demonstrations.
@@ -147,27 +208,27 @@ class Cloning(Algorithm):
         return self.policy(obs)
 
     def record(self, step: Step) -> None:
-        """Nothing is learned from what actions bring; the environment counts returns."""
+        """Nothing to store: the environment counts returns."""
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
         """Make the updates that are due.
 
         Returns:
-            Errors, updates and samples so far, and whether learning has ended.
+            Losses, updates and samples so far, and whether learning has ended.
 
         Raises:
             DivergedError: They are not finite.
         """
         del obs, progress
         self._control_steps += self.config.unroll
-        measures: list[Tensor] = []
-        with products(rounded=self.config.rounded_products):
+        metrics_of_updates: list[Tensor] = []
+        with products(rounded=self.config.bfloat16_matmul):
             while not self.finished and self.updates < math.floor(self._control_steps * self.config.updates):
-                measures.append(self._learn())
+                metrics_of_updates.append(self._learn())
         metrics = {"updates": float(self.updates), "samples": float(self.updates * self.config.batch_size)}
         metrics |= {"finished": float(self.finished)}
-        if measures:
-            loss, norm = torch.stack(measures).mean(0).tolist()
+        if metrics_of_updates:
+            loss, norm = torch.stack(metrics_of_updates).mean(0).tolist()
             metrics |= {"imitation_loss": loss, "policy_gradient_norm": norm}
         if math.isfinite(self._best_error):
             metrics["held_out_error"] = self._best_error
@@ -179,21 +240,21 @@ class Cloning(Algorithm):
         path = self.config.demonstrations
         if path is None:
             raise EmbodiedError(
-                "cloning learns from demonstrations, of which there are none; expected demonstrations=FILE, as "
-                "python -m policies.demonstrations writes it"
+                "behaviour cloning learns from demonstrations, of which there are none; expected demonstrations=FILE, "
+                "as python -m policies.demonstrations writes it"
             )
         steps = load_demonstrations(path, {POLICY: self._size}, self.action_size, self.device)
-        self.demonstrate(steps, load_source(path, self.device) if self.config.weigh_interventions else None)
+        self.set_demonstrations(steps, load_source(path, self.device) if self.config.weigh_interventions else None)
 
-    def _weighted(self, examples: Examples, source: Tensor, ends: Tensor) -> tuple[Examples, Tensor]:
-        """What the memory keeps, each class by its weight, and where its episodes end."""
-        marked = with_before(source, ends)
-        kept = remembered(marked, ends, self.config.memory_steps or len(marked))
-        weighted = Examples(examples.obs[kept], examples.action[kept], weights(marked[kept]))
+    def _weighted(self, dataset: Dataset, source: Tensor, ends: Tensor) -> tuple[Dataset, Tensor]:
+        """The steps to learn from, each class by its weight, and where its episodes end."""
+        marked = mark_before(source, ends)
+        kept = episodes_to_keep(marked, ends, self.config.max_steps or len(marked))
+        weighted = Dataset(dataset.obs[kept], dataset.action[kept], weights(marked[kept]))
         return weighted, ends[kept]
 
-    def _apart(self, ends: Tensor) -> Tensor:
-        """(T,) bool, which steps belong to held-out episodes; drawn by whole ones, since neighbours are much alike."""
+    def _held_out_steps(self, ends: Tensor) -> Tensor:
+        """(T,) bool, the steps of held-out episodes; whole episodes, since neighbouring steps are much alike."""
         episode = ends.cumsum(0) - ends.long()
         count = int(episode[-1]) + 1
         if not self.config.held_out:
@@ -213,56 +274,56 @@ class Cloning(Algorithm):
         size = (self.config.batch_size,)
         batch = self.training.at(torch.randint(len(self.training), size, generator=self._generator, device=self.device))
         loss = imitation_loss(self.actor, self.normalizer(batch.obs), batch.action, batch.weight)
-        norm = self.simulator.descend(loss)
+        norm = self.optimizer.descend(loss)
         self.updates += 1
         if self.config.held_out and self.updates % self.config.validation_interval == 0:
-            self._look()
+            self._validate()
         elif not self.config.held_out:
-            self._best_vector.copy_(self.simulator.vector)
+            self._best_parameters.copy_(self.optimizer.vector)
         return torch.stack([loss.detach(), norm])
 
     @torch.no_grad()
-    def _look(self) -> None:
-        """Keep the weights if they are the best so far."""
+    def _validate(self) -> None:
+        """Keep the weights if their validation error is the smallest so far."""
         assert self.held_out is not None
         total = imitation_error(
             self.actor, self.normalizer(self.held_out.obs), self.held_out.action, self.held_out.weight
         )
         error = distributed.mean_(total).item()
-        self._looks_since += 1
+        self._validations_since_best += 1
         if error < self._best_error:
-            self._best_error, self._looks_since = error, 0
-            self._best_vector.copy_(self.simulator.vector)
+            self._best_error, self._validations_since_best = error, 0
+            self._best_parameters.copy_(self.optimizer.vector)
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, demonstrations included."""
-        examples = {"training": self.training, "held_out": self.held_out}
+        dataset = {"training": self.training, "held_out": self.held_out}
         return {
-            "actor": self.simulator.state(),
-            "best": self._best_vector.clone(),
+            "actor": self.optimizer.state(),
+            "best": self._best_parameters.clone(),
             "best_error": self._best_error,
-            "looks_since": self._looks_since,
+            "validations_since_best": self._validations_since_best,
             "normalizer": self.normalizer.state(),
             "generator": self._generator.get_state(),
             "updates": self.updates,
             "control_steps": self._control_steps,
             **{
                 name: {"obs": kept.obs, "action": kept.action, "weight": kept.weight}
-                for name, kept in examples.items()
+                for name, kept in dataset.items()
                 if kept is not None
             },
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
         """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
-        self.simulator.load_state(tree["actor"])
-        self._best_vector.copy_(tree["best"])
-        self._best_error, self._looks_since = float(tree["best_error"]), int(tree["looks_since"])
+        self.optimizer.load_state(tree["actor"])
+        self._best_parameters.copy_(tree["best"])
+        self._best_error, self._validations_since_best = float(tree["best_error"]), int(tree["validations_since_best"])
         self.normalizer.load_state(tree["normalizer"])
         if explore_alike:
             self._generator.set_state(tree["generator"].cpu())
         self.updates, self._control_steps = int(tree["updates"]), int(tree["control_steps"])
         self.training, self.held_out = (
-            Examples(*(tree[name][part].to(self.device) for part in ("obs", "action", "weight")))
+            Dataset(*(tree[name][part].to(self.device) for part in ("obs", "action", "weight")))
             for name in ("training", "held_out")
         )

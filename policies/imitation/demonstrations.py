@@ -1,7 +1,7 @@
-"""Demonstrations: whole episodes of a script or a policy, recorded, written and read.
+"""Demonstrations: whole episodes of an expert or a policy, recorded, saved and loaded.
 
 A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, size),
-`action` (T, A), `reward`, `terminated`, `truncated` (T,); and `source` (T,), who acted, where that was noted.
+`action` (T, A), `reward`, `terminated`, `truncated` (T,); and optionally `source` (T,), who acted.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from torch import Tensor
 from embodied.env.vec_env import PolicyFunction, Step, VecEnv
 from embodied.errors import EmbodiedError, listing, reason
 from policies.imitation.interventions import Source
-from policies.off_policy.replay_buffer import Transitions, merged
+from policies.off_policy.replay_buffer import Transitions, combined
 
 PLAIN = ("action", "reward", "terminated", "truncated")
 SOURCE = "source"
 ATTEMPTS = 5  # episodes tried for each that is wanted
 
 
-class Driver(Protocol):
-    """Whoever acts in N environments, and tells who that was."""
+class RecordedActor(Protocol):
+    """Chooses actions in N environments and says who chose each."""
 
     def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Actions (N, A) in [-1, 1], and (N,) int64 of `Source`."""
         ...
 
-    def restart(self, ended: Tensor) -> None:
-        """Episodes are over where `ended`, (N,) bool; what is asked next is of new ones."""
+    def reset(self, ended: Tensor) -> None:
+        """New episodes begin where `ended`, (N,) bool."""
         ...
 
 
@@ -47,25 +47,24 @@ class Recording(NamedTuple):
 
 
 class Demonstrator:
-    """A rule that shows whole episodes."""
+    """A policy that demonstrates whole episodes. A `RecordedActor`."""
 
     def __init__(self, rule: PolicyFunction) -> None:
         self.rule = rule
 
     def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """As `Driver`."""
         action = self.rule(obs).clamp(-1.0, 1.0)
         return action, torch.full((len(action),), int(Source.DEMONSTRATION), device=action.device)
 
-    def restart(self, ended: Tensor) -> None:
-        """Nothing is remembered of episodes."""
+    def reset(self, ended: Tensor) -> None:
+        """A policy has no state."""
 
 
 def record(env: VecEnv, rule: PolicyFunction, episodes: int, *, failures: bool = False) -> Transitions:
     """Whole episodes of a policy, one after another: (T, 1, ...).
 
     Args:
-        env: Where it acts; begins anew.
+        env: Where it acts; is reset.
         rule: Observation groups to actions, which are clipped to [-1, 1].
         episodes: How many.
         failures: Keep episodes that never succeed too.
@@ -73,28 +72,28 @@ def record(env: VecEnv, rule: PolicyFunction, episodes: int, *, failures: bool =
     Raises:
         EmbodiedError: Of five times as many episodes, too few succeeded.
     """
-    return record_driven(env, Demonstrator(rule), episodes, failures=failures).steps
+    return record_actor(env, Demonstrator(rule), episodes, failures=failures).steps
 
 
 @torch.no_grad()
-def record_driven(
+def record_actor(
     env: VecEnv,
-    driver: Driver,
+    actor: RecordedActor,
     episodes: int,
     *,
     failures: bool = False,
     hold: int | None = None,
     on_step: Callable[[int], object] = lambda kept: None,
 ) -> Recording:
-    """Whole episodes in which now one, now another may act; as `record`.
+    """As `record`, of an actor that says who acted.
 
     Args:
-        env: Where they act; begins anew.
-        driver: Who acts.
+        env: Where it acts; is reset.
+        actor: Chooses actions.
         episodes: How many.
         failures: Keep episodes that never succeed too.
-        hold: Steps that are kept after an episode's first success, where its recording is truncated; None: all.
-        on_step: Called after each control step with how many episodes there are.
+        hold: Steps after an episode's first success at which its recording is truncated; None: never.
+        on_step: Called after each control step with the number of episodes.
     """
     obs, tried = dict(env.reset()), 0
     kept: list[Recording] = []
@@ -106,7 +105,7 @@ def record_driven(
                 f"{len(kept)} of {tried} episodes succeeded, fewer than the {episodes} that were asked for; ask for "
                 "fewer, or keep failures too"
             )
-        action, source = driver(obs)
+        action, source = actor(obs)
         step = env.step(action)
         for place in step.success.nonzero()[:, 0].tolist():
             solved.setdefault(place, len(running[place]))
@@ -119,17 +118,17 @@ def record_driven(
             first = solved.pop(place, None)
             if failures or first is not None:
                 last = len(running[place]) if first is None or hold is None else first + 1 + hold
-                kept.append(_until(joined(running[place]), last))
+                kept.append(_truncated(concatenated(running[place]), last))
             running[place] = []
-        driver.restart(ended)
+        actor.reset(ended)
         on_step(len(kept))
         obs = dict(step.obs)
-    return joined(kept[:episodes])
+    return concatenated(kept[:episodes])
 
 
-def joined(parts: Sequence[Recording]) -> Recording:
-    """One after another."""
-    return Recording(merged([part.steps for part in parts], torch.cat), torch.cat([part.source for part in parts]))
+def concatenated(parts: Sequence[Recording]) -> Recording:
+    """Recordings one after another."""
+    return Recording(combined([part.steps for part in parts], torch.cat), torch.cat([part.source for part in parts]))
 
 
 def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
@@ -197,7 +196,7 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
     """Who acted at each step of a file: (T,) int64 of `interventions.Source`.
 
     Raises:
-        EmbodiedError: It does not say so, or names nobody that there is.
+        EmbodiedError: It has no `source`, or other values than those of `Source`.
     """
     tensors = safetensors.torch.load_file(path)
     known = ", ".join(f"{source.value} {source.name.lower()}" for source in Source)
@@ -217,11 +216,11 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
     return source.to(device, torch.int64)
 
 
-def _until(recording: Recording, last: int) -> Recording:
-    """Its first `last` steps, truncated there where it went on."""
+def _truncated(recording: Recording, last: int) -> Recording:
+    """Its first `last` steps; the last one is truncated."""
     if last >= len(recording.source):
         return recording
-    steps = merged([recording.steps], lambda tensors: tensors[0][:last].clone())
+    steps = combined([recording.steps], lambda tensors: tensors[0][:last].clone())
     steps.truncated[-1] = True
     return Recording(steps, recording.source[:last])
 
@@ -229,12 +228,12 @@ def _until(recording: Recording, last: int) -> Recording:
 def _row(obs: Mapping[str, Tensor], action: Tensor, step: Step) -> Transitions:
     """One step of N environments as (1, N, ...), copied."""
     steps = Transitions(obs, action, step.reward, step.terminated, step.truncated, step.final_obs)
-    return merged([steps], lambda tensors: tensors[0][None].clone())
+    return combined([steps], lambda tensors: tensors[0][None].clone())
 
 
 def _column(steps: Transitions, place: int) -> Transitions:
     """One environment's part, (T, 1, ...)."""
-    return merged([steps], lambda tensors: tensors[0][:, place : place + 1])
+    return combined([steps], lambda tensors: tensors[0][:, place : place + 1])
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,7 @@
-"""Who acted, and what that says of how well: imitation of what a robot did while somebody could take over.
+"""Weighted imitation of robot data with human interventions (Sirius, Liu et al. 2022, arXiv:2211.08416).
 
-Sirius (Liu et al. 2022, arXiv:2211.08416): who takes over shows what to do, and that what the robot did just before was
-wrong. So the classes are weighted, not the steps.
+An intervention shows the right action, and that the robot's actions just before were wrong: each class of steps has a
+weight.
 """
 
 from __future__ import annotations
@@ -11,48 +11,48 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-INTERVENTION_SHARE = 0.5  # of what is learned from (Liu et al., section 4.2)
-BEFORE_STEPS = 15  # before a take-over, in which the robot went wrong (Liu et al., appendix)
+INTERVENTION_SHARE = 0.5  # of the data, weighted (Liu et al., section 4.2)
+BEFORE_STEPS = 15  # before an intervention, in which the robot went wrong (Liu et al., appendix)
 
 
 class Source(IntEnum):
-    """To whom a step is owed."""
+    """Who acted."""
 
     DEMONSTRATION = 0
-    """Somebody who showed a whole episode."""
+    """The demonstrator of a whole episode."""
     ROBOT = 1
     """The robot, by itself."""
     INTERVENTION = 2
-    """Somebody who took over from the robot."""
+    """The supervisor, who took over from the robot."""
     BEFORE = 3
-    """The robot, shortly before somebody took over."""
+    """The robot, shortly before an intervention."""
 
 
-def with_before(source: Tensor, ends: Tensor, steps: int = BEFORE_STEPS) -> Tensor:
-    """Mark what led to take-overs.
+def mark_before(source: Tensor, ends: Tensor, steps: int = BEFORE_STEPS) -> Tensor:
+    """Mark the robot's steps that led to interventions.
 
     Args:
         source: (T,) of `Source`, the steps of whole episodes one after another.
         ends: (T,) bool, the last step of each episode.
-        steps: How long before a take-over the robot's steps count as wrong.
+        steps: How long before an intervention the robot's steps count as wrong.
 
     Returns:
         (T,) the same, with BEFORE where the robot acted within so many steps before an intervention of its episode.
     """
     marked, soon = source.clone(), torch.zeros_like(ends)
-    helped = source == Source.INTERVENTION
+    intervened = source == Source.INTERVENTION
     for _ in range(steps):
-        following = torch.cat([helped[1:] | soon[1:], helped.new_zeros(1)])
+        following = torch.cat([intervened[1:] | soon[1:], intervened.new_zeros(1)])
         soon = following & ~ends
     marked[soon & (source == Source.ROBOT)] = Source.BEFORE
     return marked
 
 
 def target_shares(source: Tensor) -> Tensor:
-    """Shares of the classes in what is learned from, in the order of `Source`: (T,) to (4,), of sum 1.
+    """Shares of the classes in the weighted data, in the order of `Source`: (T,) to (4,), of sum 1.
 
-    Interventions are half; demonstrations keep their share, as far as the other half holds it; nothing is left of what
-    was wrong; the rest is the robot's. Without interventions all stays as it is.
+    Interventions are half; demonstrations keep their share, up to the other half; steps before interventions get
+    nothing; the rest is the robot's. Without interventions the shares stay as they are.
     """
     present = torch.bincount(source, minlength=len(Source)).float() / len(source)
     if not present[Source.INTERVENTION]:
@@ -71,11 +71,11 @@ def weights(source: Tensor) -> Tensor:
     return (target_shares(source) / present.clamp(min=1 / len(source)))[source]
 
 
-def remembered(source: Tensor, ends: Tensor, capacity: int) -> Tensor:
-    """Which steps a memory keeps that is too small: episodes in which somebody took over the most.
+def episodes_to_keep(source: Tensor, ends: Tensor, capacity: int) -> Tensor:
+    """Which steps to keep where there is not room for all: those of the episodes with the most interventions.
 
-    Episodes with the fewest interventions make room first, of equal ones the oldest (Liu et al., section 4.3); those
-    that were demonstrated stay.
+    Episodes with the fewest interventions are dropped first, among equals the oldest (Liu et al., section 4.3);
+    demonstrations stay.
 
     Args:
         source: (T,) of `Source`.
@@ -88,10 +88,10 @@ def remembered(source: Tensor, ends: Tensor, capacity: int) -> Tensor:
     episode = ends.cumsum(0) - ends.long()
     count = int(episode[-1]) + 1
     length = torch.bincount(episode, minlength=count)
-    helped = torch.bincount(episode, (source == Source.INTERVENTION).float(), minlength=count)
-    shown = torch.bincount(episode, (source == Source.DEMONSTRATION).float(), minlength=count) > 0
-    worth = torch.where(shown, torch.inf, helped)
-    order = count - 1 - worth.flip(0).argsort(descending=True, stable=True)  # the newest first among equals
-    kept = torch.zeros_like(shown)
-    kept[order] = (length[order].cumsum(0) <= capacity) | shown[order]
+    interventions = torch.bincount(episode, (source == Source.INTERVENTION).float(), minlength=count)
+    is_demo = torch.bincount(episode, (source == Source.DEMONSTRATION).float(), minlength=count) > 0
+    priority = torch.where(is_demo, torch.inf, interventions)
+    order = count - 1 - priority.flip(0).argsort(descending=True, stable=True)  # the newest first among equals
+    kept = torch.zeros_like(is_demo)
+    kept[order] = (length[order].cumsum(0) <= capacity) | is_demo[order]
     return kept[episode]

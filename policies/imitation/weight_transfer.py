@@ -1,4 +1,4 @@
-"""Beginning with another policy's network."""
+"""Weight transfer: a learner begins with another policy's network."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from policies.policy import Policy
 
 
 @torch.no_grad()
-def adopt(own: Policy, given: Policy) -> None:
-    """Copy the weights of a policy into a learner's own, in place: its parameters are views into an optimiser's vector.
+def transfer_weights(source: Policy, target: Policy) -> None:
+    """Copy the weights of a policy into a learner's, in place: its parameters are views into an optimiser's vector.
 
     Raises:
         MismatchError: Its network is of another kind or shape; says both.
     """
     shapes = [
         {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
-        for policy in (own, given)
+        for policy in (target, source)
     ]
-    if shapes[0] != shapes[1] or given.config.activation is not own.config.activation:
+    if shapes[0] != shapes[1] or source.config.activation is not target.config.activation:
         raise MismatchError(
-            f"cannot start from a policy of kind '{given.kind}' with hidden={given.config.hidden} "
-            f"{given.config.activation} for {given.observation_size} observations and {given.action_size} actions; "
-            f"this learner's is of kind '{own.kind}' with hidden={own.config.hidden} {own.config.activation} for "
-            f"{own.network.actor.sizes}"
+            f"cannot start from a policy of kind '{source.kind}' with hidden={source.config.hidden} "
+            f"{source.config.activation} for {source.observation_size} observations and {source.action_size} actions; "
+            f"this learner's is of kind '{target.kind}' with hidden={target.config.hidden} "
+            f"{target.config.activation} for {target.network.actor.sizes}"
         )
-    for parameter, source in zip(own.network.actor.parameters(), given.network.actor.parameters(), strict=True):
-        parameter.copy_(source)
+    for own, given in zip(target.network.actor.parameters(), source.network.actor.parameters(), strict=True):
+        own.copy_(given)

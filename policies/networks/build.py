@@ -7,11 +7,11 @@ import torch
 from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
 from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
-from policies.networks.pixel_actor_critic import PixelActor
 from policies.networks.structured_actor import FormedActor
-from policies.off_policy.cqn.network import CoarseToFineActor
-from policies.off_policy.idql.actor import BehaviourActor
-from policies.off_policy.q_transformer.network import AutoregressiveActor
+from policies.off_policy.cqn.network import CQNActor
+from policies.off_policy.idql.network import IDQLActor
+from policies.off_policy.q_transformer.network import QTransformerActor
+from policies.off_policy.svea.network import PixelActor
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
     Architecture.MLP: GaussianActor,
@@ -24,7 +24,7 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.ENTITIES: EntitiesCritic,
 }
 FORMED: dict[str, type[FormedActor] | type[PixelActor]] = {
-    actor.kind: actor for actor in (CoarseToFineActor, AutoregressiveActor, BehaviourActor, PixelActor)
+    actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor, PixelActor)
 }
 """What a stored policy is called to the actor it is, where that is no network alone."""
 

@@ -1,4 +1,4 @@
-"""Several critics of actions as one network, computed side by side."""
+"""An ensemble of Q-networks, evaluated as one batched network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig
 
 
 class CriticEnsemble(nn.Module):
-    """E perceptrons of equal shape over observation and action: one matrix product per layer serves them all."""
+    """E MLPs of equal shape over observation and action: one batched matrix product per layer."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class CriticEnsemble(nn.Module):
             inputs: Lengths of observation and action together.
             outputs: Numbers that each critic gives.
             config: Layers.
-            layer_norm: Normalise hidden layers (Ball et al. 2023: it bounds values of actions never seen).
+            layer_norm: Normalise hidden layers (Ball et al. 2023: it bounds Q-values of unseen actions).
             generator: Makes the weights reproducible.
         """
         super().__init__()

@@ -1,4 +1,4 @@
-"""Actors whose actions a hyperbolic tangent keeps within [-1, 1]."""
+"""Squashed actors: a hyperbolic tangent keeps actions within [-1, 1]."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch.nn import functional
 from policies.networks.gaussian import LOG_TWO_PI
 from policies.networks.mlp import MLP, NetworkConfig, linear
 
-LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0  # bounds of the logarithm of the deviation before the tangent
-SPREAD_GAIN = 0.01  # of the layer that gives the deviation: at first nearly the same for every state
+LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0  # bounds of log σ, before the tanh
+LOG_STD_GAIN = 0.01  # of the layer of log σ: at first nearly the same for every state
 
 
 class SquashedActor(nn.Module):
-    """Maps observations to tanh(μ), or to the tangent of a Gaussian whose deviation depends on the state too."""
+    """Maps observations to tanh(μ), or to the tanh of a Gaussian whose standard deviation depends on the state too."""
 
     mean: MLP
     """From the observation to μ."""
-    spread: nn.Linear | None
-    """From the last hidden layer to the deviation's logarithm, before it is bounded; None without deviation."""
+    log_std: nn.Linear | None
+    """From the last hidden layer to log σ, before it is bounded; None of a deterministic actor."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class SquashedActor(nn.Module):
         super().__init__()
         self.mean = MLP(inputs, actions, config, generator)
         widest = (inputs, *config.hidden)[-1]
-        self.spread = linear(widest, actions, SPREAD_GAIN, generator) if stochastic else None
+        self.log_std = linear(widest, actions, LOG_STD_GAIN, generator) if stochastic else None
 
     def forward(self, obs: Tensor) -> Tensor:
-        """The most likely action before the tangent bends the density, tanh(μ): (N, inputs) to (N, A)."""
+        """The mean action, tanh(μ): (N, inputs) to (N, A)."""
         return self.mean(obs).tanh()
 
     @property
@@ -56,24 +56,24 @@ class SquashedActor(nn.Module):
         return mean, scale
 
     def learned_parameters(self) -> Iterable[nn.Parameter]:
-        """Those that belong to the policy alone."""
+        """The parameters that the actor's loss trains."""
         return self.parameters()
 
     def distribution(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """μ and log σ of the Gaussian before the tangent, (N, A) each."""
-        if self.spread is None:
-            raise ValueError("this actor has no deviation; it was built with stochastic=False")
+        """μ and log σ of the Gaussian before the tanh, (N, A) each."""
+        if self.log_std is None:
+            raise ValueError("this actor has no standard deviation; it was built with stochastic=False")
         *hidden, output = self.mean
         features = obs
         for layer in hidden:
             features = layer(features)
         # Bounded smoothly: a clamp would have no gradient beyond the bounds.
-        unit = 0.5 * (1 + self.spread(features).tanh())
+        unit = 0.5 * (1 + self.log_std(features).tanh())
         return output(features), LOG_STD_MIN + (LOG_STD_MAX - LOG_STD_MIN) * unit
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """The action of standard normal `noise` (N, A); without deviation the mean one."""
-        if self.spread is None:
+        """The action of standard normal `noise` (N, A); of a deterministic actor the mean one."""
+        if self.log_std is None:
             return self(obs)
         mean, log_std = self.distribution(obs)
         return torch.addcmul(mean, noise, log_std.exp()).tanh()
@@ -92,5 +92,5 @@ def log_density(before: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
     log(1 - tanh² u) = 2 (log 2 - u - softplus(-2 u)).
     """
     normal = -0.5 * noise.square() - log_std - 0.5 * LOG_TWO_PI
-    bent = 2 * (math.log(2) - before - functional.softplus(-2 * before))
-    return (normal - bent).sum(-1)
+    squash = 2 * (math.log(2) - before - functional.softplus(-2 * before))
+    return (normal - squash).sum(-1)

@@ -1,4 +1,4 @@
-"""What a critic's outputs mean: an expected return, or the distribution of returns on a fixed support (C51)."""
+"""Value heads: a critic's outputs as an expected return, or as the distribution of returns on a fixed support (C51)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class ValueHead(Protocol):
-    """From outputs (E, B, K) of E critics to values, targets and losses."""
+    """Turns outputs (E, B, K) of E critics into values, Bellman targets and losses."""
 
     outputs: int
     """K, numbers per critic."""
@@ -20,12 +20,12 @@ class ValueHead(Protocol):
         ...
 
     def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
-        """What E critics say of the next state turned into what they should have said of this one.
+        """Bellman targets.
 
         Args:
             outputs: (E, B, K) of the target critics for the next state and action.
-            reward: (B,) earned on the way.
-            discount: (B,) factor on what follows.
+            reward: (B,).
+            discount: (B,) factor on the next value.
             bonus: (B,) added to the next value before it is discounted.
 
         Returns:
@@ -44,7 +44,6 @@ class ScalarHead:
     outputs = 1
 
     def value(self, outputs: Tensor) -> Tensor:
-        """(E, B, 1) to (E, B)."""
         return outputs.squeeze(-1)
 
     def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
@@ -52,7 +51,6 @@ class ScalarHead:
         return (reward + discount * (self.value(outputs) + bonus)).unsqueeze(-1)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Squared error."""
         return (outputs - target).square().mean(1).sum()
 
 
@@ -74,22 +72,22 @@ class CategoricalHead:
     def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
         """Probabilities of r + γ (z + bonus) on the support, (E, B, K)."""
         base = reward + discount * bonus
-        places = base[:, None] + discount[:, None] * self.support
-        return project(outputs.softmax(-1), places, self.low, self.high)
+        returns = base[:, None] + discount[:, None] * self.support
+        return project(outputs.softmax(-1), returns, self.low, self.high)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Cross entropy."""
         return -(target * functional.log_softmax(outputs, -1)).sum(-1).mean(1).sum()
 
 
-def project(probability: Tensor, places: Tensor, low: float, high: float) -> Tensor:
-    """Share probabilities of returns between the two nearest points of a support (Bellemare et al. 2017, eq. 7).
+def project(probability: Tensor, returns: Tensor, low: float, high: float) -> Tensor:
+    """Project a distribution of returns onto a support (Bellemare et al. 2017, eq. 7).
 
-    Keeps the mass, and the mean of what lies within the support; what lies beyond counts as its end.
+    Each return's probability is shared between its two neighbours. Keeps the mass, and the mean of returns within the
+    support; those beyond are clamped to its ends.
 
     Args:
         probability: (E, B, K).
-        places: (B, K), the returns they belong to.
+        returns: (B, K), their returns.
         low: First point of the support.
         high: Last of its K points.
 
@@ -97,7 +95,7 @@ def project(probability: Tensor, places: Tensor, low: float, high: float) -> Ten
         (E, B, K), the probabilities of the support's points.
     """
     last = probability.shape[-1] - 1
-    position = (places.clamp(low, high) - low) * (last / (high - low))
+    position = (returns.clamp(low, high) - low) * (last / (high - low))
     # The lower neighbour is never the last point, so that there always is an upper one.
     lower = position.floor().clamp(0, last - 1)
     share = (position - lower).expand_as(probability)

@@ -1,14 +1,38 @@
-"""Settings of every learner from replayed transitions: what is remembered, how often it learns, what it is shown."""
+"""Settings that off-policy algorithms share, and how their networks and optimisers are built from them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+import torch
+from torch import Generator, nn
+
 from embodied.env.vec_env import POLICY
+from policies.imitation.advice import Advice
+from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
-from policies.off_policy.replay_buffer import Storage
+from policies.networks.squashed import SquashedActor
+from policies.networks.value_heads import CategoricalHead, ScalarHead, ValueHead
+from policies.off_policy.actors import ActorUpdate
+from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
+from policies.off_policy.replay_buffer import BufferDtype
+from policies.optim.flat_parameters import VectorizedSimulator
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of observations and actions, and the device of networks."""
+
+    policy: int
+    """Length of the actor's observation."""
+    critic: int
+    """Length of the critics' observation."""
+    action: int
+    num_envs: int
+    device: torch.device
 
 
 def relu_network(*hidden: int) -> NetworkConfig:
@@ -17,15 +41,15 @@ def relu_network(*hidden: int) -> NetworkConfig:
 
 
 @dataclass(frozen=True)
-class MemoryConfig:
-    """What learners from replayed transitions share."""
+class OffPolicyConfig:
+    """Settings that all off-policy algorithms share."""
 
     unroll: int = 16
     """Control steps of every environment per line of metrics; between checkpoints lie whole lines."""
     buffer_size: int = 1_000_000
-    """Transitions that are remembered, of all environments together."""
-    storage: Storage = Storage.FLOAT32
-    """Numbers in which observations and actions are remembered; float16 halves the memory and keeps 3 digits."""
+    """Transitions in the replay buffer, of all environments together."""
+    buffer_dtype: BufferDtype = BufferDtype.FLOAT32
+    """Data type of observations and actions in the replay buffer; float16 halves its memory and keeps 3 digits."""
     save_buffer: bool = True
     """Whether checkpoints, of which three are kept, hold the buffer and demonstrations: large, but a resumed run is the
     same bit for bit. If not, a resumed run first collects warm_up transitions anew, with its policy."""
@@ -44,15 +68,15 @@ class MemoryConfig:
     gamma: float = 0.99
     """Discount per control step."""
     n_step: int = 1
-    """Most rewards that are added up before a critic says what follows."""
+    """Most rewards that are summed before a target bootstraps from the target network."""
     tau: float = 0.005
-    """Share of the present networks that each update mixes into the target networks."""
+    """Polyak averaging: share of the networks that each update mixes into the target networks."""
     critic_learning_rate: float = 3e-4
     """Adam's step size for the critics."""
     weight_decay: float = 0.0
-    """By which share of themselves, times the learning rate, all weights shrink per update."""
+    """AdamW's decoupled weight decay, of all weights."""
     max_grad_norm: float | None = None
-    """Norm to which longer gradients are shortened; None leaves them."""
+    """Norm to which longer gradients are clipped; None leaves them."""
     normalize_observations: bool = True
     """Shift and scale observations by their running statistics."""
     observation_clip: float = 10.0
@@ -62,47 +86,46 @@ class MemoryConfig:
     critic: NetworkConfig = field(default_factory=relu_network)
     """Network of each critic."""
     demonstrations: Path | None = None
-    """File of transitions, as python -m policies.demonstrations writes it, to learn from beside one's own."""
+    """File of demonstrations to learn from, as python -m policies.demonstrations writes it."""
     demonstration_share: float = 0.5
     """With demonstrations beside the buffer: which share of every batch they are."""
     demonstrations_in_buffer: bool = False
-    """Put demonstrations into the buffer before the first step, where own steps come to join and at last replace them;
-    learning then starts at once, whatever warm_up says. Otherwise they stay beside it."""
+    """Prefill the replay buffer with the demonstrations, where own steps join and at last replace them; learning then
+    starts at once, whatever warm_up says. Otherwise they stay beside it."""
     offline_updates: int = 0
-    """Updates on demonstrations alone before the first step: critics learn their values, the policy imitates them."""
-    rounded_products: bool = False
-    """Learn with factors rounded to bfloat16 (8 bits) in products of matrices: faster on CPUs that have
-    instructions for it. Policies act in float32 whatever this says."""
+    """Updates on demonstrations alone before the first step: critics learn their values, the policy clones them."""
+    bfloat16_matmul: bool = False
+    """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it. Policies
+    act in float32 whatever this says."""
 
     @property
-    def value_group(self) -> str:
-        """Observation group the critics read."""
+    def critic_obs_group(self) -> str:
+        """Observation group that the critics read."""
         return POLICY
 
     @property
     def policy_network(self) -> NetworkConfig:
-        """Network that chooses actions: the critic itself, unless a policy has one of its own."""
+        """Network that chooses actions: the critic's, unless the algorithm has an actor."""
         return self.critic
 
     @property
-    def sequence(self) -> int:
-        """Consecutive actions that a critic judges together."""
+    def sequence_length(self) -> int:
+        """Consecutive actions of which a critic gives one Q-value."""
         return 1
 
     @property
     def return_horizon(self) -> int:
-        """Steps within which an episode must end for its return to be known."""
+        """Steps within which an episode must end for its return to go to be known."""
         return 0
 
     def __post_init__(self) -> None:
-        """Reject settings under which nothing can be learned."""
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, float):
                 require(math.isfinite(value), item.name, value, "finite")
             if isinstance(value, NetworkConfig):
-                perceptron = value.architecture is Architecture.MLP
-                require(perceptron, "architecture", value.architecture, "mlp: off-policy learners build perceptrons")
+                mlp = value.architecture is Architecture.MLP
+                require(mlp, "architecture", value.architecture, "mlp: off-policy learners build MLPs")
         for name in _COUNTS:
             require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in _POSITIVE:
@@ -113,6 +136,127 @@ class MemoryConfig:
         for name in ("gamma", "demonstration_share"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         require(0 < self.tau <= 1, "tau", self.tau, "above 0 and at most 1")
+
+    def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
+        """The algorithm's actor and critics, on their device; `generator` (CPU) draws the initial weights."""
+        raise NotImplementedError(f"{type(self).__name__} belongs to no algorithm")
+
+    def advice(self, action_size: int) -> Advice | None:
+        """The adviser, of algorithms that can have one."""
+        del action_size
+        return None
+
+    def optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> VectorizedSimulator:
+        """AdamW with the config's weight decay and clipping."""
+        return VectorizedSimulator(
+            parameters, learning_rate, weight_decay=self.weight_decay, max_grad_norm=self.max_grad_norm
+        )
+
+    def critic_optimizer(self, critic: nn.Module) -> VectorizedSimulator:
+        """AdamW of a critic."""
+        return self.optimizer(critic.parameters(), self.critic_learning_rate)
+
+
+@dataclass(frozen=True)
+class ActorCriticConfig(OffPolicyConfig):
+    """Settings of algorithms with an actor network beside their critics."""
+
+    actor_learning_rate: float = 3e-4
+    """Adam's step size for the actor."""
+    critics: int = 2
+    """How many critics."""
+    target_critics: int | None = None
+    """Size of the random subset of target critics, drawn for each update, whose minimum is the target; None for all."""
+    clipped_double: bool = True
+    """Whether all critics learn from the minimum over target critics; otherwise each from its own."""
+    policy_value: PolicyValue = PolicyValue.LOWEST
+    """Which of the critics' Q-values the actor maximises: lowest, mean or first."""
+    layer_norm: bool = False
+    """Layer normalisation in the critics' hidden layers."""
+    atoms: int = 1
+    """1: critics estimate the expected return; more: its distribution over so many values (C51)."""
+    value_low: float = -250.0
+    """Least discounted, scaled return that a distribution can hold."""
+    value_high: float = 250.0
+    """Largest of them. The metric support_edge is the probability at both ends: if it grows, widen them."""
+    actor: NetworkConfig = field(default_factory=relu_network)
+    """Network that chooses actions."""
+    critic_group: str = "critic"
+    """Observation group the critics read; where the environment has no such group, they read the actor's."""
+
+    @property
+    def critic_obs_group(self) -> str:
+        """Observation group that the critics read."""
+        return self.critic_group
+
+    @property
+    def policy_network(self) -> NetworkConfig:
+        """Network that chooses actions."""
+        return self.actor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("critics", "atoms"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(self.actor_learning_rate > 0, "actor_learning_rate", self.actor_learning_rate, "positive")
+        subset = self.target_critics is None or 1 <= self.target_critics <= self.critics
+        require(subset, "target_critics", self.target_critics, f"between 1 and critics={self.critics}")
+        ordered = self.atoms == 1 or self.value_low < self.value_high
+        require(ordered, "value_low", self.value_low, f"below value_high={self.value_high}")
+
+    def build_actor(self, sizes: Sizes, generator: Generator, *, stochastic: bool) -> SquashedActor:
+        """An untrained actor on its device."""
+        actor = SquashedActor(sizes.policy, sizes.action, self.actor, stochastic=stochastic, generator=generator)
+        return actor.to(sizes.device)
+
+    def build_critics(self, sizes: Sizes, generator: Generator) -> BellmanUpdate[CriticEnsemble]:
+        """Untrained critics on their device."""
+        head = self.value_head(sizes.device)
+        critics = CriticEnsemble(
+            self.critics, sizes.critic + sizes.action, head.outputs, self.critic,
+            layer_norm=self.layer_norm, generator=generator,
+        ).to(sizes.device)  # fmt: skip
+        return BellmanUpdate(
+            critics, head, self.critic_optimizer(critics), clipped_double=self.clipped_double,
+            target_critics=self.target_critics, policy_value=self.policy_value,
+        )  # fmt: skip
+
+    def value_head(self, device: torch.device) -> ValueHead:
+        """Meaning of the critics' outputs."""
+        if self.atoms == 1:
+            return ScalarHead()
+        return CategoricalHead(self.atoms, self.value_low, self.value_high, device)
+
+    def actor_optimizer(self, actor: SquashedActor) -> VectorizedSimulator:
+        """AdamW of the actor."""
+        return self.optimizer(actor.learned_parameters(), self.actor_learning_rate)
+
+
+@dataclass(frozen=True)
+class AdvisedConfig(ActorCriticConfig):
+    """Settings of actor-critics whose actor maximises Q-values, which an adviser may help to find."""
+
+    adviser: str | None = None
+    """Policy that gives advice: a run, a checkpoint, shipped or expert. It is imitated where critics value its action
+    more than the policy's own (VARL, arXiv:2509.21126)."""
+    advice_interval: int = 5
+    """Control steps from one advice to the next."""
+    advice_until: int = 100_000
+    """Actions that are advised in all."""
+    advice_weight: float = 1.0
+    """Of the squared distance from advised actions, beside Q-values."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.advice_interval >= 1, "advice_interval", self.advice_interval, "at least 1")
+        for name in ("advice_until", "advice_weight"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+
+    def advice(self, action_size: int) -> Advice | None:
+        """The adviser, where the config names one."""
+        if self.adviser is None:
+            return None
+        return Advice(self.adviser, self.advice_interval, self.advice_until, self.advice_weight, action_size)
 
 
 _COUNTS = ("unroll", "buffer_size", "batch_size", "policy_delay", "target_delay", "n_step")

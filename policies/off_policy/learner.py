@@ -1,4 +1,4 @@
-"""Learning from replayed transitions: one learner for actor-critics and for policies that are read off a critic."""
+"""The off-policy learner: it acts, fills the replay buffer, and updates the critics and actor of its algorithm."""
 
 from __future__ import annotations
 
@@ -14,33 +14,27 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, PolicyFunction, Step
 from embodied.errors import EmbodiedError
 from policies.algorithm import Algorithm, DivergedError
+from policies.imitation.advice import QFunction
+from policies.imitation.demonstration_replay import DemonstrationReplay
 from policies.imitation.demonstrations import load as load_demonstrations
-from policies.imitation.weight_transfer import adopt
+from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.normalizer import Normalizer
-from policies.off_policy.advice import Advice
-from policies.off_policy.algorithms import make_parts
-from policies.off_policy.config import MemoryConfig
+from policies.off_policy.config import OffPolicyConfig, Sizes
 from policies.off_policy.replay_buffer import Batch, Transitions
-from policies.off_policy.replay_memory import Memory
-from policies.off_policy.sizes import Extent
-from policies.off_policy.update_rules import Values
 from policies.optim import distributed
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.policy import NormalizedActor, Policy
 
 
-class OffPolicy(Algorithm):
-    """Acts, remembers, and after each control step makes as many updates as its config's ratios ask for.
-
-    The three parts that parallel Q-learning (Li et al. 2023) gives a process each are `act`, `values` and `rule`.
-    """
+class OffPolicyLearner(Algorithm):
+    """Acts, stores transitions, and after each control step makes as many updates as its config's ratios ask for."""
 
     def __init__(
         self,
         observation_sizes: Mapping[str, int],
         action_size: int,
         num_envs: int,
-        config: MemoryConfig,
+        config: OffPolicyConfig,
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
@@ -60,15 +54,17 @@ class OffPolicy(Algorithm):
         if POLICY not in sizes:
             raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
-        self.critic_group = config.value_group if config.value_group in sizes else POLICY
+        self.critic_group = config.critic_obs_group if config.critic_obs_group in sizes else POLICY
         self.sizes = {group: sizes[group] for group in (POLICY, self.critic_group)}
         weights = torch.Generator().manual_seed(seed)
-        extent = Extent(sizes[POLICY], self.sizes[self.critic_group], action_size, num_envs, self.device)
-        self.rule, self.values = make_parts(config, extent, weights)
+        self.actor_update, self.critic_update = config.build(
+            Sizes(sizes[POLICY], self.sizes[self.critic_group], action_size, num_envs, self.device), weights
+        )
         clip = config.observation_clip
         self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in self.sizes.items()}
-        self.advice = Advice(config, action_size)
-        self.memory = Memory(config, num_envs, self.sizes, action_size, self.device, self.advice.notes)
+        self.advice = config.advice(action_size)
+        advice_sizes = {} if self.advice is None else self.advice.sizes
+        self.replay = DemonstrationReplay(config, num_envs, self.sizes, action_size, self.device, advice_sizes)
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
         self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
@@ -87,27 +83,27 @@ class OffPolicy(Algorithm):
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
-        actor, statistics = self.rule.actor, self.normalizers[POLICY]
+        actor, statistics = self.actor_update.actor, self.normalizers[POLICY]
         mean, scale = actor.statistics(statistics.mean, statistics.scale)
         return Policy(NormalizedActor(actor, mean, scale, self.config.observation_clip), self.config.policy_network)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics; the critics begin untaught.
+        """Begin with another policy's network and statistics, and untrained critics.
 
         Raises:
             MismatchError: Its network is not of this learner's kind and shape.
         """
-        adopt(self.policy, policy)
-        self.rule.track(1.0)
-        self.values.track(1.0)  # where the policy is read off its critic, that is what was copied
+        transfer_weights(policy, self.policy)
+        self.actor_update.update_target(1.0)
+        self.critic_update.update_target(1.0)  # of a policy that maximises its critic, the weights were the critic's
         self._random_warm_up = False
         if self.config.normalize_observations:
             self.normalizers[POLICY].adopt(policy.network.observation_mean, policy.network.observation_scale)
 
-    def demonstrate(self, steps: Transitions) -> None:
-        """Learn from these steps of one environment too, (T, 1, ...); their observations count as observed."""
-        self.memory.demonstrate(steps)
+    def add_demonstrations(self, steps: Transitions) -> None:
+        """Learn from these steps of one environment too, (T, 1, ...); their observations enter the statistics."""
+        self.replay.add_demonstrations(steps)
         if self.config.normalize_observations:
             for group, normalizer in self.normalizers.items():
                 normalizer.observe(steps.obs[group].flatten(0, 1))
@@ -119,11 +115,13 @@ class OffPolicy(Algorithm):
         Raises:
             EmbodiedError: It announced none.
         """
-        self.advice.give(rule)
+        if self.advice is None:
+            raise EmbodiedError("advice was offered to a learner without adviser; expected a config with adviser=NAME")
+        self.advice.rule = rule
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Choose exploring actions for the present observations and remember both.
+        """Choose exploring actions for the present observations and keep both for `record`.
 
         Args:
             obs: Group to (N, size) raw observations.
@@ -141,16 +139,17 @@ class OffPolicy(Algorithm):
                 if normalizer.empty:  # The first actions are chosen by the first observations' statistics.
                     normalizer.commit()
         noise = torch.empty_like(self._action)
-        if self._random_warm_up and not self.memory.warm:
+        if self._random_warm_up and not self.replay.ready:
             self._action = noise.uniform_(-1.0, 1.0, generator=self.noise_generator)
         else:
             noise.normal_(generator=self.noise_generator)
-            self._action = self.rule.explore(self.normalizers[POLICY](self._obs[POLICY]), noise)
-        self._obs |= self.advice.note(obs, self._action)
+            self._action = self.actor_update.explore(self.normalizers[POLICY](self._obs[POLICY]), noise)
+        if self.advice is not None:
+            self._obs |= self.advice.observe(obs, self._action)
         return self._action.clone()
 
     def record(self, step: Step) -> None:
-        """Remember what the actions of the last `act` brought, and make the updates that are due."""
+        """Store the result of the last `act`, and make the updates that are due."""
         steps = Transitions(
             {group: values[None] for group, values in self._obs.items()},
             self._action[None],
@@ -159,21 +158,21 @@ class OffPolicy(Algorithm):
             step.truncated[None],
             {group: step.final_obs[group][None] for group in self.sizes},
         )
-        self.memory.extend(steps)
-        if not self.memory.warm:
+        self.replay.extend(steps)
+        if not self.replay.ready:
             return
         start = time.perf_counter()
         self._learning_steps += 1
-        with products(rounded=self.config.rounded_products):
+        with products(rounded=self.config.bfloat16_matmul):
             while self.updates < math.floor(self._learning_steps * self.config.critic_updates):
                 self._learn()
         self._update_seconds += time.perf_counter() - start
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """End an iteration: let its observations into the normalisers and fetch its measures.
+        """End an iteration: update the normalisers' statistics and fetch its metrics.
 
         Returns:
-            Means of losses and other measures over the iteration's updates, and the time that updates took.
+            Means of losses and other metrics over the iteration's updates, and the time that updates took.
 
         Raises:
             DivergedError: They are not finite.
@@ -183,9 +182,9 @@ class OffPolicy(Algorithm):
             for normalizer in self.normalizers.values():
                 normalizer.commit()
         metrics = {}
-        if self._measures:
-            means = torch.stack([torch.stack(values).mean() for values in self._measures.values()])
-            metrics = dict(zip(self._measures, means.tolist(), strict=True))
+        if self._metrics:
+            means = torch.stack([torch.stack(values).mean() for values in self._metrics.values()])
+            metrics = dict(zip(self._metrics, means.tolist(), strict=True))
         if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
             raise DivergedError(
                 f"training diverged: {', '.join(broken)}; lower learning rates or reward_scale may help"
@@ -194,86 +193,88 @@ class OffPolicy(Algorithm):
         whole = now - (now if self._started is None else self._started)
         took = {"collect_seconds": whole - self._update_seconds, "update_seconds": self._update_seconds}
         self._start_iteration()
-        return metrics | took | {"updates": float(self.updates), "buffer": float(len(self.memory.buffer))}
+        return metrics | took | {"updates": float(self.updates), "buffer": float(len(self.replay.buffer))}
 
     def _start_iteration(self) -> None:
-        self._measures: defaultdict[str, list[Tensor]] = defaultdict(list)
+        self._metrics: defaultdict[str, list[Tensor]] = defaultdict(list)
         self._update_seconds = 0.0
         self._started: float | None = None  # by the first action: checkpoints are written between iterations
 
     @torch.enable_grad()  # `act` has switched it off
     def _prepare(self) -> None:
-        """Read the demonstrations, and learn from them alone as long as the config asks for.
+        """Read the demonstrations, and make the offline updates.
 
         Raises:
-            EmbodiedError: It does so without naming any.
+            EmbodiedError: There are offline updates without demonstrations.
         """
         config = self.config
-        if not self.memory.shown and config.demonstrations is not None:
-            self.demonstrate(load_demonstrations(config.demonstrations, self.sizes, self.action_size, self.device))
+        if not self.replay.has_demonstrations and config.demonstrations is not None:
+            self.add_demonstrations(
+                load_demonstrations(config.demonstrations, self.sizes, self.action_size, self.device)
+            )
         if self._offline_updates >= config.offline_updates:
             return
-        if not self.memory.shown:
+        if not self.replay.has_demonstrations:
             raise EmbodiedError(
                 f"offline_updates={config.offline_updates} learn from demonstrations, of which there are none; "
                 "expected demonstrations=FILE, as python -m policies.demonstrations writes it, or offline_updates=0"
             )
-        with products(rounded=config.rounded_products):
+        with products(rounded=config.bfloat16_matmul):
             for _ in announced(config.offline_updates, "offline updates"):
                 self._learn_offline()
-        self._random_warm_up = False  # uniform actions would throw away what the policy knows
+        self._random_warm_up = False  # the policy is trained: uniform actions would not be its own
 
     def _learn(self) -> None:
         """One update of the critics, and those of policy and targets that are due with it."""
         config, self.updates = self.config, self.updates + 1
-        batch = self.memory.sample(self.batch_generator)
-        obs = self._learn_values(batch)
+        batch = self.replay.sample(self.batch_generator)
+        obs = self._update_critics(batch)
         if self.updates % config.policy_delay == 0:
-            values = self._climbed(obs)
-            penalty = self.advice.penalty(batch, values)
-            self._note(self.rule.improve(obs[POLICY], batch.action, self._noise(), values, penalty))
+            q_value = self._q_function(obs)
+            penalty = None if self.advice is None else self.advice.penalty(batch.obs, q_value)
+            self._log(self.actor_update.update(obs[POLICY], batch.action, self._noise(), q_value, penalty))
         if self.updates % config.target_delay == 0:
-            self._track()
+            self._update_targets()
 
     def _learn_offline(self) -> None:
         """One update of everything by demonstrations alone."""
         self._offline_updates += 1
-        batch = self.memory.sample_shown(self.batch_generator)
-        obs = self._learn_values(batch)
-        self._note(self.rule.learn_offline(obs[POLICY], batch.action, self._noise(), self._climbed(obs)))
-        self._track()
+        batch = self.replay.sample_demonstrations(self.batch_generator)
+        obs = self._update_critics(batch)
+        self._log(self.actor_update.update_offline(obs[POLICY], batch.action, self._noise(), self._q_function(obs)))
+        self._update_targets()
 
-    def _learn_values(self, batch: Batch) -> dict[str, Tensor]:
+    def _update_critics(self, batch: Batch) -> dict[str, Tensor]:
         """One update of the critics; returns the batch's normalised observations."""
         obs = {group: normalizer(batch.obs[group]) for group, normalizer in self.normalizers.items()}
         next_obs = {group: self.normalizers[group](values) for group, values in batch.next_obs.items()}
         with torch.no_grad():
-            following, bonus = self.rule.next_action(next_obs[POLICY], self._noise())
+            next_action, bonus = self.actor_update.next_action(next_obs[POLICY], self._noise())
         group, generator = self.critic_group, self.batch_generator
-        self._note(self.values.learn(batch, obs[group], next_obs[group], following, bonus, generator))
+        self._log(self.critic_update.update(batch, obs[group], next_obs[group], next_action, bonus, generator))
         return obs
 
-    def _climbed(self, obs: Mapping[str, Tensor]) -> Values:
-        """From actions to what the policy climbs in these states."""
-        return lambda action: self.values.climbed(obs[self.critic_group], action)
+    def _q_function(self, obs: Mapping[str, Tensor]) -> QFunction:
+        """Actions to their Q-values in these states."""
+        return lambda action: self.critic_update.q_value(obs[self.critic_group], action)
 
-    def _track(self) -> None:
-        self.values.track(self.config.tau)
-        self.rule.track(self.config.tau)
+    def _update_targets(self) -> None:
+        self.critic_update.update_target(self.config.tau)
+        self.actor_update.update_target(self.config.tau)
 
     def _noise(self) -> Tensor:
         noise = torch.empty(self.config.batch_size, self.action_size, device=self.device)
         return noise.normal_(generator=self.batch_generator)
 
-    def _note(self, measures: Mapping[str, Tensor]) -> None:
-        for name, value in measures.items():
-            self._measures[name].append(value)
+    def _log(self, metrics: Mapping[str, Tensor]) -> None:
+        for name, value in metrics.items():
+            self._metrics[name].append(value)
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, as tensors and numbers; the buffer only where configured so."""
         return {
-            "values": self.values.state(),
-            "rule": self.rule.state(),
+            "critics": self.critic_update.state(),
+            "actor": self.actor_update.state(),
             "normalizers": {group: normalizer.state() for group, normalizer in self.normalizers.items()},
             "noise_generator": self.noise_generator.get_state(),
             "batch_generator": self.batch_generator.get_state(),
@@ -281,8 +282,8 @@ class OffPolicy(Algorithm):
             "offline_updates": self._offline_updates,
             "learning_steps": self._learning_steps,
             "random_warm_up": self._random_warm_up,
-            "advice": self.advice.state(),
-            "replay": self.memory.state(),
+            "replay": self.replay.state(),
+            **({} if self.advice is None else {"advice": self.advice.state()}),
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
@@ -292,18 +293,19 @@ class OffPolicy(Algorithm):
             tree: The state.
             explore_alike: Continue the random numbers too; False where the state is another rank's.
         """
-        self.values.load_state(tree["values"])
-        self.rule.load_state(tree.get("rule", {}))  # a tree on disk has no empty branches
+        self.critic_update.load_state(tree["critics"])
+        self.actor_update.load_state(tree.get("actor", {}))  # a tree on disk has no empty branches
         for group, normalizer in self.normalizers.items():
             normalizer.load_state(tree["normalizers"][group])
         if explore_alike:
             self.noise_generator.set_state(tree["noise_generator"].cpu())
             self.batch_generator.set_state(tree["batch_generator"].cpu())
         self.updates, self._learning_steps = int(tree["updates"]), int(tree["learning_steps"])
-        self._offline_updates = int(tree.get("offline_updates", 0))  # runs from before there were any lack it
-        self.advice.load_state(tree.get("advice", {}))
+        self._offline_updates = int(tree["offline_updates"])
+        if self.advice is not None:
+            self.advice.load_state(tree["advice"])
         replay = tree.get("replay", {})
-        # A policy that has learned refills its buffer by itself; uniform actions would throw away what it knows.
+        # A trained policy refills the buffer itself: uniform actions would not be its own.
         self._random_warm_up = bool(tree["random_warm_up"]) and ("buffer" in replay or not self.updates)
-        self.memory.load_state(replay)
+        self.replay.load_state(replay)
         self._start_iteration()

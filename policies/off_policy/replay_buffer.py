@@ -1,8 +1,8 @@
-"""A replay buffer on the device: steps of N environments, sampled as n-step transitions.
+"""The replay buffer, on the device: steps of N environments, sampled as n-step transitions.
 
-Rows are control steps, columns environments, so that what follows a transition lies one row further. Returns over n
-steps are added up when a transition is sampled, not when it is stored: then the end of an episode, or the newest row,
-simply makes the sum shorter and bootstraps from where it stopped.
+Rows are control steps, columns environments, so the next step of an environment lies one row further. n-step returns
+are summed when a transition is sampled, not when it is stored: at the end of an episode, or at the newest row, the sum
+is shorter and bootstraps from where it stopped.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from torch import Tensor
 from embodied.errors import EmbodiedError, listing
 
 
-class Storage(StrEnum):
-    """Numbers in which observations and actions are kept; rewards are float32 always."""
+class BufferDtype(StrEnum):
+    """Data type in which observations and actions are stored; rewards are float32 always."""
 
     FLOAT32 = "float32"
-    HALF = "float16"
+    FLOAT16 = "float16"
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The type of tensors."""
-        return {Storage.FLOAT32: torch.float32, Storage.HALF: torch.float16}[self]
+    def torch(self) -> torch.dtype:
+        return {BufferDtype.FLOAT32: torch.float32, BufferDtype.FLOAT16: torch.float16}[self]
 
 
 @dataclass(frozen=True)
@@ -35,37 +34,37 @@ class Transitions:
     """T consecutive steps of N environments."""
 
     obs: Mapping[str, Tensor]
-    """Group to (T, N, size): what was observed."""
+    """Group to (T, N, size)."""
     action: Tensor
-    """(T, N, A) what was done."""
+    """(T, N, A)."""
     reward: Tensor
-    """(T, N) what it earned."""
+    """(T, N)."""
     terminated: Tensor
     """(T, N) bool, whether the task failed: no reward would have followed."""
     truncated: Tensor
     """(T, N) bool, whether the time limit, or the end of a recording, cut the episode."""
     next_obs: Mapping[str, Tensor]
-    """Group to (T, N, size): what the step led to, before any reset."""
+    """Group to (T, N, size): the observation after the step, before any reset."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Transitions over up to n steps."""
+    """B n-step transitions."""
 
     obs: dict[str, Tensor]
-    """Group to (B, size) float32: where they begin."""
+    """Group to (B, size) float32: the first observation."""
     action: Tensor
-    """(B, A) float32: what was done there; of a buffer of sequences (B, K A), that and what was done next."""
+    """(B, A) float32, the first action; of a buffer of action sequences (B, K A), the first K actions."""
     reward: Tensor
     """(B,) Σ γᵏ r over the steps taken."""
     discount: Tensor
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]
-    """Group to (B, size) float32: where they end."""
-    shown: Tensor | None = None
+    """Group to (B, size) float32: the observation after the last step."""
+    is_demo: Tensor | None = None
     """(B,) bool, whether they are demonstrations, as far as is known."""
-    to_go: Tensor | None = None
-    """(B,) discounted rewards from here to the end of the episode; -inf where the buffer does not look so far."""
+    return_to_go: Tensor | None = None
+    """(B,) discounted rewards until the end of the episode; -inf where it does not end within the return horizon."""
 
 
 class ReplayBuffer:
@@ -80,11 +79,11 @@ class ReplayBuffer:
         *,
         gamma: float,
         n_step: int = 1,
-        sequence: int = 1,
+        action_sequence: int = 1,
         return_horizon: int = 0,
-        shown: bool = False,
-        notes: Mapping[str, int] | None = None,
-        storage: Storage = Storage.FLOAT32,
+        is_demo: bool = False,
+        first_obs_sizes: Mapping[str, int] | None = None,
+        dtype: BufferDtype = BufferDtype.FLOAT32,
         device: torch.device | str = "cpu",
     ) -> None:
         """Allocate.
@@ -96,11 +95,11 @@ class ReplayBuffer:
             action_size: A.
             gamma: Discount per control step.
             n_step: Most steps of a sampled transition.
-            sequence: K, consecutive actions that it has; after an episode's end the last one is repeated.
-            return_horizon: Steps within which an episode's end is looked for, to add up its return; 0: never.
-            shown: Whether its transitions are demonstrations.
-            notes: Further groups and sizes, remembered where a transition begins but not where it ends.
-            storage: Type of the numbers.
+            action_sequence: K, consecutive actions of a transition; after an episode's end the last one is repeated.
+            return_horizon: Steps within which an episode must end for its return to go to be known; 0: never.
+            is_demo: Whether its transitions are demonstrations.
+            first_obs_sizes: Further groups and sizes, which only the first observation of a transition has.
+            dtype: Of observations and actions.
             device: Where everything lies.
 
         Raises:
@@ -117,21 +116,20 @@ class ReplayBuffer:
         def empty(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(self.rows, num_envs, *shape, dtype=dtype, device=device)
 
-        begins = {**observation_sizes, **(notes or {})}
-        self._obs = {group: empty(size, dtype=storage.dtype) for group, size in begins.items()}
-        self._next = {group: empty(size, dtype=storage.dtype) for group, size in observation_sizes.items()}
-        self._action = empty(action_size, dtype=storage.dtype)
+        first = {**observation_sizes, **(first_obs_sizes or {})}
+        self._obs = {group: empty(size, dtype=dtype.torch) for group, size in first.items()}
+        self._next_obs = {group: empty(size, dtype=dtype.torch) for group, size in observation_sizes.items()}
+        self._action = empty(action_size, dtype=dtype.torch)
         self._reward = empty(dtype=torch.float32)
         self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self._powers = gamma ** torch.arange(n_step + 1, dtype=torch.float32, device=device)
         self._offsets = torch.arange(n_step, device=device)
-        self._sequence = torch.arange(sequence, device=device)
+        self._sequence = torch.arange(action_sequence, device=device)
         self._horizon = torch.arange(return_horizon, device=device)
-        self.shown = shown
+        self.is_demo = is_demo
         self._filled, self._head = 0, 0
 
     def __len__(self) -> int:
-        """Transitions that can be sampled."""
         return self._filled * self.num_envs
 
     def extend(self, steps: Transitions) -> None:
@@ -146,8 +144,8 @@ class ReplayBuffer:
         at = (self._head + torch.arange(count, device=self.device)) % self.rows
         for group in self._obs:
             _write(self._obs[group], at, steps.obs[group])
-        for group in self._next:
-            _write(self._next[group], at, steps.next_obs[group])
+        for group in self._next_obs:
+            _write(self._next_obs[group], at, steps.next_obs[group])
         _write(self._action, at, steps.action)
         self._reward.index_copy_(0, at, steps.reward)
         self._terminated.index_copy_(0, at, steps.terminated)
@@ -167,7 +165,7 @@ class ReplayBuffer:
 
     def gather(self, index: Tensor) -> Batch:
         """The transitions that begin at `index` (B,), counted from the oldest: step i // N of environment i % N."""
-        at, counts = self._onwards(index, self._offsets)
+        at, counts = self._following(index, self._offsets)
         taken = counts.sum(1)
         last = at.gather(1, taken[:, None] - 1)[:, 0]
         reward = (self._reward.view(-1)[at] * self._powers[:-1]).masked_fill(~counts, 0.0).sum(1)
@@ -178,13 +176,13 @@ class ReplayBuffer:
             _read(self._action, first) if len(self._sequence) == 1 else self._actions(index),
             reward,
             discount,
-            {group: _read(buffer, last) for group, buffer in self._next.items()},
-            torch.full((len(index),), self.shown, device=self.device),
-            self._to_go(index) if len(self._horizon) else None,
+            {group: _read(buffer, last) for group, buffer in self._next_obs.items()},
+            torch.full((len(index),), self.is_demo, device=self.device),
+            self._return_to_go(index) if len(self._horizon) else None,
         )
 
-    def _onwards(self, index: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the steps at `offsets` (K,) = 0, 1 ... from `index` lie, and whether they belong to it, (B, K) each."""
+    def _following(self, index: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions (B, K) of the steps `offsets` (K,) = 0, 1 ... after `index`, and whether its episode has them."""
         steps = (index // self.num_envs)[:, None] + offsets
         inside = steps < self._filled
         oldest = self._head if self._filled == self.rows else 0
@@ -198,19 +196,18 @@ class ReplayBuffer:
         return self._terminated.view(-1)[at] | self._truncated.view(-1)[at]
 
     def _actions(self, index: Tensor) -> Tensor:
-        at, counts = self._onwards(index, self._sequence)
+        at, counts = self._following(index, self._sequence)
         last = torch.minimum(self._sequence, counts.sum(1, keepdim=True) - 1)
         return _read(self._action, at.gather(1, last).flatten()).view(len(index), -1)
 
-    def _to_go(self, index: Tensor) -> Tensor:
-        at, counts = self._onwards(index, self._horizon)
+    def _return_to_go(self, index: Tensor) -> Tensor:
+        at, counts = self._following(index, self._horizon)
         powers = self.gamma ** self._horizon.float()
         total = (self._reward.view(-1)[at] * powers).masked_fill(~counts, 0.0).sum(1)
         known = (self._ended(at) & counts).any(1)
         return total.masked_fill(~known, -torch.inf)
 
     def state(self) -> dict[str, Any]:
-        """What it holds."""
         return {
             "head": self._head,
             "filled": self._filled,
@@ -236,13 +233,13 @@ class ReplayBuffer:
 
     def _buffers(self) -> dict[str, Tensor]:
         groups = {f"obs-{group}": buffer for group, buffer in self._obs.items()}
-        groups |= {f"next-{group}": buffer for group, buffer in self._next.items()}
+        groups |= {f"next-{group}": buffer for group, buffer in self._next_obs.items()}
         rest = {"action": self._action, "reward": self._reward}
         return groups | rest | {"terminated": self._terminated, "truncated": self._truncated}
 
 
-def merged(parts: Sequence[Transitions], combine: Callable[[list[Tensor]], Tensor]) -> Transitions:
-    """Transitions of which every tensor is `combine` of the parts' own."""
+def combined(parts: Sequence[Transitions], combine: Callable[[list[Tensor]], Tensor]) -> Transitions:
+    """Transitions whose every tensor is `combine` of the parts' tensors."""
 
     def each(read: Callable[[Transitions], Tensor]) -> Tensor:
         return combine([read(part) for part in parts])
@@ -258,16 +255,37 @@ def merged(parts: Sequence[Transitions], combine: Callable[[list[Tensor]], Tenso
 
 
 def concatenated(first: Batch, second: Batch) -> Batch:
-    """Both, one after the other."""
+    """Both batches, one after the other."""
+
+    def both(a: Tensor, b: Tensor) -> Tensor:
+        return torch.cat([a, b])
+
+    def known(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+        return None if a is None or b is None else torch.cat([a, b])
+
     return Batch(
-        {group: torch.cat([values, second.obs[group]]) for group, values in first.obs.items()},
-        torch.cat([first.action, second.action]),
-        torch.cat([first.reward, second.reward]),
-        torch.cat([first.discount, second.discount]),
-        {group: torch.cat([values, second.next_obs[group]]) for group, values in first.next_obs.items()},
-        None if first.shown is None or second.shown is None else torch.cat([first.shown, second.shown]),
-        None if first.to_go is None or second.to_go is None else torch.cat([first.to_go, second.to_go]),
+        {group: both(values, second.obs[group]) for group, values in first.obs.items()},
+        both(first.action, second.action),
+        both(first.reward, second.reward),
+        both(first.discount, second.discount),
+        {group: both(values, second.next_obs[group]) for group, values in first.next_obs.items()},
+        known(first.is_demo, second.is_demo),
+        known(first.return_to_go, second.return_to_go),
     )
+
+
+def split_into_envs(steps: Transitions, num_envs: int) -> Transitions:
+    """Steps of one environment, (T, 1, ...), laid out as those of N: (⌈T / N⌉, N, ...).
+
+    Each column is a stretch of them whose last step counts as truncated, since the next row of its column belongs to
+    another episode. The last column is filled up from the beginning.
+    """
+    count = len(steps.reward)
+    rows = -(-count // num_envs)
+    index = torch.arange(rows * num_envs, device=steps.reward.device) % count
+    result = combined([steps], lambda parts: parts[0][index, 0].unflatten(0, (num_envs, rows)).transpose(0, 1).clone())
+    result.truncated[-1] |= ~result.terminated[-1]
+    return result
 
 
 def _write(buffer: Tensor, at: Tensor, values: Tensor) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from policies.networks.mlp import NetworkConfig
-from policies.off_policy.actor_critics import SACConfig
+from policies.off_policy.sac import SACConfig
 from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 
@@ -39,7 +39,7 @@ LIFT_SAC = SACConfig(
     n_step=3,
     tau=0.01,
     layer_norm=True,
-    rounded_products=True,
+    bfloat16_matmul=True,
     reward_scale=0.3,
     initial_temperature=0.02,
     actor_learning_rate=5e-4,

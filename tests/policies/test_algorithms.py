@@ -16,7 +16,8 @@ from embodied.registry import join_content
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
-from policies.off_policy.actor_critics import SACConfig, TD3Config
+from policies.off_policy.sac import SACConfig
+from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import PPOConfig
 from policies.registry import ALGORITHMS, algorithm_of, default_config, find_algorithm
 from policies.training import launch, settings
@@ -144,16 +145,14 @@ def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
 @pytest.mark.parametrize(
     ("name", "kind", "own"),
     [
-        ("cqn", "coarse-to-fine", ["--cqn.action-sequence", "2"]),
+        ("cqn", "cqn", ["--cqn.action-sequence", "2"]),
         pytest.param(
             "q-transformer",
-            "autoregressive",
+            "q-transformer",
             ["--q-transformer.bins", "8", "--q-transformer.offline-updates", "0"],
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            "idql", "behaviour", ["--idql.samples", "4", "--idql.offline-updates", "0"], marks=pytest.mark.slow
-        ),
+        pytest.param("idql", "idql", ["--idql.samples", "4", "--idql.offline-updates", "0"], marks=pytest.mark.slow),
     ],
 )
 def test_policies_without_a_perceptron_are_stored_resumed_and_not_exported(name, kind, own, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,9 +10,7 @@ from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 from embodied.storage import trees
-from policies.off_policy.config import MemoryConfig
-from policies.policy import Policy
-from policies.training.loop import train
+from policies.training.loop import Trainer, train
 
 
 class PointMass:
@@ -90,15 +88,38 @@ class PointMass:
         self.total = self.total.masked_fill(where, 0.0)
 
 
-def assert_goes_on_and_is_rebuilt(config: MemoryConfig) -> None:
-    """Training resumed half way ends bit for bit as training in one go, and its policy can be stored as numbers."""
-    whole = train(PointMass(8), config, total_steps=4 * 32)
-    half = train(PointMass(8), config, total_steps=2 * 32)
+SIDE = 16  # pixels
+
+
+class PixelPointMass(PointMass):
+    """The point as a white square on black, of which the flat group says nothing."""
+
+    observation_spec = {**PointMass.observation_spec, "pixels/above": ObservationSpec((3, SIDE, SIDE), torch.uint8)}  # noqa: RUF012
+
+    def _observe(self) -> dict[str, Tensor]:
+        at = ((self.position / 2 + 1) / 2 * (SIDE - 2)).long().clamp(0, SIDE - 2)
+        images = torch.zeros(self.num_envs, 3, SIDE, SIDE, dtype=torch.uint8)
+        each = torch.arange(self.num_envs)
+        for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            images[each, :, at[:, 0] + row, at[:, 1] + column] = 255
+        return super()._observe() | {"policy": torch.zeros(self.num_envs, 2), "pixels/above": images}
+
+
+def assert_resumed_run_equals_whole(make: Callable[[int], Any], config: Any, iterations: int = 6) -> Trainer:
+    """Training resumed half way ends bit for bit as training in one go; returns the whole run.
+
+    Args:
+        make: Seed to environments.
+        config: Of the algorithm.
+        iterations: Of the whole run.
+    """
+    env = make(0)
+    steps = iterations * config.unroll * env.num_envs
+    whole = train(env, config, total_steps=steps)
+    half = train(make(0), config, total_steps=steps // 2)
     saved = trees.unflatten(trees.flatten(half.state()))
-    resumed = train(PointMass(8, seed=9), config, total_steps=4 * 32, seed=9, resume=saved)
+    resumed = train(make(9), config, total_steps=steps, seed=9, resume=saved)
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
     assert expected.keys() == found.keys()
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    meta, tensors = whole.policy.to_tensors()
-    obs = {"policy": torch.rand(16, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1}
-    assert torch.equal(Policy.from_tensors(meta, tensors)(obs), whole.policy(obs))
+    return whole

@@ -1,1 +1,1 @@
-"""."""
+"""CQN: coarse-to-fine Q-network."""

@@ -1,6 +1,6 @@
-"""Coarse-to-fine values of actions: each level divides what is left of the range and looks closer at one part.
+"""CQN's critic: Q-values of a hierarchy of bins. Each level divides the interval that the level before chose.
 
-A part is named by a digit, a sequence of parts by digits: with three levels of five bins, 0 to 124 in base five.
+With three levels of five bins an action component is one of 125 intervals: a number of three digits in base five.
 """
 
 from __future__ import annotations
@@ -14,58 +14,60 @@ from torch import Tensor, nn
 from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear
 from policies.networks.structured_actor import FormedActor
 
-Judge = Callable[[int, Tensor], Tensor]
-"""Level and centres (B, D) of what is left of the range, to values of its parts, (B, D, bins)."""
+BinValues = Callable[[int, Tensor], Tensor]
+"""Level and interval centres (B, D) to the Q-values of the interval's bins, (B, D, bins)."""
 
 
-def digits_of(action: Tensor, levels: int, bins: int) -> Tensor:
-    """In which part of each level actions lie: (B, D) in [-1, 1] to (B, levels, D) int64."""
+def bin_indices(action: Tensor, levels: int, bins: int) -> Tensor:
+    """Bins that hold an action: (B, D) in [-1, 1] to (B, levels, D) int64."""
     cells = bins**levels
     cell = ((action + 1) * (cells / 2)).long().clamp(0, cells - 1)
     powers = bins ** torch.arange(levels - 1, -1, -1, device=action.device)
     return (cell[:, None] // powers[:, None]) % bins
 
 
-def centres_of(digits: Tensor, bins: int) -> Tensor:
-    """What is left of the range before each level and after the last: (B, levels, D) to centres (B, levels + 1, D)."""
-    widths = 2.0 * float(bins) ** -torch.arange(1.0, digits.shape[1] + 1, device=digits.device)
-    moved = ((digits - (bins - 1) / 2) * widths[:, None]).cumsum(1)
+def interval_centres(indices: Tensor, bins: int) -> Tensor:
+    """Centres of the intervals before each level and after the last: (B, levels, D) to (B, levels + 1, D)."""
+    widths = 2.0 * float(bins) ** -torch.arange(1.0, indices.shape[1] + 1, device=indices.device)
+    moved = ((indices - (bins - 1) / 2) * widths[:, None]).cumsum(1)
     return torch.cat([moved.new_zeros(len(moved), 1, moved.shape[-1]), moved], 1)
 
 
-def zoom(judge: Judge, batch: int, size: int, levels: int, bins: int, device: torch.device) -> Tensor:
-    """Descend to the best part of the best part: digits (B, levels, D) that a judge of values leads to."""
-    digits = torch.zeros(batch, 0, size, dtype=torch.int64, device=device)
+def coarse_to_fine_search(
+    values_of: BinValues, batch: int, size: int, levels: int, bins: int, device: torch.device
+) -> Tensor:
+    """The greedy bins (B, levels, D): at each level the one of the highest Q-value."""
+    indices = torch.zeros(batch, 0, size, dtype=torch.int64, device=device)
     for level in range(levels):
-        values = judge(level, centres_of(digits, bins)[:, -1])
-        digits = torch.cat([digits, values.argmax(-1)[:, None]], 1)
-    return digits
+        values = values_of(level, interval_centres(indices, bins)[:, -1])
+        indices = torch.cat([indices, values.argmax(-1)[:, None]], 1)
+    return indices
 
 
 @dataclass(frozen=True)
-class CoarseToFineForm:
-    """Numbers that describe a `CoarseToFineActor`."""
+class CQNForm:
+    """Numbers that describe a `CQNActor`."""
 
     levels: int
     bins: int
     sequence: int
-    """K, consecutive actions that are judged together."""
+    """K, consecutive actions of one Q-value."""
     atoms: int
     value_low: float
     value_high: float
     noise: float
-    """Standard deviation of exploring actions."""
+    """Standard deviation of the exploration noise."""
 
 
-class CoarseToFineNetwork(nn.Module):
-    """Distributions of returns of all parts of every level, dueling (Wang et al. 2016), recurrent over a sequence."""
+class CQNNetwork(nn.Module):
+    """Return distributions of all bins of every level, dueling (Wang et al. 2016), with a GRU over action sequences."""
 
     def __init__(
         self,
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: CoarseToFineForm,
+        form: CQNForm,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
@@ -74,12 +76,12 @@ class CoarseToFineNetwork(nn.Module):
         self.body = MLP(inputs, width, body, generator)
         self.activation = config.activation.module()
         self.mix = linear(width + actions + form.levels + form.sequence, width, HIDDEN_GAIN, generator)
-        self.memory = _gru(width, generator) if form.sequence > 1 else None
+        self.gru = _gru(width, generator) if form.sequence > 1 else None
         self.value = linear(width, actions * form.atoms, config.output_gain, generator)
         self.advantage = linear(width, actions * form.bins * form.atoms, config.output_gain, generator)
 
     def features(self, obs: Tensor) -> Tensor:
-        """What all levels see of an observation: (B, inputs) to (B, width)."""
+        """Features that all levels share: (B, inputs) to (B, width)."""
         return self.activation(self.body(obs))
 
     def forward(self, features: Tensor, centres: Tensor, first: int = 0) -> Tensor:
@@ -87,7 +89,7 @@ class CoarseToFineNetwork(nn.Module):
 
         Args:
             features: (B, width).
-            centres: (B, L, K A) of what is left of the range before each of L levels.
+            centres: (B, L, K A) of the intervals that L levels divide.
             first: Number of the first of them.
 
         Returns:
@@ -104,18 +106,18 @@ class CoarseToFineNetwork(nn.Module):
             step.expand(*shape, -1),
         )
         x = self.activation(self.mix(torch.cat(parts, -1)))
-        if self.memory is not None:
-            x = self.memory(x.flatten(0, 1))[0].unflatten(0, (batch, levels))
+        if self.gru is not None:
+            x = self.gru(x.flatten(0, 1))[0].unflatten(0, (batch, levels))
         value = self.value(x).unflatten(-1, (self._actions, 1, form.atoms))
         advantage = self.advantage(x).unflatten(-1, (self._actions, form.bins, form.atoms))
         return (value + advantage - advantage.mean(-2, keepdim=True)).flatten(2, 3)
 
 
-class CoarseToFineActor(FormedActor):
-    """Executes the first action of the sequence that its critic leads to."""
+class CQNActor(FormedActor):
+    """Executes the first action of the greedy action sequence."""
 
-    kind = "coarse-to-fine"
-    form_type = CoarseToFineForm
+    kind = "cqn"
+    form_type = CQNForm
     support: Tensor
 
     def __init__(
@@ -123,27 +125,26 @@ class CoarseToFineActor(FormedActor):
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: CoarseToFineForm,
+        form: CQNForm,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(inputs, actions, config, form, generator)
-        self.critic = CoarseToFineNetwork(inputs, actions, config, form, generator)
+        self.critic = CQNNetwork(inputs, actions, config, form, generator)
         support = torch.linspace(form.value_low, form.value_high, form.atoms)
         self.register_buffer("support", support, persistent=False)
 
     def best(self, obs: Tensor) -> Tensor:
-        """The whole sequence, (N, K A)."""
+        """The greedy action sequence, (N, K A)."""
         form, features = self.form, self.critic.features(obs)
 
-        def judge(level: int, centre: Tensor) -> Tensor:
+        def values_of(level: int, centre: Tensor) -> Tensor:
             return self.critic(features, centre[:, None], level)[:, 0].softmax(-1) @ self.support
 
         size = form.sequence * self.sizes[1]
-        digits = zoom(judge, len(obs), size, form.levels, form.bins, obs.device)
-        return centres_of(digits, form.bins)[:, -1]
+        indices = coarse_to_fine_search(values_of, len(obs), size, form.levels, form.bins, obs.device)
+        return interval_centres(indices, form.bins)[:, -1]
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Its first action."""
         return self.best(obs)[:, : self.sizes[1]]
 
 

@@ -1,1 +1,1 @@
-"""."""
+"""IDQL: implicit Q-learning with a diffusion policy."""

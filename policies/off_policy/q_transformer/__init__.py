@@ -1,1 +1,1 @@
-"""."""
+"""Q-Transformer: autoregressive Q-learning."""

@@ -13,18 +13,18 @@ from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.algorithm import DivergedError
 from policies.imitation import demonstrations
-from policies.imitation.behaviour_cloning import Cloning
-from policies.imitation.config import CloningConfig
+from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
-from policies.off_policy.actor_critics import SACConfig, TD3Config
-from policies.off_policy.learner import OffPolicy
+from policies.off_policy.learner import OffPolicyLearner
+from policies.off_policy.sac import SACConfig
+from policies.off_policy.td3 import TD3Config
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import SIZES, homewards
 from tests.policies.toys import PointMass
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
-QUICK = CloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
+QUICK = BehaviourCloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def file(tmp_path_factory) -> Path:
     return path
 
 
-def make(config: CloningConfig, seed: int = 0) -> Cloning:
-    return Cloning(SIZES, 2, 4, config, seed=seed)
+def make(config: BehaviourCloningConfig, seed: int = 0) -> BehaviourCloning:
+    return BehaviourCloning(SIZES, 2, 4, config, seed=seed)
 
 
 def shown(episodes: int = 6) -> demonstrations.Transitions:
@@ -64,14 +64,14 @@ def test_what_the_environment_brings_changes_nothing(file):
     config = dataclasses.replace(QUICK, demonstrations=file)
     a = train(PointMass(8), config, total_steps=512).algorithm
     b = train(PointMass(8, seed=5), config, total_steps=512).algorithm
-    assert torch.equal(a.simulator.vector, b.simulator.vector)
+    assert torch.equal(a.optimizer.vector, b.optimizer.vector)
     assert a.updates == 320  # 64 control steps of 8 environments
 
 
 def test_whole_episodes_are_held_out_and_their_share_of_them():
     learner = make(dataclasses.replace(QUICK, held_out=0.3))
     steps = shown(10)
-    learner.demonstrate(steps)
+    learner.set_demonstrations(steps)
     episodes = steps.obs["policy"].view(10, 20, 2)
     apart = [i for i in range(10) if (episodes[i][:1] == learner.held_out.obs).all(-1).any()]
     assert len(apart) == 3
@@ -80,16 +80,16 @@ def test_whole_episodes_are_held_out_and_their_share_of_them():
     normal = learner.normalizer(learner.training.obs)
     torch.testing.assert_close(normal.mean(0), torch.zeros(2), atol=1e-5, rtol=0)
     every = make(dataclasses.replace(QUICK, held_out=0.999))
-    every.demonstrate(steps)
+    every.set_demonstrations(steps)
     assert len(every.training) == 20  # one is always left to learn from
 
 
 def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better():
     learner = make(dataclasses.replace(QUICK, validation_interval=1, patience=3, updates=1.0, unroll=1))
-    learner.demonstrate(shown())
+    learner.set_demonstrations(shown())
     learner.update({})
-    best, error = learner._best_vector.clone(), learner._best_error
-    assert torch.equal(best, learner.simulator.vector)  # any error is less than none so far
+    best, error = learner._best_parameters.clone(), learner._best_error
+    assert torch.equal(best, learner.optimizer.vector)  # any error is less than none so far
     learner.held_out = dataclasses.replace(
         learner.held_out, action=learner.best(learner.normalizer(learner.held_out.obs)).detach()
     )
@@ -101,19 +101,19 @@ def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better(
     assert "imitation_loss" not in learner.update({})
     assert learner.updates == 4
     assert error > 0
-    assert torch.equal(learner._best_vector, best)
-    assert not torch.equal(learner.simulator.vector, best)
+    assert torch.equal(learner._best_parameters, best)
+    assert not torch.equal(learner.optimizer.vector, best)
     obs = torch.randn(5, 2)
     assert torch.equal(learner.policy(obs), learner.best(learner.normalizer(obs)).detach())
 
 
 def test_without_held_out_episodes_the_last_weights_count():
     learner = make(dataclasses.replace(QUICK, held_out=0.0))
-    learner.demonstrate(shown(1))
+    learner.set_demonstrations(shown(1))
     metrics = learner.update({})
     assert "held_out_error" not in metrics
     assert metrics["samples"] == 80 * 64
-    assert torch.equal(learner._best_vector, learner.simulator.vector)
+    assert torch.equal(learner._best_parameters, learner.optimizer.vector)
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.2])
@@ -131,27 +131,27 @@ def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     other = Trainer(PointMass(8), config, total_steps=64)
     other.load_state(trees.unflatten(trees.flatten(half.state())))
-    assert torch.equal(other.algorithm.simulator.vector, half.algorithm.simulator.vector)
+    assert torch.equal(other.algorithm.optimizer.vector, half.algorithm.optimizer.vector)
 
 
 def test_others_start_from_a_clone_and_a_clone_from_others(file):
     clone = train(PointMass(8), dataclasses.replace(QUICK, demonstrations=file), total_steps=512).policy
-    learner = OffPolicy(SIZES, 2, 4, SACConfig(actor=SMALL, critic=SMALL), seed=3)
+    learner = OffPolicyLearner(SIZES, 2, 4, SACConfig(actor=SMALL, critic=SMALL), seed=3)
     learner.start_from(clone)
     obs = torch.randn(20, 2)
     torch.testing.assert_close(learner.policy(obs), clone(obs), atol=1e-5, rtol=1e-4)
     again = make(QUICK, seed=4)
     again.start_from(clone)
-    assert torch.equal(again.simulator.vector, again._best_vector)
+    assert torch.equal(again.optimizer.vector, again._best_parameters)
     assert torch.equal(again.actor(obs), clone.network.actor(obs))
-    deterministic = OffPolicy(SIZES, 2, 4, TD3Config(actor=SMALL, critic=SMALL)).policy
+    deterministic = OffPolicyLearner(SIZES, 2, 4, TD3Config(actor=SMALL, critic=SMALL)).policy
     with pytest.raises(ValueError, match=r"kind 'squashed-mlp' with hidden=\(32, 32\) relu .* this learner's"):
         again.start_from(deterministic)
 
 
 def test_cloning_leaves_a_deviation_to_explore_with():
     learner = make(QUICK)
-    learner.demonstrate(shown())
+    learner.set_demonstrations(shown())
     for _ in range(5):
         learner.update({})
     deviation = learner.actor.distribution(torch.randn(500, 2))[1].detach().exp()
@@ -168,24 +168,27 @@ def test_cloning_leaves_a_deviation_to_explore_with():
         ({"learning_rate": math.nan}, "learning_rate=nan must be finite"),
         ({"weight_decay": -1.0}, "weight_decay=-1.0 must be 0 or more"),
         ({"held_out": 1.0}, "held_out=1.0 must be 0 or more and less than 1"),
-        ({"actor": NetworkConfig((16,), architecture=Architecture.PARTS)}, "must be mlp: cloning builds perceptrons"),
+        (
+            {"actor": NetworkConfig((16,), architecture=Architecture.PARTS)},
+            "must be mlp: behaviour cloning",
+        ),
     ],
 )
 def test_config_messages(changes, message):
     with pytest.raises(ValueError, match=message):
-        CloningConfig(**changes)
+        BehaviourCloningConfig(**changes)
 
 
 def test_messages_of_the_learner():
     with pytest.raises(EmbodiedError, match=r"of which there are none; expected demonstrations=FILE, as python -m"):
         train(PointMass(4), QUICK, total_steps=4)
     with pytest.raises(EmbodiedError, match=r"held_out=0.1 of 1 demonstrated episode; expected at least 2 episodes"):
-        make(QUICK).demonstrate(shown(1))
+        make(QUICK).set_demonstrations(shown(1))
     with pytest.raises(ValueError, match=r"lacks the observation group 'policy'; it has \['camera'\]"):
-        Cloning({"camera": 3}, 2, 4, QUICK)
+        BehaviourCloning({"camera": 3}, 2, 4, QUICK)
     learner = make(dataclasses.replace(QUICK, normalize_observations=False))
     steps = shown()
     steps.obs["policy"].fill_(math.nan)
-    learner.demonstrate(steps)
+    learner.set_demonstrations(steps)
     with pytest.raises(DivergedError, match="training diverged: imitation_loss=nan"):
         learner.update({})

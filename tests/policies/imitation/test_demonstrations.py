@@ -7,12 +7,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from embodied.errors import EmbodiedError
-from embodied.storage import trees
 from policies.imitation import demonstrations
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.off_policy.actor_critics import SACConfig
-from policies.off_policy.learner import OffPolicy
-from policies.training.loop import Trainer, train
 from tests.policies.toys import PointMass
 
 SIZES = {"policy": 2, "critic": 3}
@@ -56,7 +52,7 @@ def test_failures_are_left_out_unless_wanted():
 
 def test_steps_after_success_are_kept_for_as_long_as_is_wanted():
     def recorded(hold: int | None) -> demonstrations.Recording:
-        return demonstrations.record_driven(PointMass(4), demonstrations.Demonstrator(homewards), 6, hold=hold)
+        return demonstrations.record_actor(PointMass(4), demonstrations.Demonstrator(homewards), 6, hold=hold)
 
     whole, cut = recorded(None).steps, recorded(2)
     solved = (whole.next_obs["policy"].norm(dim=-1) < 0.1).reshape(6, 20)
@@ -99,38 +95,3 @@ def test_files_that_do_not_fit_are_refused(file, tmp_path):
     save_file(tensors, file)
     with pytest.raises(EmbodiedError, match="reward holds numbers that are not finite"):
         demonstrations.load(file, SIZES, 2)
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 16), (1.0, 64)])
-def test_batches_hold_their_share_of_demonstrations(share, expected):
-    learner = OffPolicy(SIZES, 2, 4, SACConfig(**TOY, warm_up=0, demonstration_share=share, reward_scale=2.0))
-    learner.demonstrate(demonstrations.record(PointMass(4), homewards, 6))
-    own = PointMass(4, seed=3)
-    obs = own.reset()
-    for _ in range(5):
-        step = own.step(learner.act(obs))
-        learner.record(step)
-        obs = step.obs
-    batch = learner.memory.sample(learner.batch_generator)
-    assert len(batch.reward) == 64
-    recorded = 2 * demonstrations.record(PointMass(4), homewards, 6).reward.flatten()
-    assert int(torch.isin(batch.reward, recorded).sum()) == expected
-
-
-def test_demonstrations_save_steps_and_survive_a_resume(file):
-    config = SACConfig(**TOY, warm_up=0, demonstrations=file, unroll=4, temperature_learning_rate=3e-3)
-    half = train(PointMass(8), config, total_steps=1_600)
-    env = PointMass(256, seed=1)
-    obs = env.reset()
-    for _ in range(env.max_episode_steps):
-        step = env.step(half.policy(obs))
-        obs = step.obs
-    assert step.success.float().mean() > 0.9
-    saved = trees.unflatten(trees.flatten(half.state()))
-    file.unlink()  # a resume needs the checkpoint alone
-    resumed = Trainer(PointMass(8), config, total_steps=4_000)
-    resumed.load_state(saved)
-    half.iterate()
-    resumed.iterate()
-    key = "off_policy/values/critic/parameters"
-    assert torch.equal(trees.flatten(half.state())[key], trees.flatten(resumed.state())[key])

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies.imitation import demonstrations
-from policies.imitation.behaviour_cloning import Cloning
-from policies.imitation.config import CloningConfig
-from policies.imitation.interventions import Source, remembered, target_shares, weights, with_before
+from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
+from policies.imitation.interventions import Source, episodes_to_keep, mark_before, target_shares, weights
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.replay_buffer import Transitions
 
 SHOWN, ROBOT, HELPED, BEFORE = (int(source) for source in Source)
-CONFIG = CloningConfig(
+CONFIG = BehaviourCloningConfig(
     actor=NetworkConfig((32, 32), Activation.RELU), batch_size=64, updates=5.0, learning_rate=3e-3, held_out=0.0
 )
 
@@ -31,10 +30,10 @@ def ends_after(*lengths: int) -> Tensor:
 
 def test_steps_before_a_take_over_are_marked_within_their_episode():
     source = torch.tensor([ROBOT, ROBOT, HELPED, ROBOT, ROBOT, ROBOT, HELPED, ROBOT])
-    assert with_before(source, ends_after(4, 4), 1).tolist() == [1, BEFORE, 2, 1, 1, BEFORE, 2, 1]
-    assert with_before(source, ends_after(4, 4), 15).tolist() == [BEFORE, BEFORE, 2, 1, BEFORE, BEFORE, 2, 1]
+    assert mark_before(source, ends_after(4, 4), 1).tolist() == [1, BEFORE, 2, 1, 1, BEFORE, 2, 1]
+    assert mark_before(source, ends_after(4, 4), 15).tolist() == [BEFORE, BEFORE, 2, 1, BEFORE, BEFORE, 2, 1]
     shown = torch.tensor([SHOWN, SHOWN, HELPED])
-    assert torch.equal(with_before(shown, ends_after(3)), shown)
+    assert torch.equal(mark_before(shown, ends_after(3)), shown)
 
 
 def test_weights_make_the_published_proportions():
@@ -55,7 +54,7 @@ def test_a_full_memory_keeps_demonstrations_and_the_most_helped_newest_episodes(
     episode = (ends.cumsum(0) - ends.long()).tolist()
 
     def kept(capacity: int) -> list[int]:
-        mask = remembered(source, ends, capacity)
+        mask = episodes_to_keep(source, ends, capacity)
         return sorted({number for number, stays in zip(episode, mask.tolist(), strict=True) if stays})
 
     assert kept(11) == [0, 1, 2, 3, 4]
@@ -87,7 +86,7 @@ def worked(episodes: int = 40) -> tuple[Transitions, Tensor]:
     return Transitions({"policy": obs}, action, torch.zeros(len(obs), 1), never, ends, led_to), source.flatten()
 
 
-def error_of(clone: Cloning) -> float:
+def error_of(clone: BehaviourCloning) -> float:
     for _ in range(3):
         clone.update({})
     obs = torch.rand(200, 2, generator=torch.Generator().manual_seed(1))
@@ -96,9 +95,9 @@ def error_of(clone: Cloning) -> float:
 
 def test_weighted_cloning_learns_from_take_overs_and_not_from_what_led_to_them():
     steps, source = worked()
-    plain, weighted = (Cloning({"policy": 2}, 2, 4, CONFIG) for _ in range(2))
-    plain.demonstrate(steps)
-    weighted.demonstrate(steps, source)
+    plain, weighted = (BehaviourCloning({"policy": 2}, 2, 4, CONFIG) for _ in range(2))
+    plain.set_demonstrations(steps)
+    weighted.set_demonstrations(steps, source)
     assert error_of(weighted) < 0.1 < 0.2 < error_of(plain)
 
 
@@ -106,14 +105,14 @@ def test_who_acted_is_read_from_the_file_and_kept_in_checkpoints(tmp_path: Path)
     steps, source = worked(12)
     path = tmp_path / "worked.safetensors"
     demonstrations.save(path, steps, source)
-    config = dataclasses.replace(CONFIG, demonstrations=path, weigh_interventions=True, memory_steps=80)
-    clone = Cloning({"policy": 2}, 2, 4, config)
+    config = dataclasses.replace(CONFIG, demonstrations=path, weigh_interventions=True, max_steps=80)
+    clone = BehaviourCloning({"policy": 2}, 2, 4, config)
     clone.act({"policy": steps.obs["policy"][:4, 0]})
     assert clone.training is not None
     assert len(clone.training) <= 80
     assert (clone.training.weight == 0).any()
-    other = Cloning({"policy": 2}, 2, 4, config)
-    other.demonstrate(steps, source)
+    other = BehaviourCloning({"policy": 2}, 2, 4, config)
+    other.set_demonstrations(steps, source)
     other.load_state(clone.state())
     assert other.training is not None
     assert torch.equal(other.training.weight, clone.training.weight)
@@ -128,5 +127,5 @@ def test_messages(tmp_path: Path):
     demonstrations.save(path, steps, source + 2)
     with pytest.raises(EmbodiedError, match=r"from 2 to 4; expected"):
         demonstrations.load_source(path)
-    with pytest.raises(ValueError, match="memory_steps=0 must be at least 1, or None"):
-        CloningConfig(memory_steps=0)
+    with pytest.raises(ValueError, match="max_steps=0 must be at least 1, or None"):
+        BehaviourCloningConfig(max_steps=0)

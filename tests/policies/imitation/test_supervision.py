@@ -14,7 +14,7 @@ from embodied.errors import EmbodiedError
 from policies import demonstrations as command
 from policies.imitation import demonstrations
 from policies.imitation.interventions import Source
-from policies.imitation.supervision import Supervised, SupervisionConfig
+from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 from tests.policies.toys import PointMass
 
 QUICK = SupervisionConfig(begin=0.5, end=0.25, patience=2)
@@ -33,11 +33,11 @@ def at(*distances: float) -> tuple[dict[str, Tensor], Tensor]:
     return {"policy": torch.tensor(distances)[:, None]}, torch.zeros(len(distances), dtype=torch.bool)
 
 
-def supervised(count: int, config: SupervisionConfig = QUICK) -> Supervised:
-    return Supervised(lambda obs: obs["policy"], lambda obs: torch.zeros_like(obs["policy"]), count, config)
+def supervised(count: int, config: SupervisionConfig = QUICK) -> SupervisedActor:
+    return SupervisedActor(lambda obs: obs["policy"], lambda obs: torch.zeros_like(obs["policy"]), count, config)
 
 
-def who(pair: Supervised, *distances: float) -> list[int]:
+def who(pair: SupervisedActor, *distances: float) -> list[int]:
     obs, _ = at(*distances)
     action, source = pair(obs)
     helped = source == Source.INTERVENTION
@@ -56,7 +56,7 @@ def test_the_robot_begins_each_episode_and_environments_do_not_mind_one_another(
     pair = supervised(3)
     who(pair, 0.9, 0.9, 0.0)
     assert who(pair, 0.9, 0.9, 0.0) == [Source.INTERVENTION, Source.INTERVENTION, Source.ROBOT]
-    pair.restart(torch.tensor([True, False, False]))
+    pair.reset(torch.tensor([True, False, False]))
     assert who(pair, 0.9, 0.9, 0.0) == [Source.ROBOT, Source.INTERVENTION, Source.ROBOT]
 
 
@@ -64,7 +64,7 @@ def test_a_robot_that_goes_wrong_succeeds_under_supervision_and_is_told_apart():
     with pytest.raises(EmbodiedError, match="succeeded"):
         demonstrations.record(PointMass(4), outwards, 4)
     config = dataclasses.replace(QUICK, patience=1, end=0.0)
-    made = demonstrations.record_driven(PointMass(4), Supervised(outwards, homewards, 4, config), 4)
+    made = demonstrations.record_actor(PointMass(4), SupervisedActor(outwards, homewards, 4, config), 4)
     assert (made.source == Source.INTERVENTION).any()
     action, shown = made.steps.action[:, 0], homewards({"policy": made.steps.obs["policy"][:, 0]})
     helped = made.source == Source.INTERVENTION
@@ -73,7 +73,7 @@ def test_a_robot_that_goes_wrong_succeeds_under_supervision_and_is_told_apart():
 
 
 def test_who_agrees_is_never_interrupted():
-    made = demonstrations.record_driven(PointMass(4), Supervised(homewards, homewards, 4), 4)
+    made = demonstrations.record_actor(PointMass(4), SupervisedActor(homewards, homewards, 4), 4)
     assert (made.source == Source.ROBOT).all()
 
 
@@ -97,7 +97,7 @@ def test_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         SupervisionConfig(begin=0.1, end=0.2)
     with pytest.raises(SystemExit):
         command.main(["swarm/hover", "--supervisor", "expert", "--out", str(tmp_path / "x")])
-    assert "--supervisor expert watches itself" in capsys.readouterr().err
+    assert "--supervisor expert supervises itself" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         command.main(["swarm/hover", "--hold", "-1", "--out", str(tmp_path / "x")])
     assert "--hold -1: expected at least 0" in capsys.readouterr().err

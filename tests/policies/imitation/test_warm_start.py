@@ -33,11 +33,11 @@ def test_the_script_is_repeated_where_it_was_watched_and_beside_it():
 def test_what_has_nothing_to_do_with_the_observation_is_not_explained():
     generator = torch.Generator().manual_seed(0)
     dice = lambda obs: torch.rand(len(obs["policy"]), PointMass(1).action_size, generator=generator)  # noqa: E731
-    assert imitate(PointMass(64), dice, CONFIG, examples=20_000).explained < 0.1
+    assert imitate(PointMass(64), dice, CONFIG, samples=20_000).explained < 0.1
 
 
 def test_ppo_begins_with_it_and_holds_it_until_the_critic_has_learned():
-    policy = imitate(PointMass(64), spring, CONFIG, examples=20_000).policy
+    policy = imitate(PointMass(64), spring, CONFIG, samples=20_000).policy
     trainer = Trainer(PointMass(64), dataclasses.replace(CONFIG, critic_warm_up=2), total_steps=10_000)
     learner = trainer.algorithm
     assert isinstance(learner, PPO)
@@ -79,4 +79,4 @@ def test_a_resumed_warm_up_ends_when_it_would_have():
 def test_a_script_that_breaks_down_is_refused():
     broken = lambda obs: torch.full((len(obs["policy"]), PointMass(1).action_size), float("nan"))  # noqa: E731
     with pytest.raises(EmbodiedError, match="not finite"):
-        imitate(PointMass(8), broken, CONFIG, examples=100)
+        imitate(PointMass(8), broken, CONFIG, samples=100)

@@ -56,7 +56,7 @@ def test_the_deviation_is_bounded_and_differs_between_states():
     actor = make_policy().network.actor
     _, log_std = actor.distribution(100 * observations())
     assert LOG_STD_MIN <= log_std.min() < log_std.max() <= LOG_STD_MAX
-    with pytest.raises(ValueError, match="no deviation"):
+    with pytest.raises(ValueError, match="no standard deviation"):
         make_policy(stochastic=False).network.actor.distribution(observations())
 
 
@@ -71,7 +71,7 @@ def test_names_and_numbers_rebuild_it(stochastic):
     assert torch.equal(policy.stochastic(5)(obs), policy(obs)) != stochastic
     normal = ((obs - policy.network.observation_mean) * policy.network.observation_scale).clamp(-5, 5)
     assert torch.equal(policy(obs), policy.network.actor.mean(normal).tanh())
-    with pytest.raises(ValueError, match="actor.spread.weight is " + ("unknown" if stochastic else "missing")):
+    with pytest.raises(ValueError, match="actor.log_std.weight is " + ("unknown" if stochastic else "missing")):
         Policy.from_tensors(meta | {"stochastic": not stochastic}, tensors)
 
 

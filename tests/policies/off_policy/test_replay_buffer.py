@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
-from policies.off_policy.replay_buffer import ReplayBuffer, Storage, Transitions
+from policies.off_policy.replay_buffer import BufferDtype, ReplayBuffer, Transitions
 
 GAMMA = 0.9
 SIZES = {"policy": 2, "critic": 3}
@@ -24,8 +24,8 @@ def steps(count: int, num_envs: int, seed: int = 0, ends: float = 0.2) -> Transi
     return Transitions(groups, normal(1).tanh(), normal(), over[0], over[1] & ~over[0], following)
 
 
-def buffer(capacity: int, num_envs: int, n_step: int = 1, storage: Storage = Storage.FLOAT32) -> ReplayBuffer:
-    return ReplayBuffer(capacity, num_envs, SIZES, 1, gamma=GAMMA, n_step=n_step, storage=storage)
+def buffer(capacity: int, num_envs: int, n_step: int = 1, dtype: BufferDtype = BufferDtype.FLOAT32) -> ReplayBuffer:
+    return ReplayBuffer(capacity, num_envs, SIZES, 1, gamma=GAMMA, n_step=n_step, dtype=dtype)
 
 
 def row(of: Transitions, t: int) -> Transitions:
@@ -117,7 +117,7 @@ def test_a_resumed_buffer_goes_on_as_the_first():
 
 
 def test_half_numbers_halve_observations_and_keep_rewards():
-    whole, half = buffer(20, 2), buffer(20, 2, storage=Storage.HALF)
+    whole, half = buffer(20, 2), buffer(20, 2, dtype=BufferDtype.FLOAT16)
     data = steps(10, 2)
     data.obs["policy"][0, 0, 0] = 1e9  # beyond what half numbers hold
     for made in (whole, half):
@@ -147,8 +147,8 @@ def test_messages():
         buffer(6, 2).load_state(made.state())
 
 
-def test_sequences_repeat_the_last_action_of_an_episode_and_returns_end_with_it():
-    buffer = ReplayBuffer(16, 2, {"policy": 1}, 1, gamma=0.5, sequence=3, return_horizon=4, shown=True)
+def test_sequences_repeat_the_last_to_action_an_episode_and_returns_end_with_it():
+    buffer = ReplayBuffer(16, 2, {"policy": 1}, 1, gamma=0.5, action_sequence=3, return_horizon=4, is_demo=True)
     rows = torch.arange(6.0)[:, None].expand(6, 2)
     ends = torch.zeros(6, 2, dtype=torch.bool)
     ends[3, 0] = True
@@ -156,7 +156,7 @@ def test_sequences_repeat_the_last_action_of_an_episode_and_returns_end_with_it(
     buffer.extend(Transitions(groups, rows[..., None], torch.ones(6, 2), ends, torch.zeros_like(ends), groups))
     batch = buffer.gather(torch.tensor([2 * 1, 2 * 2, 2 * 3, 2 * 4, 2 * 1 + 1]))
     assert batch.action.tolist() == [[1, 2, 3], [2, 3, 3], [3, 3, 3], [4, 5, 5], [1, 2, 3]]
-    assert batch.to_go is not None
-    assert batch.to_go.tolist() == [1.75, 1.5, 1.0, -float("inf"), -float("inf")]
-    assert batch.shown is not None
-    assert batch.shown.all()
+    assert batch.return_to_go is not None
+    assert batch.return_to_go.tolist() == [1.75, 1.5, 1.0, -float("inf"), -float("inf")]
+    assert batch.is_demo is not None
+    assert batch.is_demo.all()

@@ -1,4 +1,4 @@
-"""Settings of soft actor-critic from images that are augmented."""
+"""SVEA: SAC from images, whose critics learn from plain and augmented images alike; with saliency, SGQN."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from embodied.rendering.augmentation import random_convolution, random_overlay, random_shift
-from policies.networks.image_encoder import ImageEncoder, ImageLayout
-from policies.networks.pixel_actor_critic import PixelActor, PixelCritics
-from policies.networks.value_heads import ValueHead
-from policies.off_policy.actor_critics import SACConfig
-from policies.off_policy.config import require
-from policies.off_policy.critics import ValueLearner, make_head
-from policies.off_policy.replay_buffer import Storage
-from policies.off_policy.sizes import Extent
-from policies.off_policy.update_rules import UpdateRule, make_rule
+from policies.off_policy.actors import ActorUpdate
+from policies.off_policy.config import Sizes, require
+from policies.off_policy.critics import BellmanUpdate, CriticUpdate
+from policies.off_policy.replay_buffer import BufferDtype
+from policies.off_policy.sac import SACActorUpdate, SACConfig
+from policies.off_policy.svea.network import ImageEncoder, ImageLayout, PixelActor, PixelCritics
 
 
 class Augmentation(StrEnum):
-    """What is done to images of which values should not depend."""
+    """Augmentation of images, on which Q-values should not depend."""
 
     NONE = "none"
     SHIFT = "shift"
@@ -47,30 +44,29 @@ class Augmentation(StrEnum):
 class SVEAConfig(SACConfig):
     """SAC from images (SVEA, Hansen et al. 2021, arXiv:2107.00644); with `saliency`, SGQN (arXiv:2209.09203).
 
-    Critics learn from plain and augmented images alike, to targets of plain ones; the policy acts on plain ones.
-    Observations are laid out by `embodied.env.pixels`; statistics of pixels would say little, so there are none.
+    Critics learn from plain and augmented images alike, with targets from plain ones; the policy acts on plain ones.
+    Observations are laid out by `embodied.env.pixels` and are not normalised.
     """
 
     image_shape: tuple[int, int, int] = (3, 64, 64)
     """Channels, three for each camera, height and width of the images at the end of an observation."""
     features: int = 50
-    """Numbers that are made of them."""
+    """Length of the encoder's output."""
     augmentation: Augmentation = Augmentation.CONVOLUTION
     """none, shift, convolution or overlay."""
     augmented_share: float = 0.5
-    """Of the critics' loss."""
+    """Weight β of augmented images in the critics' loss."""
     saliency: bool = False
-    """Whether values should also rest on the few pixels that they depend on the most, and features tell which."""
+    """Whether critics also learn to rest on salient pixels alone, and the encoder to predict which these are (SGQN)."""
     saliency_share: float = 0.05
-    """How many pixels those are, of all."""
+    """Share of an image's pixels that count as salient."""
     saliency_weight: float = 0.5
-    """Of both of its losses, beside the critics'."""
+    """Weight of both saliency losses, beside the critics'."""
     normalize_observations: bool = False
-    storage: Storage = Storage.HALF
+    buffer_dtype: BufferDtype = BufferDtype.FLOAT16
     buffer_size: int = 50_000
 
     def __post_init__(self) -> None:
-        """Reject settings under which nothing can be learned."""
         super().__post_init__()
         channels, height, width = self.image_shape
         fits = channels % 3 == 0 and min(self.image_shape) > 0
@@ -80,41 +76,64 @@ class SVEAConfig(SACConfig):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         require(self.saliency_weight >= 0, "saliency_weight", self.saliency_weight, "0 or more")
 
+    def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
+        """An actor and critics that share an encoder.
 
-class AugmentedValues(ValueLearner[PixelCritics]):
-    """Learns values of plain and of augmented images; targets are those of plain ones, as of any other learner."""
+        Raises:
+            ValueError: Observations are too short for the images; or critics read others than the actor.
+        """
+        own = sizes.policy - math.prod(self.image_shape)
+        if own < 0 or sizes.critic != sizes.policy:
+            raise ValueError(
+                f"image_shape={self.image_shape} does not fit observations of {sizes.policy} numbers for the policy "
+                f"and {sizes.critic} for the critics; expected both to be {math.prod(self.image_shape)} or longer, and "
+                f"equal"
+            )
+        encoder = ImageEncoder(ImageLayout(own, *self.image_shape), self.features, generator)
+        actor = PixelActor(encoder, sizes.action, self.actor, stochastic=True, generator=generator)
+        critics = PixelCritics(
+            encoder, sizes.action, self.critics, self.atoms, self.critic,
+            layer_norm=self.layer_norm, saliency=self.saliency, generator=generator,
+        )  # fmt: skip
+        update = SVEAUpdate(critics.to(sizes.device), self, sizes.device)
+        return SACActorUpdate(actor.to(sizes.device), self), update
 
-    config: SVEAConfig
 
-    def __init__(self, critics: PixelCritics, head: ValueHead, config: SVEAConfig) -> None:
-        """Teach critics that see."""
-        super().__init__(critics, head, config)
-        self._layout = critics.encoder.layout
+class SVEAUpdate(BellmanUpdate[PixelCritics]):
+    """The Bellman update on plain and augmented images; targets are from plain ones."""
+
+    def __init__(self, critics: PixelCritics, config: SVEAConfig, device: torch.device) -> None:
+        """Train critics, which are on the device by now."""
+        super().__init__(
+            critics, config.value_head(device), config.critic_optimizer(critics), clipped_double=config.clipped_double,
+            target_critics=config.target_critics, policy_value=config.policy_value,
+        )  # fmt: skip
+        self.config, self._layout = config, critics.encoder.layout
 
     def loss(
         self, obs: Tensor, action: Tensor, target: Tensor, generator: Generator
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """(1 - β) L(o) + β L(aug(o)) (Hansen et al., eq. 7), and what saliency adds."""
+        """(1 - β) L(o) + β L(aug(o)) (Hansen et al., eq. 7), and the saliency losses."""
         config, changed = self.config, self.augmented(obs, generator)
         outputs = self.critic(obs, action)
         plain, augmented = self.head.loss(outputs, target), self.head.loss(self.critic(changed, action), target)
         loss = (1 - config.augmented_share) * plain + config.augmented_share * augmented
-        measures = {"augmented_loss": augmented.detach()}
+        metrics = {"augmented_loss": augmented.detach()}
         if config.saliency:
-            consistency, guess = self._saliency_losses(obs, changed, action, outputs)
-            loss = loss + config.saliency_weight * (consistency + guess)
-            measures |= {"consistency_loss": consistency.detach(), "saliency_loss": guess.detach()}
-        return outputs, loss, measures
+            consistency, prediction = self._saliency_losses(obs, changed, action, outputs)
+            loss = loss + config.saliency_weight * (consistency + prediction)
+            metrics |= {"consistency_loss": consistency.detach(), "saliency_loss": prediction.detach()}
+        return outputs, loss, metrics
 
     def augmented(self, obs: Tensor, generator: Generator) -> Tensor:
-        """Observations (B, size) whose images, each camera's by itself, are changed."""
+        """Observations (B, size) whose images, each camera's by itself, are augmented."""
         own, images = self._layout.split(obs)
         cameras = images.unflatten(1, (-1, 3))
         changed = self.config.augmentation.effect(cameras.flatten(0, 1), generator)
         return self._layout.joined(own, changed.reshape(images.shape))
 
     def _saliency_losses(self, obs: Tensor, changed: Tensor, action: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Values should be those of the salient pixels alone, and features of augmented images tell which these are."""
+        """Squared distance from Q-values of salient pixels alone, and cross entropy of predicted salient pixels."""
         own, images = self._layout.split(obs)
 
         def value_of(seen: Tensor) -> Tensor:
@@ -124,16 +143,16 @@ class AugmentedValues(ValueLearner[PixelCritics]):
         masked = self._layout.joined(own, images * mask[:, None])
         value = self.head.value(self.critic(masked, action))
         consistency = (self.head.value(outputs) - value).square().mean()
-        return consistency, functional.binary_cross_entropy_with_logits(self.critic.guessed(changed), mask)
+        return consistency, functional.binary_cross_entropy_with_logits(self.critic.predicted_saliency(changed), mask)
 
 
 def salient(value: Callable[[Tensor], Tensor], images: Tensor, share: float) -> Tensor:
-    """Which pixels values depend on the most (Bertoin et al., eq. 2): those of the largest gradients.
+    """Mask of the pixels with the largest gradients of the Q-value (Bertoin et al., eq. 2).
 
     Args:
-        value: Images to values (B,).
+        value: Images to Q-values (B,).
         images: (B, channels, height, width).
-        share: How many pixels of each image are salient, of all.
+        share: Of an image's pixels that are salient.
 
     Returns:
         (B, height, width) of 1 there and 0 elsewhere, without gradient.
@@ -145,26 +164,3 @@ def salient(value: Callable[[Tensor], Tensor], images: Tensor, share: float) -> 
     count = max(round(share * strength.shape[1]), 1)
     mask = torch.zeros_like(strength).scatter_(1, strength.topk(count, 1).indices, 1.0)
     return mask.unflatten(1, images.shape[2:])
-
-
-def make_svea(config: SVEAConfig, extent: Extent, weights: Generator) -> tuple[UpdateRule, AugmentedValues]:
-    """A policy and critics that share an encoder.
-
-    Raises:
-        ValueError: Observations are too short for the images; or critics read others than the policy.
-    """
-    own = extent.policy - math.prod(config.image_shape)
-    if own < 0 or extent.critic != extent.policy:
-        raise ValueError(
-            f"image_shape={config.image_shape} does not fit observations of {extent.policy} numbers for the policy and "
-            f"{extent.critic} for the critics; expected both to be {math.prod(config.image_shape)} or longer and equal"
-        )
-    layout = ImageLayout(own, *config.image_shape)
-    encoder, head = ImageEncoder(layout, config.features, weights), make_head(config, extent.device)
-    actor = PixelActor(encoder, extent.action, config.actor, stochastic=True, generator=weights)
-    critics = PixelCritics(
-        encoder, extent.action, config.critics, head.outputs, config.critic,
-        layer_norm=config.layer_norm, saliency=config.saliency, generator=weights,
-    )  # fmt: skip
-    values = AugmentedValues(critics.to(extent.device), head, config)
-    return make_rule(actor.to(extent.device), config, extent.num_envs), values

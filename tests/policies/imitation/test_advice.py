@@ -11,13 +11,13 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
+from policies.imitation.advice import ADVICE, advice_loss
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.squashed import SquashedActor
-from policies.off_policy.actor_critics import SACConfig, TD3Config
-from policies.off_policy.advice import ADVICE, advice_loss
 from policies.off_policy.awac import AWACConfig
-from policies.off_policy.learner import OffPolicy
-from policies.off_policy.update_rules import DeterministicRule
+from policies.off_policy.learner import OffPolicyLearner
+from policies.off_policy.sac import SACConfig
+from policies.off_policy.td3 import TD3ActorUpdate, TD3Config
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import homewards
 from tests.policies.toys import PointMass
@@ -36,14 +36,14 @@ def given(action: float, rows: int = 16) -> Tensor:
 def climb(values: Any, advice: Tensor | None, steps: int = 120) -> Tensor:
     """Where a policy of two actions gets to."""
     actor = SquashedActor(2, 2, SMALL, stochastic=False, generator=torch.Generator().manual_seed(0))
-    rule = DeterministicRule(actor, TD3Config(**QUICK), 4)
+    rule = TD3ActorUpdate(actor, TD3Config(**QUICK), 4)
 
     def penalty(action: Tensor) -> Tensor:
         assert advice is not None
         return advice_loss(action, advice, values)
 
     for _ in range(steps):
-        rule.improve(OBS, OBS, OBS, values, None if advice is None else penalty)
+        rule.update(OBS, OBS, OBS, values, None if advice is None else penalty)
     return actor(OBS[:1])[0].detach()
 
 
@@ -83,12 +83,12 @@ def test_it_asks_at_every_interval_until_enough_is_given_and_remembers_it():
 
     config = SACConfig(**QUICK, adviser="homewards", advice_interval=3, advice_until=16)
     trainer = Trainer(PointMass(8), config, total_steps=1_000)
-    assert isinstance(trainer.algorithm, OffPolicy)
+    assert isinstance(trainer.algorithm, OffPolicyLearner)
     trainer.algorithm.advise(rule)
     for _ in range(3):
         trainer.iterate()
     assert asked == [8, 8]  # at control steps 0 and 3; 16 actions in all
-    batch = trainer.algorithm.memory.buffer.gather(torch.arange(12 * 8))
+    batch = trainer.algorithm.replay.buffer.gather(torch.arange(12 * 8))
     noted = batch.obs[ADVICE].view(12, 8, 3)
     assert noted[..., -1].amax(1).tolist() == [1, 0, 0, 1] + [0] * 8
     torch.testing.assert_close(noted[0, :, :2], homewards({"policy": batch.obs["policy"].view(12, 8, 2)[0]}))
@@ -103,17 +103,19 @@ def test_advised_runs_go_on_bit_for_bit_and_weight_0_is_no_advice():
     resumed = run(128, trees.unflatten(trees.flatten(half.state())))
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    actor = "off_policy/rule/actor/parameters"
+    actor = "algorithm/actor/actor/parameters"
     plain = trees.flatten(train(PointMass(8), TD3Config(**QUICK), total_steps=128).state())[actor]
     assert torch.equal(trees.flatten(run(128, advice_weight=0.0).state())[actor], plain)
     assert not torch.equal(expected[actor], plain)
 
 
 def test_messages():
-    learner = OffPolicy({"policy": 2}, 2, 4, SACConfig(**QUICK, adviser="expert"))
-    with pytest.raises(EmbodiedError, match=r"adviser='expert' is announced; give its policy to OffPolicy.advise"):
+    learner = OffPolicyLearner({"policy": 2}, 2, 4, SACConfig(**QUICK, adviser="expert"))
+    with pytest.raises(
+        EmbodiedError, match=r"adviser='expert' is announced; give its policy to OffPolicyLearner.advise"
+    ):
         learner.act({"policy": torch.zeros(4, 2)})
-    plain = OffPolicy({"policy": 2}, 2, 4, AWACConfig(**QUICK))
+    plain = OffPolicyLearner({"policy": 2}, 2, 4, AWACConfig(**QUICK))
     with pytest.raises(EmbodiedError, match="advice was offered to a learner without adviser"):
         plain.advise(homewards)
     with pytest.raises(ValueError, match="advice_interval=0 must be at least 1"):

@@ -1,4 +1,4 @@
-"""Coarse-to-fine values: digits name parts of the range, the zoom finds the best one, few demonstrations teach it."""
+"""Coarse-to-fine Q-values: bins resolve the range, the search finds the best one, few demonstrations train it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from embodied.storage import trees
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.off_policy.cqn.config import CQNConfig
-from policies.off_policy.cqn.learner import CoarseToFineValues, preference
-from policies.off_policy.cqn.network import centres_of, digits_of, zoom
-from policies.off_policy.learner import OffPolicy
+from policies.off_policy.cqn.cqn import CQNConfig, CQNUpdate, preference
+from policies.off_policy.cqn.network import bin_indices, coarse_to_fine_search, interval_centres
+from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
-from policies.policy import Policy
-from policies.training.loop import train
-from tests.policies.toys import PointMass
 
 TINY = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"critic": TINY, "batch_size": 32, "warm_up": 64,  "buffer_size": 20_000, "unroll": 4,
@@ -31,28 +26,28 @@ def uniform(*shape: int) -> Tensor:
 
 def test_three_levels_of_five_bins_resolve_an_action_to_a_125th_of_the_range():
     action = uniform(4000, 2)
-    found = centres_of(digits_of(action, 3, 5), 5)
+    found = interval_centres(bin_indices(action, 3, 5), 5)
     for level, width in enumerate((2.0, 2 / 5, 2 / 25, 2 / 125)):
         assert (found[:, level] - action).abs().max() <= width / 2 + 1e-6
     assert len(found[:, -1, 0].unique()) == 125
-    assert torch.equal(digits_of(found[:, -1], 3, 5), digits_of(action, 3, 5))
+    assert torch.equal(bin_indices(found[:, -1], 3, 5), bin_indices(action, 3, 5))
     ends = torch.tensor([[-1.0, 1.0]])
-    assert digits_of(ends, 3, 5)[0].T.tolist() == [[0, 0, 0], [4, 4, 4]]
+    assert bin_indices(ends, 3, 5)[0].T.tolist() == [[0, 0, 0], [4, 4, 4]]
 
 
-def test_the_greedy_zoom_finds_the_optimum_of_a_smooth_value():
+def test_the_greedy_coarse_to_fine_search_finds_the_optimum_of_a_smooth_value():
     best, (levels, bins) = uniform(64, 3), (3, 5)
 
-    def judge(level: int, centre: Tensor) -> Tensor:
+    def values_of(level: int, centre: Tensor) -> Tensor:
         width = 2.0 / bins ** (level + 1)
         parts = centre[..., None] + width * (torch.arange(bins) - (bins - 1) / 2)
         return -(parts - best[..., None]).square()
 
-    found = centres_of(zoom(judge, 64, 3, levels, bins, best.device), bins)[:, -1]
+    found = interval_centres(coarse_to_fine_search(values_of, 64, 3, levels, bins, best.device), bins)[:, -1]
     assert (found - best).abs().max() <= 1 / 125 + 1e-6
 
 
-def test_nothing_is_to_be_preferred_once_the_shown_bin_dominates_by_the_margin():
+def test_the_imitation_loss_is_zero_once_the_demonstrated_bin_dominates_by_the_margin():
     support, taken = torch.linspace(-1, 1, 11), torch.tensor([[[2]]])
     logits = torch.full((1, 1, 1, 5, 11), -20.0)
     logits[..., 3] = 0.0
@@ -78,8 +73,8 @@ def wanted(obs: Tensor) -> Tensor:
 @pytest.mark.parametrize(("levels", "precise"), [(1, False), (3, True)])
 def test_few_demonstrations_teach_what_one_level_of_five_bins_cannot_express(levels, precise):
     config = CQNConfig(**QUICK, levels=levels, action_sequence=1, offline_updates=250, demonstration_share=1.0)
-    learner = OffPolicy({"policy": 2}, 2, 1, config)
-    learner.demonstrate(one_step(64, 0))
+    learner = OffPolicyLearner({"policy": 2}, 2, 1, config)
+    learner.add_demonstrations(one_step(64, 0))
     obs = one_step(500, 1).obs["policy"][:, 0]
     learner.act({"policy": obs[:1]})
     error = (learner.policy(obs) - wanted(obs)).abs().mean()
@@ -88,31 +83,16 @@ def test_few_demonstrations_teach_what_one_level_of_five_bins_cannot_express(lev
 
 def test_without_imitation_values_are_what_actions_earned():
     config = CQNConfig(**QUICK, action_sequence=2, offline_updates=150, imitation_weight=0.0, critic_weight=1.0)
-    learner = OffPolicy({"policy": 2}, 2, 1, config)
+    learner = OffPolicyLearner({"policy": 2}, 2, 1, config)
     steps = one_step(64, 0)
-    learner.demonstrate(dataclasses.replace(steps, reward=steps.obs["policy"][..., 0]))
+    learner.add_demonstrations(dataclasses.replace(steps, reward=steps.obs["policy"][..., 0]))
     learner.act({"policy": steps.obs["policy"][0]})
-    values, obs = learner.values, learner.normalizers["policy"](steps.obs["policy"][:, 0])
-    assert isinstance(values, CoarseToFineValues)
+    critics, obs = learner.critic_update, learner.normalizers["policy"](steps.obs["policy"][:, 0])
+    assert isinstance(critics, CQNUpdate)
     action = steps.action[:, 0].repeat(1, 2)
-    found = values.climbed(obs, action)
+    found = critics.q_value(obs, action)
     reward = steps.obs["policy"][:, 0, 0]
     assert torch.corrcoef(torch.stack([found.detach(), reward]))[0, 1] > 0.7
-
-
-def test_a_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
-    config = CQNConfig(**QUICK, action_sequence=3)
-    whole = train(PointMass(8), config, total_steps=4 * 32)
-    half = train(PointMass(8), config, total_steps=2 * 32)
-    saved = trees.unflatten(trees.flatten(half.state()))
-    resumed = train(PointMass(8, seed=9), config, total_steps=4 * 32, seed=9, resume=saved)
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert expected.keys() == found.keys()
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    policy, obs = whole.policy, {"policy": uniform(16, 2)}
-    meta, tensors = policy.to_tensors()
-    assert meta["kind"] == "coarse-to-fine"
-    assert torch.equal(Policy.from_tensors(meta, tensors)(obs), policy(obs))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ import pytest
 import torch
 
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.off_policy.learner import OffPolicy
-from policies.off_policy.q_transformer.config import QTransformerConfig
-from policies.off_policy.q_transformer.learner import AutoregressiveValues, backup
-from policies.off_policy.q_transformer.network import action_of, bins_of
-from tests.policies.off_policy.cqn.test_network import one_step, uniform, wanted
-from tests.policies.toys import assert_goes_on_and_is_rebuilt
+from policies.off_policy.learner import OffPolicyLearner
+from policies.off_policy.q_transformer.network import to_action, to_bins
+from policies.off_policy.q_transformer.q_transformer import QTransformerConfig, QTransformerUpdate, backup
+from tests.policies.off_policy.cqn.test_cqn import one_step, uniform, wanted
 
 QUICK: dict[str, Any] = {"critic": NetworkConfig((32, 32), Activation.RELU), "batch_size": 32, "buffer_size": 20_000,
         "bins": 16, "layers": 1, "unroll": 4, "gamma": 0.9, "tau": 0.05, "critic_learning_rate": 3e-3}  # fmt: skip
@@ -46,29 +44,24 @@ def test_what_an_episode_brought_bounds_values_from_below():
 
 def test_bins_name_parts_of_the_range():
     action = uniform(100, 2)
-    assert (action_of(bins_of(action, 16), 16) - action).abs().max() <= 1 / 16 + 1e-6
+    assert (to_action(to_bins(action, 16), 16) - action).abs().max() <= 1 / 16 + 1e-6
 
 
 def test_what_was_shown_is_worth_its_reward_and_unseen_bins_nothing():
-    learner = OffPolicy({"policy": 2}, 2, 8, QTransformerConfig(**QUICK, offline_updates=300))
+    learner = OffPolicyLearner({"policy": 2}, 2, 8, QTransformerConfig(**QUICK, offline_updates=300))
     steps = one_step(64, 0)
-    learner.demonstrate(steps)
+    learner.add_demonstrations(steps)
     learner.act({"policy": steps.obs["policy"][:8, 0]})
-    values, obs = learner.values, learner.normalizers["policy"](steps.obs["policy"][:, 0])
-    assert isinstance(values, AutoregressiveValues)
-    taken = bins_of(steps.action[:, 0], 16)
+    critics, obs = learner.critic_update, learner.normalizers["policy"](steps.obs["policy"][:, 0])
+    assert isinstance(critics, QTransformerUpdate)
+    taken = to_bins(steps.action[:, 0], 16)
     with torch.no_grad():
-        found = values.critic(obs, taken[:, :1])
+        found = critics.critic(obs, taken[:, :1])
     opposite = (taken + 8) % 16
     assert found.gather(-1, opposite[..., None]).abs().mean() < 0.1
     assert found.gather(-1, taken[..., None]).mean() > 0.4  # of 1; the smallest loss is between what is and is not seen
     fresh = one_step(200, 1).obs["policy"][:, 0]
     assert (learner.policy(fresh) - wanted(fresh)).abs().mean() < 0.2
-
-
-def test_a_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
-    config = QTransformerConfig(**QUICK, offline_updates=0, warm_up=64)
-    assert_goes_on_and_is_rebuilt(config)
 
 
 @pytest.mark.parametrize(

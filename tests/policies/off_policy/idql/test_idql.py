@@ -8,16 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from policies.imitation.behaviour_cloning import Cloning
-from policies.imitation.config import CloningConfig
+from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.off_policy.idql.actor import BehaviourActor
-from policies.off_policy.idql.config import IDQLConfig
-from policies.off_policy.idql.learner import expectile_loss
-from policies.off_policy.learner import OffPolicy
+from policies.off_policy.idql.idql import IDQLConfig, expectile_loss
+from policies.off_policy.idql.network import IDQLActor
+from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
-from tests.policies.off_policy.cqn.test_network import uniform
-from tests.policies.toys import assert_goes_on_and_is_rebuilt
+from tests.policies.off_policy.cqn.test_cqn import uniform
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"critic": SMALL, "batch_size": 64, "buffer_size": 20_000, "unroll": 4, "gamma": 0.9,
@@ -55,29 +52,26 @@ def two_ways(count: int, seed: int) -> Transitions:
 
 def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_between():
     steps = two_ways(256, 0)
-    learner = OffPolicy({"policy": 2}, 2, 8, IDQLConfig(**QUICK, offline_updates=400))
-    learner.demonstrate(steps)
+    learner = OffPolicyLearner({"policy": 2}, 2, 8, IDQLConfig(**QUICK, offline_updates=400))
+    learner.add_demonstrations(steps)
     learner.act({"policy": steps.obs["policy"][:8, 0]})
     fresh = two_ways(200, 1).obs["policy"][:, 0]
     clear = fresh[fresh[:, 0].abs() > 0.2]
     action = learner.policy(clear)
     assert ((action.abs() - 0.6).abs().amax(-1) < 0.2).float().mean() > 0.97
     assert (action[:, 0].sign() == clear[:, 0].sign()).float().mean() > 0.95  # of both ways the one that pays
-    actor = learner.rule.actor
-    assert isinstance(actor, BehaviourActor)
+    actor = learner.actor_update.actor
+    assert isinstance(actor, IDQLActor)
     with torch.no_grad():
-        drawn = actor.draws(learner.normalizers["policy"](clear), actor.noise[:, None].expand(-1, len(clear), -1, -1))
+        drawn = actor.samples(learner.normalizers["policy"](clear), actor.noise[:, None].expand(-1, len(clear), -1, -1))
     assert 0.2 < (drawn[..., 0] > 0).float().mean() < 0.8  # the model of behaviour knows both
-    clone = Cloning({"policy": 2}, 2, 8, CloningConfig(actor=SMALL, batch_size=64, learning_rate=3e-3, updates=5.0))
-    clone.demonstrate(steps)
+    clone = BehaviourCloning(
+        {"policy": 2}, 2, 8, BehaviourCloningConfig(actor=SMALL, batch_size=64, learning_rate=3e-3, updates=5.0)
+    )
+    clone.set_demonstrations(steps)
     for _ in range(2):
         clone.update({})
     assert ((clone.policy(clear).abs() - 0.6).abs().amax(-1) < 0.2).float().mean() < 0.3
-
-
-def test_a_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_numbers():
-    config = IDQLConfig(**QUICK, offline_updates=0, warm_up=64)
-    assert_goes_on_and_is_rebuilt(config)
 
 
 @pytest.mark.parametrize(

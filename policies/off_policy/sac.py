@@ -1,0 +1,92 @@
+"""SAC, soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905): the policy maximises Q-values and entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from policies.imitation.advice import Penalty, QFunction
+from policies.networks.squashed import SquashedActor
+from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
+from policies.off_policy.config import AdvisedConfig, Sizes, require
+from policies.off_policy.critics import CriticUpdate
+from policies.optim.flat_parameters import VectorizedSimulator
+
+
+@dataclass(frozen=True)
+class SACConfig(AdvisedConfig):
+    """Soft actor-critic (Haarnoja et al. 2018) with an adaptive entropy coefficient."""
+
+    initial_temperature: float = 0.1
+    """Entropy coefficient α at first."""
+    target_entropy: float | None = None
+    """Entropy at which the coefficient aims, in nats; None: minus the number of actions."""
+    temperature_learning_rate: float = 3e-4
+    """Adam's step size for log α; 0 holds it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.initial_temperature > 0, "initial_temperature", self.initial_temperature, "positive")
+        rate = self.temperature_learning_rate
+        require(rate >= 0, "temperature_learning_rate", rate, "0 or more")
+
+    def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
+        """The actor and its critics."""
+        actor = SACActorUpdate(self.build_actor(sizes, generator, stochastic=True), self)
+        return actor, self.build_critics(sizes, generator)
+
+
+class SACActorUpdate(LearnedActorUpdate):
+    """SAC's actor loss and its entropy coefficient."""
+
+    def __init__(self, actor: SquashedActor, config: SACConfig) -> None:
+        """Take over a stochastic actor."""
+        super().__init__(actor, config.actor_optimizer(actor))
+        actions = actor.sizes[1]
+        self._target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
+        initial = torch.full((1,), math.log(config.initial_temperature), device=self.optimizer.vector.device)
+        self._log_temperature, self._adapts = nn.Parameter(initial), config.temperature_learning_rate > 0
+        self._temperature_optimizer = VectorizedSimulator([self._log_temperature], config.temperature_learning_rate)
+
+    @property
+    def temperature(self) -> Tensor:
+        """(1,) the entropy coefficient α."""
+        return self._log_temperature.detach().exp()
+
+    def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """A sample of the policy, and -α log π of it (eq. 3)."""
+        action, log_density = self.actor.sample_with_density(obs, noise)
+        return action, -self.temperature * log_density
+
+    def update(
+        self, obs: Tensor, action: Tensor, noise: Tensor, q_value: QFunction, penalty: Penalty | None = None
+    ) -> dict[str, Tensor]:
+        """Minimise α log π - Q (eq. 7), then α (-log π - H) over log α (eq. 18)."""
+        action, log_density = self.actor.sample_with_density(obs, noise)
+        loss = (self.temperature * log_density - q_value(action)).mean()
+        if penalty is not None:
+            loss = loss + penalty(action)
+        norm = self.optimizer.descend(loss)
+        entropy = -log_density.detach().mean()
+        temperature_loss = self._log_temperature.sum() * (entropy - self._target_entropy)
+        if self._adapts:
+            self._temperature_optimizer.descend(temperature_loss)
+        return {
+            "policy_loss": loss.detach(),
+            "policy_gradient_norm": norm,
+            "entropy": entropy,
+            "temperature": self.temperature[0],
+            "temperature_loss": temperature_loss.detach(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"temperature": self._temperature_optimizer.state()}
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        super().load_state(tree)
+        self._temperature_optimizer.load_state(tree["temperature"])

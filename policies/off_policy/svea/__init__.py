@@ -1,0 +1,1 @@
+"""SVEA and SGQN: SAC from images."""

@@ -1,0 +1,139 @@
+"""SVEA and SGQN: half of the critics' loss on augmented images, targets and policy on plain ones, salient pixels."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from embodied.env.pixels import PixelEnv
+from embodied.errors import EmbodiedError
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.off_policy.critics import BellmanUpdate
+from policies.off_policy.learner import OffPolicyLearner
+from policies.off_policy.replay_buffer import Transitions
+from policies.off_policy.svea.network import ImageLayout, PixelActor
+from policies.off_policy.svea.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
+from tests.policies.toys import SIDE, PixelPointMass, PointMass
+
+SMALL = NetworkConfig((32, 32), Activation.RELU)
+LAYOUT = ImageLayout(2, 3, SIDE, SIDE)
+CONFIG = SVEAConfig(actor=SMALL, critic=SMALL, gamma=0.9, batch_size=8, warm_up=32, unroll=4, buffer_size=2_000,
+                    image_shape=(3, SIDE, SIDE), features=8)  # fmt: skip
+
+
+def some(rows: int = 8) -> tuple[Tensor, Tensor, Tensor]:
+    """Observations, actions and scalar targets of two critics."""
+    generator = torch.Generator().manual_seed(0)
+    obs = torch.rand(rows, LAYOUT.size, generator=generator)
+    return obs, obs[:, :2] * 2 - 1, torch.rand(1, rows, 1, generator=generator)
+
+
+def critics_of(**changes: Any) -> SVEAUpdate:
+    learner = OffPolicyLearner({"policy": LAYOUT.size}, 2, 4, dataclasses.replace(CONFIG, **changes))
+    assert isinstance(learner.critic_update, SVEAUpdate)
+    return learner.critic_update
+
+
+def gradient(critics: SVEAUpdate, loss: Tensor) -> Tensor:
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(critics.critic.parameters()))])
+
+
+def test_without_augmentation_it_is_the_plain_loss_bit_for_bit():
+    critics = critics_of(augmentation=Augmentation.NONE)
+    obs, action, target = some()
+    _, loss, _ = critics.loss(obs, action, target, torch.Generator())
+    _, plain, _ = BellmanUpdate.loss(critics, obs, action, target, torch.Generator())
+    assert torch.equal(loss, plain)
+    assert torch.equal(gradient(critics, loss), gradient(critics, plain))
+
+
+@pytest.mark.parametrize("augmentation", [kind for kind in Augmentation if kind is not Augmentation.NONE])
+def test_half_of_the_loss_is_that_of_changed_images_and_own_numbers_stay(augmentation):
+    critics = critics_of(augmentation=augmentation)
+    obs, action, target = some()
+    _, loss, _ = critics.loss(obs, action, target, torch.Generator().manual_seed(1))
+    changed = critics.augmented(obs, torch.Generator().manual_seed(1))
+    own, images = LAYOUT.split(changed)
+    assert torch.equal(own, LAYOUT.split(obs)[0])
+    assert not torch.equal(images, LAYOUT.split(obs)[1])
+    halves = [critics.head.loss(critics.critic(seen, action), target) for seen in (obs, changed)]
+    torch.testing.assert_close(loss, sum(halves) / 2)
+
+
+def test_targets_are_of_plain_images_and_have_no_gradient(monkeypatch):
+    critics = critics_of(augmentation=Augmentation.CONVOLUTION)
+    assert isinstance(critics, SVEAUpdate)
+    seen: list[Tensor] = []
+    loss = critics.loss
+    monkeypatch.setattr(critics, "loss", lambda obs, action, target, generator: (
+        seen.append(target) or loss(obs, action, target, generator)))  # fmt: skip
+    obs, action, _ = some()
+    learner = OffPolicyLearner({"policy": LAYOUT.size}, 2, 8, CONFIG)
+    ends = torch.zeros(8, dtype=torch.bool)
+    groups = {"policy": obs}
+    learner.replay.extend(recorded(groups, action, ends))
+    batch = learner.replay.buffer.gather(torch.arange(8))
+    expected = critics.head.target(
+        critics.target_critic(obs, action).amin(0, keepdim=True), batch.reward, batch.discount, 0
+    )
+    critics.update(batch, obs, obs, action, 0.0, torch.Generator().manual_seed(0))
+    assert not seen[0].requires_grad
+    torch.testing.assert_close(seen[0], expected)
+
+
+def recorded(groups: dict[str, Tensor], action: Tensor, ends: Tensor) -> Transitions:
+    rows = {group: values[None] for group, values in groups.items()}
+    return Transitions(rows, action[None], torch.ones(1, len(action)), ends[None], ends[None], rows)
+
+
+def test_the_policy_s_loss_does_not_teach_the_encoder_and_the_critics_does():
+    learner = OffPolicyLearner({"policy": LAYOUT.size}, 2, 4, CONFIG)
+    actor = learner.actor_update.actor
+    assert isinstance(actor, PixelActor)
+    obs, action, target = some()
+    own = list(actor.encoder.parameters())
+    parts = torch.autograd.grad(actor(obs).sum(), own, allow_unused=True)
+    assert all(part is None for part in parts)
+    assert isinstance(learner.critic_update, SVEAUpdate)
+    assert next(learner.critic_update.critic.encoder.parameters()) is own[0]
+    _, loss, _ = learner.critic_update.loss(obs, action, target, torch.Generator())
+    before, features = actor.encoder(obs).detach(), actor(obs).detach()
+    learner.critic_update.optimizer.descend(loss)
+    assert not torch.equal(actor.encoder(obs), before)
+    assert not torch.equal(actor(obs), features)
+
+
+def test_salient_pixels_are_those_that_a_value_depends_on():
+    images = torch.rand(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    matters = torch.zeros(SIDE, SIDE)
+    matters[4:8, 2:6] = 1.0  # 16 of 256 pixels
+    mask = salient(lambda x: (x.square().sum(1) * (matters + 1e-3)).sum((1, 2)), images, 16 / 256)
+    assert torch.equal(mask, matters.expand(2, -1, -1))
+    assert not mask.requires_grad
+
+
+def test_with_saliency_values_come_to_rest_on_the_salient_pixels():
+    critics = critics_of(saliency=True, augmentation=Augmentation.NONE, critic_learning_rate=3e-3, saliency_share=0.25)
+    obs, action, target = some()
+    first = last = {}
+    for _ in range(40):
+        _, loss, last = critics.loss(obs, action, target, torch.Generator())
+        first = first or last
+        critics.optimizer.descend(loss)
+    assert last["saliency_loss"] < first["saliency_loss"]
+    assert last["consistency_loss"] < 0.05
+
+
+def test_messages():
+    with pytest.raises(ValueError, match=r"image_shape=\(3, 16, 16\) does not fit observations of 9 numbers"):
+        OffPolicyLearner({"policy": 9}, 2, 4, CONFIG)
+    with pytest.raises(ValueError, match=r"image_shape=\(4, 16, 16\) must be channels, a multiple of 3"):
+        SVEAConfig(image_shape=(4, 16, 16))
+    blind = PixelPointMass(4)
+    blind.observation_spec = PointMass.observation_spec
+    with pytest.raises(EmbodiedError, match="images are none; expected cameras, of one resolution"):
+        PixelEnv(blind)
