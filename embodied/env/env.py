@@ -17,7 +17,6 @@ from torch import Tensor
 from embodied.core.episode import Episode, environment_keys
 from embodied.core.task import Task
 from embodied.core.world import SensorLayout, World
-from embodied.engines.base import FusedEngine, HostEngine
 from embodied.env import nan_guard
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
 from embodied.env.vec_env import ObservationSpec
@@ -37,7 +36,7 @@ class Env:
     def __init__(
         self,
         task: Task[Any],
-        engine: FusedEngine[Any] | HostEngine,
+        engine: Any,
         num_envs: int,
         *,
         seed: int = 0,
