@@ -81,7 +81,6 @@ class WriteSettings:
     """Of the whole."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if not 1 <= self.scenes <= SEEDS or self.seed < 0:
             raise EmbodiedError(
                 f"--scenes {self.scenes} --seed {self.seed}; expected 1 to {SEEDS} scenes and a seed of at least 0"

@@ -54,7 +54,6 @@ class Variation:
     """Factor on stiffness and damping of each of the hands' servos."""
 
     def __post_init__(self) -> None:
-        """Check that every range is one."""
         randomization.require_ranges("vary", dataclasses.asdict(self))
 
 
@@ -72,7 +71,6 @@ class FloatingHandsConfig:
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
     def __post_init__(self) -> None:
-        """Check the speed."""
         if not self.finger_speed > 0:
             raise ValueError(f"finger_speed={self.finger_speed} rad/s; expected a positive number")
 
@@ -149,7 +147,6 @@ class FloatingHandsTask(Task[M], Generic[M]):
         return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The hands on their floating bases, the object, a camera."""
         spec = load_spec("scenes/floor.xml")
         set_physics(spec)
         for mount in self.mounts:
@@ -227,7 +224,6 @@ class FloatingHandsTask(Task[M], Generic[M]):
         return ctrl, dataclasses.replace(state, hands=hands)
 
     def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
-        """The controls (nu,)."""
         del world
         return Control(ctrl=command), state
 

@@ -76,7 +76,7 @@ class CatchConfig(FloatingHandsConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode beside the world."""
 
     hands: HandsState
     """Of both hands."""
@@ -156,7 +156,6 @@ class Catch(FloatingHandsTask[TaskState]):
         return {"policy": policy, "critic": {**policy, **self.privileged(world, clean), **done}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         ball = world["object_pos"] - self.palms(world)[1]
         aim = jnp.exp(-SHARPNESS * jnp.linalg.norm(landing(ball, world["object_linvel"])[0]))

@@ -80,7 +80,7 @@ class HandOverConfig(FloatingHandsConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode beside the world."""
 
     hands: HandsState
     """Of both hands."""
@@ -164,7 +164,6 @@ class HandOver(FloatingHandsTask[TaskState]):
         return {"policy": policy, "critic": {**policy, **self.privileged(world, clean)}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         away, angle = self.error(world, state)
         place = world["object_pos"] + TAKE_AT * _axis(world["object_quat"])

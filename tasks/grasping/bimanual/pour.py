@@ -80,7 +80,7 @@ class PourConfig(FloatingHandsConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode beside the world."""
 
     hands: HandsState
     """Of the hand."""
@@ -182,7 +182,6 @@ class Pour(FloatingHandsTask[TaskState]):
         return {"policy": policy, "critic": {**policy, **self.privileged(world, clean), **more}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
         return {

@@ -39,7 +39,6 @@ class Arrangement:
     """m, around the origin, beyond which nothing may come to rest."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         shares = min(self.lying, self.dropped), max(self.lying, self.dropped)
         if not 0 <= self.gap[0] <= self.gap[1] or not 0 <= shares[0] <= shares[1] <= 1 or not self.radius > 0:
             raise EmbodiedError(f"{self}; expected a range of m for gap, shares in [0, 1] and a positive radius")

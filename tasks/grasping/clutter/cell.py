@@ -52,7 +52,6 @@ class Cell:
     """One scene with the arm; `grasp` and `put_aside` change it."""
 
     def __init__(self, hand: Hand, scene: ClutterScene) -> None:
-        """Build the model; the arm is swung aside."""
         self.hand, self.scene = hand, scene
         self.model = compile_spec(self._spec())
         self.data = mujoco.MjData(self.model)

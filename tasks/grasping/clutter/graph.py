@@ -132,7 +132,6 @@ class ObstructionGraph:
         return tuple(found)
 
     def difficulty(self, target: str) -> Difficulty:
-        """How hard the target is to free."""
         removals = len(self.reachable(target))
         if not removals:
             return Difficulty.NONE

@@ -69,7 +69,6 @@ class Result:
 
     @property
     def retrieved(self) -> bool:
-        """Whether it ended well."""
         return self.end is End.RETRIEVED
 
     def __str__(self) -> str:

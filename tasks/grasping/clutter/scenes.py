@@ -71,7 +71,6 @@ class ClutterConfig:
     """Scenes drawn at most."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         low, high = self.count
         if not 1 <= low <= high:
             raise EmbodiedError(f"count={self.count}; expected a range of at least one object")
@@ -112,7 +111,6 @@ class ClutterScene:
 
     @property
     def difficulty(self) -> Difficulty:
-        """How hard the target is to free."""
         return self.graph.difficulty(self.target)
 
     def model(self) -> mujoco.MjModel:

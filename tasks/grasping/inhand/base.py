@@ -80,7 +80,6 @@ class Variation:
     """Factor on each servo's stiffness and damping."""
 
     def __post_init__(self) -> None:
-        """Check that every range is one."""
         randomization.require_ranges("vary", dataclasses.asdict(self))
 
 
@@ -98,7 +97,6 @@ class InHandConfig:
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
     def __post_init__(self) -> None:
-        """Check the scale."""
         if not self.action_scale > 0:
             raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
 

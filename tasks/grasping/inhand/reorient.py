@@ -81,7 +81,6 @@ class ReorientConfig(InHandConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check the angles."""
         super().__post_init__()
         if not 0 < self.within < np.pi:
             raise ValueError(f"within={self.within} rad; expected an angle between 0 and pi")
@@ -159,7 +158,7 @@ FOURS = np.array(list(itertools.combinations_with_replacement(range(3), 4)))  # 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode beside the world."""
 
     goal: Array
     """(4,) wxyz, the target orientation in the world."""
@@ -300,7 +299,6 @@ class Reorient(InHand[TaskState]):
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         away = jnp.linalg.norm(world["cube_pos"] - self.palm)
         bent = world.qpos[self.layout.qpos] - self.home.joints

@@ -53,7 +53,7 @@ class RotateZConfig(InHandConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode beside the world."""
 
     step: Array
     """() control steps so far."""
@@ -132,7 +132,6 @@ class RotateZ(InHand[TaskState]):
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         return {
             "spin": state.paid / self.timing.control_dt,

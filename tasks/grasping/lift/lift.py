@@ -1,4 +1,4 @@
-"""What an episode of the lifting tasks carries along."""
+"""`grasping/*-lift`: an arm with a hand takes an object from a table, from planned grasps."""
 
 from __future__ import annotations
 
@@ -73,7 +73,6 @@ class Variation:
     """Factor on each finger servo's stiffness and damping."""
 
     def __post_init__(self) -> None:
-        """Check that every range is one."""
         if self.place < 0 or self.yaw < 0:
             raise ValueError(f"vary.place={self.place}, vary.yaw={self.yaw}; expected 0 or more")
         names = ("friction", "mass", "joint_friction", "motor_strength")
@@ -117,7 +116,7 @@ class LiftConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode beside the world."""
 
     item: Array
     """() int32, which of the task's objects."""
@@ -262,13 +261,11 @@ class Lift(Task[TaskState]):
         return ResetState(qpos, jnp.zeros(self.model.nv), state, drawn)
 
     def _fields_of(self, row: Array) -> dict[str, Array]:
-        """The model's fields with one object in the slots."""
         return {name: values[row] for name, values in self.fields.items()}
 
     def _initial_state(
         self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array
     ) -> TaskState:
-        """The state at an episode's start."""
         nothing = jnp.zeros(())
         pos = palm[:3] - grasp_trajectory.BACK * grasp_trajectory.approach_direction(palm)
         return TaskState(
@@ -294,7 +291,6 @@ class Lift(Task[TaskState]):
         return jnp.concatenate([joints, targets]), state
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
-        """Every servo its target."""
         del world
         motors = np.concatenate([self.arm_motors, self.layout.actuators])
         return Control(ctrl=jnp.zeros(self.model.nu).at[motors].set(command)), state
@@ -369,7 +365,6 @@ class Lift(Task[TaskState]):
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         touching, height, distance = state.change[0], state.change[1], state.change[2]
         fingers = len(self.hand.fingers)
         # What is knocked into the air is not lifted: rising counts by the share of fingers that touch, falling in full.

@@ -52,7 +52,6 @@ class ObjectSpec:
     """Whether it would roll for ever: its contacts resist rolling (condim 6 rather than 3)."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if not self.parts:
             raise EmbodiedError(f"the object {self.name!r} has no parts; expected at least one")
         if not (math.isfinite(self.mass) and self.mass > 0):

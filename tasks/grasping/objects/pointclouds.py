@@ -96,7 +96,6 @@ class Camera:
     """pixels."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if not 0 < self.fovy < 180 or self.width < 1 or self.height < 1:
             raise EmbodiedError(
                 f"a camera of {self.width} x {self.height} pixels and fovy={self.fovy} degrees; expected at least one "

@@ -54,7 +54,6 @@ class Part:
     """None: the object's own colour."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         expected = NUMBERS[self.shape]
         name = self.shape.name.lower()
         if len(self.size) != expected or not all(math.isfinite(number) and number > 0 for number in self.size):
@@ -230,7 +229,6 @@ def capsule(
 
 
 def sphere(diameter: float, at: tuple[float, float, float], rgba: Colour | None = None) -> Part:
-    """A ball around a point."""
     return Part(Shape.SPHERE, (diameter / 2,), at, rgba=rgba)
 
 

@@ -49,7 +49,6 @@ class Grip:
     """m, to be left free: between object and opened fingers, between palm and object, between hand and table."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         values = dataclasses.astuple(self)
         if not all(math.isfinite(value) and value >= 0 for value in values) or min(self.width, self.depth) <= 0:
             raise EmbodiedError(f"{self}; expected lengths in m, width and depth above 0")

@@ -232,7 +232,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Plan as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "tasks.grasping.planner.grasp_library")
     hand, things = hand_named(settings.hand), candidates()
     parts: list[Plans] = []

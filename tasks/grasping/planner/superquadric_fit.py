@@ -40,7 +40,6 @@ class FitSettings:
     """Weight of how far it sticks out of what it is known to lie in, beside distances, no unit."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if self.points < FEWEST or self.steps < 1 or not 0 <= self.outliers < 1 or self.smallness < 0:
             raise EmbodiedError(
                 f"{self}; expected at least {FEWEST} points, at least 1 step, outliers in [0, 1) and smallness >= 0"

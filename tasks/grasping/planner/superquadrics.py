@@ -39,7 +39,6 @@ class Superquadric:
     """wxyz, its frame -> the cloud's."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if not all(math.isfinite(axis) and axis > 0 for axis in self.axes):
             raise EmbodiedError(f"a superquadric with half-axes {self.axes} m; expected three positive lengths")
         low, high = EXPONENTS

@@ -45,7 +45,6 @@ class Settings:
 
 @guard
 def main() -> None:
-    """Answer."""
     settings = tyro.cli(Settings, prog="python -m tasks.questions.cooperation.baselines")
     count = answer_all(settings)
     cli.console().print(f"{count} answers: {settings.answers}")

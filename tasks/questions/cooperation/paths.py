@@ -47,7 +47,6 @@ class PathTask:
 
     @property
     def length(self) -> float:
-        """m."""
         return path_length(self.path)
 
 

@@ -143,7 +143,6 @@ class Arm:
         return place.kind.opening is Opening.ABOVE and self.reaches((*place.placed.pos[:2], place.top + RELEASE))
 
     def meets(self) -> bool:
-        """By reach."""
         return self.reaches(MEETING)
 
     def inspects(self, place: Place) -> bool:
@@ -161,22 +160,18 @@ class Drone:
     words: str = "a Crazyflie drone with a camera that looks straight ahead; it has no gripper and can fly anywhere"
 
     def takes(self, placed: PlacedObject) -> bool:
-        """It has no gripper."""
         del placed
         return False
 
     def holds(self, item: ObjectSpec) -> bool:
-        """It has no gripper."""
         del item
         return False
 
     def serves(self, place: Place) -> bool:
-        """It has no gripper."""
         del place
         return False
 
     def meets(self) -> bool:
-        """It has no gripper."""
         return False
 
     def inspects(self, place: Place) -> bool:

@@ -89,7 +89,6 @@ class SceneConfig:
     """Scenes drawn at most."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         if self.need not in (None, 0, 1, 2, 3) or self.tries < 1:
             raise EmbodiedError(f"need={self.need}, tries={self.tries}; expected 0 to 3 robots and at least one try")
 

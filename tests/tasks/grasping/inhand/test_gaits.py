@@ -47,6 +47,6 @@ def test_the_kept_gait_turns_cubes_to_the_left_and_stillness_does_not(hand: str)
 def test_a_hand_without_a_gait_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr(gaits, "asset", lambda name: tmp_path / name)
     gait_of.cache_clear()
-    with pytest.raises(EmbodiedError, match=r"python -m tasks\.grasping\.gaits leap"):
+    with pytest.raises(EmbodiedError, match=r"python -m tasks\.grasping\.inhand\.gaits leap"):
         gait_of(hand_named("leap"))
     gait_of.cache_clear()

@@ -75,7 +75,7 @@ def test_an_episode_has_the_mass_and_the_shape_of_its_object():
     body = task.model.body("object").id
     for seed in range(6):
         start = task.reset(jax.random.key(seed))
-        item = task.things[int(start.task_state.item)]
+        item = task.object_specs[int(start.task_state.item)]
         assert float(start.model["body_mass"][body]) == pytest.approx(item.mass, rel=1e-5)
         heights = task.plans.place[task.rows == int(start.task_state.item), 2]
         assert np.isclose(heights, float(start.qpos[task.object_qpos + 2]), atol=1e-6).any()
@@ -84,7 +84,7 @@ def test_an_episode_has_the_mass_and_the_shape_of_its_object():
 
 def test_held_out_objects_are_others():
     train, rest = lift(LiftConfig(objects="train")), lift(LiftConfig(objects="held-out"))
-    assert not {item.name for item in train.things} & {item.name for item in rest.things}
+    assert not {item.name for item in train.object_specs} & {item.name for item in rest.object_specs}
     with pytest.raises(UnknownNameError, match="unknown object 'sugar_bix'; did you mean 'sugar_box'"):
         lift(LiftConfig(objects="sugar_bix"))
 
