@@ -16,8 +16,8 @@ import tyro
 from torch import Tensor
 
 import embodied
+from embodied.core.hooks import PIXELS
 from embodied.core.instruction import Dialogue
-from embodied.core.task import PIXELS
 from embodied.env.env import Env
 from embodied.env.instructions import InstructedTask, default_instructions, dialogues_of
 

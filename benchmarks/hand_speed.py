@@ -22,7 +22,8 @@ import numpy as np
 import tyro
 from jax import Array
 
-from embodied.core.task import Observation, Task, Timing
+from embodied.core.hooks import Observation, Timing
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.engines import make_engine
 from tasks.grasping.hands.hand import PALM_DOWN, PHYSICS_DT, Hand, closed, closing, poses, set_physics, spec_of

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from embodied.core.adr import widening
-from embodied.core.initial_states import load, with_starts
+from embodied.core.adr import AutomaticDomainRandomization
+from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.engines import ENGINES, make_engine
@@ -33,9 +33,10 @@ def make(
     engine_options: dict[str, Any] | None = None,
     calibration: Path | None = None,
     calibration_width: float = 1.0,
-    starts: Path | None = None,
-    starts_share: float = 0.5,
-    widen: float | None = None,
+    initial_states: Path | None = None,
+    initial_states_share: float = 0.5,
+    adr: float | None = None,
+    wrappers: Sequence[Callable[[Task[Any]], Task[Any]]] = (),
     cameras: Sequence[str] = (),
     resolution: int | tuple[int, int] = 64,
     visual_terms: Sequence[Term] = (),
@@ -56,10 +57,11 @@ def make(
         calibration: Folder or file that `sim2real.calibrate` wrote: the robot is as its log says.
         calibration_width: With `calibration`: every episode's robot is drawn from what the log allows, its standard
             deviations times this factor; 0: always the estimate itself.
-        starts: File of starts (see `embodied.core.initial_states`), at which some episodes begin.
-        starts_share: With `starts`: how many, as a fraction.
-        widen: Let the physics differ between episodes as much as a policy copes with that succeeds in this share of
-            them (see `embodied.core.adr`); by default as the task draws it.
+        initial_states: File of initial states (see `embodied.core.initial_states`), at which some episodes begin.
+        initial_states_share: With `initial_states`: how many, as a fraction.
+        adr: Automatic domain randomisation: let the physics differ between episodes as much as a policy copes with that
+            succeeds in this share of them (see `embodied.core.adr`); by default as the task draws it.
+        wrappers: Further changes to the task, the innermost first, such as `lambda task: task.without(rewards=["spin"])`.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         resolution: With `cameras`: pixels of both sides, or width and height.
         visual_terms: With `cameras`: how looks differ between episodes (see `embodied.rendering.visual_randomization`).
@@ -83,11 +85,13 @@ def make(
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
     if calibration is not None:
-        task = _calibrated(task, calibration, calibration_width)
-    if starts is not None:
-        task = with_starts(task, load(starts, task), starts_share)
-    if widen is not None:
-        task = widening(task, widen)
+        task = join_content().task_wrapper("calibration")(task, calibration, calibration_width)
+    for wrapper in wrappers:
+        task = wrapper(task)
+    if initial_states is not None:
+        task = InitialStates(task, load(initial_states, task), initial_states_share)
+    if adr is not None:
+        task = AutomaticDomainRandomization(task, adr)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)
@@ -101,15 +105,9 @@ def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task
         EmbodiedError: as of `override`.
     """
     kind = entry.load().config_type
-    return entry.load()(override(kind() if config is None else extended(config, kind), overrides))
-
-
-def _calibrated(task: Task[Any], file: Path, width: float) -> Task[Any]:
-    """The task on the robot that a log shows."""
-    from sim2real.identification.calibrated import calibrated
-    from sim2real.identification.calibration import load as load_calibration
-
-    return calibrated(task, load_calibration(file), width)
+    task = entry.load()(override(kind() if config is None else extended(config, kind), overrides))
+    _ = task.terms  # refuses variations to leave out that the task does not have
+    return task
 
 
 def extended(config: Any, kind: type[Any]) -> Any:

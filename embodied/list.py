@@ -61,7 +61,7 @@ def describe(name: str) -> dict[str, Any]:
     env = make(name)
     task = env.task
     return outline(name) | {
-        "description": " ".join((inspect.getdoc(task) or "").split()),
+        "description": " ".join((inspect.getdoc(task.unwrapped) or "").split()),
         "instruction": list(task.instruction),
         "action_size": task.action_size,
         "observations": {

@@ -161,7 +161,7 @@ class Player:
         from policies.training.loading import has_expert, load_policy
 
         self.env, self.settings = env, settings
-        offered = ["zero", "random"] + (["expert"] if has_expert(type(env.task)) else [])
+        offered = ["zero", "random"] + (["expert"] if has_expert(env.task) else [])
         self.rules = dict(rules) | {
             name: load_policy(name, env, settings.seed) for name in offered if name not in rules
         }
@@ -172,7 +172,7 @@ class Player:
         model = env.task.visual_model
         self.scene = Scene(self.server, model, env.num_envs)
         spacing = min(SPACING, _spacing(env))
-        title = env.entry.name if env.entry is not None else type(env.task).__name__
+        title = env.entry.name if env.entry is not None else str(env.task.unwrapped)
         self.panel = Panel(self.server, title, list(self.rules), env.num_envs, spacing)
         self.chase = ChaseCamera(self.server, lambda: self.scene.first_view(self.scene_state))
         self._bodies = self._followed(model)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,6 +93,7 @@ class Registry:
         """Begin empty; `join_content` fills it."""
         self._tasks: dict[str, TaskEntry] = {}
         self._suites: dict[str, Suite] = {}
+        self._wrappers: dict[str, str] = {}
 
     def register(self, entry: TaskEntry) -> None:
         """Add a task.
@@ -115,6 +116,25 @@ class Registry:
         """
         if self._suites.setdefault(suite.name, suite) != suite:
             raise EmbodiedError(f"suite {suite.name!r} is registered twice")
+
+    def register_wrapper(self, name: str, target: str) -> None:
+        """Add a way to change tasks: `module:attribute` of a function `(task, *options) -> task`.
+
+        Raises:
+            EmbodiedError: another target has the name already.
+        """
+        if self._wrappers.setdefault(name, target) != target:
+            raise EmbodiedError(f"task wrapper {name!r} is registered twice: by {self._wrappers[name]} and by {target}")
+
+    def task_wrapper(self, name: str) -> Callable[..., Task[Any]]:
+        """The function of a task wrapper, imported.
+
+        Raises:
+            UnknownNameError: no such wrapper.
+        """
+        if name not in self._wrappers:
+            raise UnknownNameError("task wrapper", name, self._wrappers)
+        return load_target(self._wrappers[name], f"task wrapper {name!r}")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -218,6 +238,7 @@ def join_content() -> Registry:
     """The registry with everything that is installed; safe to call often."""
     for package in CONTENT:
         check_sibling(package)
-    importlib.import_module("tasks").register(REGISTRY)
+    for package in ("tasks", "sim2real"):
+        importlib.import_module(package).register(REGISTRY)
     join_entry_points(REGISTRY)
     return REGISTRY

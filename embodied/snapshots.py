@@ -1,8 +1,8 @@
-"""`python -m embodied.snapshots`: moments of a teacher's episodes, as starts to train from.
+"""`python -m embodied.snapshots`: moments of a teacher's episodes, as initial states to train from.
 
 What takes a policy thousands of tries to stumble upon, a teacher reaches every time: a grasp, a door ajar. Episodes
 that begin on its way are solved in a few steps, those before in a few more, and learning works itself back to the
-task's own starts. The teacher's actions are not used. After SnapshotRL, and Salimans and Chen, arXiv:1812.03381.
+task's own initial states. The teacher's actions are not used. After SnapshotRL, and Salimans and Chen, arXiv:1812.03381.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import tyro
 
 from embodied import cli
-from embodied.core.initial_states import StartBank, bank_path, first_starts, save
+from embodied.core.initial_states import InitialStateBuffer, buffer_path, first_reset_states, save
 from embodied.core.world import ResetState
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
@@ -31,10 +31,10 @@ AFTER = 10  # control steps after success that still count: what it feels like t
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Write moments of a teacher's episodes as starts to train from, for a task or for every task of a suite.
+    """Write moments of a teacher's episodes as initial states to train from, for a task or for every task of a suite.
 
-    python -m embodied.snapshots mt10 --out starts
-    python -m embodied.train mt10 --starts starts
+    python -m embodied.snapshots mt10 --out initial-states
+    python -m embodied.train mt10 --initial-states initial-states
     """
 
     task: tyro.conf.Positional[str]
@@ -43,7 +43,7 @@ class Settings:
     """Folder for TASK.safetensors."""
     policy: str = "expert"
     """The teacher: expert, shipped, a run folder or a checkpoint."""
-    starts: int = 2000
+    count: int = 2000
     """How many moments of each task."""
     num_envs: int = 50
     """Episodes that the teacher plays of each task."""
@@ -66,33 +66,33 @@ def main(arguments: list[str] | None = None) -> int:
     with cli.Line("snapshots", len(tasks)) as line:
         for number, task in enumerate(tasks):
             env = make(task, settings.num_envs, settings.engine, settings.seed, config=config)
-            bank = snapshots(env, load_policy(settings.policy, env), settings.starts, settings.seed)
-            path = bank_path(settings.out, task)
-            save(path, bank)
+            buffer = snapshots(env, load_policy(settings.policy, env), settings.count, settings.seed)
+            path = buffer_path(settings.out, task)
+            save(path, buffer)
             line.update(number + 1, f"{task} -> {path}")
-    cli.console().print(f"Train there:  python -m embodied.train {settings.task} --starts {settings.out}")
+    cli.console().print(f"Train there:  python -m embodied.train {settings.task} --initial-states {settings.out}")
     return 0
 
 
-def snapshots(env: Env, policy: PolicyFunction, count: int, seed: int = 0) -> StartBank:
-    """Moments of first episodes that a policy solves, drawn evenly from their starts to shortly after success.
+def snapshots(env: Env, policy: PolicyFunction, count: int, seed: int = 0) -> InitialStateBuffer:
+    """Moments of first episodes that a policy solves, drawn evenly from their beginnings to shortly after success.
 
     Args:
-        env: Plays one episode in each environment, from the starts of `seed`.
+        env: Plays one episode in each environment, from the initial states of `seed`.
         policy: The teacher.
         count: How many moments.
-        seed: Of the starts and of the choice.
+        seed: Of the initial states and of the choice.
 
     Raises:
         EmbodiedError: no episode was solved.
     """
-    starts = first_starts(env.task, seed, env.num_envs)
+    reset_states = first_reset_states(env.task, seed, env.num_envs)
     obs = env.reset(seed)
     moments: list[ResetState[Any]] = []
     solved_at = np.full(env.num_envs, -1)
     last = np.full(env.num_envs, env.max_episode_steps)
     for moment in range(env.max_episode_steps - 1):
-        moments.append(_now(env, starts))
+        moments.append(_now(env, reset_states))
         step = env.step(policy(obs))
         obs = step.obs
         running = last > moment
@@ -111,21 +111,21 @@ def snapshots(env: Env, policy: PolicyFunction, count: int, seed: int = 0) -> St
     return _chosen(moments, solved, np.minimum(last, len(moments) - 1), count, np.random.default_rng(seed))
 
 
-def _now(env: Env, starts: ResetState[Any]) -> ResetState[Any]:
-    """The environments' present state as starts; what an episode keeps, physics and props, is that of `starts`."""
+def _now(env: Env, begun: ResetState[Any]) -> ResetState[Any]:
+    """The environments' present state as reset states; what an episode keeps, such as physics, is that of `begun`."""
     world = env.world()
     state = jax.tree.map(np.asarray, env.task_state)
-    return dataclasses.replace(starts, qpos=np.asarray(world.qpos), qvel=np.asarray(world.qvel), task_state=state)
+    return dataclasses.replace(begun, qpos=np.asarray(world.qpos), qvel=np.asarray(world.qvel), task_state=state)
 
 
 def _chosen(
     moments: list[ResetState[Any]], solved: np.ndarray, last: np.ndarray, count: int, rng: np.random.Generator
-) -> StartBank:
+) -> InitialStateBuffer:
     """`count` moments, each of a solved environment at a time up to its `last`."""
     who = rng.choice(solved, count)
     when = (rng.random(count) * (last[who] + 1)).astype(int)
     pick: Callable[..., np.ndarray] = lambda *leaves: np.stack([leaves[t][i] for t, i in zip(when, who, strict=True)])  # noqa: E731
-    return StartBank(jax.tree.map(pick, *moments), np.ones(count))
+    return InitialStateBuffer(jax.tree.map(pick, *moments), np.ones(count))
 
 
 if __name__ == "__main__":

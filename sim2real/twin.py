@@ -1,7 +1,7 @@
-"""`python -m sim2real.twin`: sweep a task's starts in batch, map where a policy fails, and write starts to train from.
+"""`python -m sim2real.twin`: sweep a task's initial states in batch, map where a policy fails, and train from there.
 
-The twin is the task itself, with what a calibration changed in it. One episode from each of many starts; what tells the
-failed ones apart; a bank of the same starts, drawn as often as they are risky; the few starts that a person should
+The twin is the task itself, with what a calibration changed in it. One episode from each of many initial states; what tells the
+failed ones apart; a buffer of the same initial states, drawn as often as they are risky; the few starts that a person should
 demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
 """
 
@@ -19,7 +19,7 @@ import torch
 import tyro
 
 from embodied import cli
-from embodied.core.initial_states import StartBank, first_starts, save
+from embodied.core.initial_states import InitialStateBuffer, first_reset_states, save
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import guard
@@ -28,17 +28,17 @@ from policies.training.loading import load_policy
 from sim2real.failures.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
 
-STARTS, MAP, PAGE = "starts.safetensors", "map.json", "map.html"
+INITIAL_STATES, MAP, PAGE = "initial_states.safetensors", "map.json", "map.html"
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Map where a policy fails, over many starts of its task, and write starts to train from.
+    """Map where a policy fails, over many initial states of its task, and write these to train from.
 
-    Writes OUT/map.html (look at it), OUT/map.json and OUT/starts.safetensors. Then train on:
+    Writes OUT/map.html (look at it), OUT/map.json and OUT/initial_states.safetensors. Then train on:
 
         python -m sim2real.twin locomotion/go1-joystick-rough --policy shipped --out map
-        python -m embodied.train locomotion/go1-joystick-rough --start-from shipped --starts map/starts.safetensors
+        python -m embodied.train locomotion/go1-joystick-rough --start-from shipped --initial-states map/initial_states.safetensors
     """
 
     task: tyro.conf.Positional[str]
@@ -47,18 +47,18 @@ class Settings:
     """Folder for the map."""
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
-    starts: int = 1024
-    """How many starts."""
+    episodes: int = 1024
+    """How many episodes, each from an initial state of its own."""
     falls: bool = False
     """Count episodes that failed (fell, crashed) instead of all that ended without success."""
     demonstrate: int = 5
-    """How many starts to propose for a demonstration."""
+    """How many initial states to propose for a demonstration."""
     calibration: Path | None = None
     """Folder that python -m sim2real.calibrate wrote: sweep the robot that its log shows."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 2000
-    """Of the starts."""
+    """Of the initial states."""
 
 
 @guard
@@ -67,15 +67,15 @@ def main(arguments: list[str] | None = None) -> int:
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
     join_content()
-    env = make(settings.task, settings.starts, settings.engine, settings.seed, calibration=settings.calibration)
-    starts = first_starts(env.task, settings.seed, settings.starts)
-    with cli.Line(f"{settings.task} on {env.engine_name}", settings.starts) as line:
+    env = make(settings.task, settings.episodes, settings.engine, settings.seed, calibration=settings.calibration)
+    reset_states = first_reset_states(env.task, settings.seed, settings.episodes)
+    with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
         policy = load_policy(settings.policy, env)
         failed = sweep(env, policy, settings.falls, lambda done: line.update(done, f"{done} episodes"))
-    found = failure_map(features_of(starts, env.task.model), failed)
+    found = failure_map(features_of(reset_states, env.task.model), failed)
     chosen = demonstrations(found, settings.demonstrate)
     settings.out.mkdir(parents=True, exist_ok=True)
-    save(settings.out / STARTS, StartBank(starts, resampling_weights(found.risk)))
+    save(settings.out / INITIAL_STATES, InitialStateBuffer(reset_states, resampling_weights(found.risk)))
     document = summary(settings, found, chosen)
     (settings.out / MAP).write_text(json.dumps(document, indent=2) + "\n")
     (settings.out / PAGE).write_text(page(f"{settings.task}, policy {settings.policy}", found, chosen))
@@ -115,7 +115,7 @@ def summary(settings: Settings, found: FailureMap, chosen: list[int]) -> dict[st
         "task": settings.task,
         "policy": settings.policy,
         "seed": settings.seed,
-        "starts": len(found.failed),
+        "episodes": len(found.failed),
         "failed": int(found.failed.sum()),
         "telling": telling,
         "demonstrate": proposals,
@@ -124,8 +124,8 @@ def summary(settings: Settings, found: FailureMap, chosen: list[int]) -> dict[st
 
 def _report(settings: Settings, document: dict[str, Any]) -> None:
     output = cli.console()
-    rate = document["failed"] / document["starts"]
-    rows = {"failed": f"{document['failed']} of {document['starts']} ({100 * rate:.1f} %)"}
+    rate = document["failed"] / document["episodes"]
+    rows = {"failed": f"{document['failed']} of {document['episodes']} ({100 * rate:.1f} %)"}
     for entry in document["telling"]:
         rates = ", ".join(f"{100 * rate:.0f}" for _, _, rate in entry["rates"])
         rows[entry["feature"]] = f"fails from low to high in {rates} %"
@@ -134,7 +134,9 @@ def _report(settings: Settings, document: dict[str, Any]) -> None:
     output.print(cli.table(f"{settings.task}, policy {settings.policy}", rows))
     output.print(f"Look at it:   {settings.out / PAGE}")
     begin = "" if settings.policy in ("expert", "random", "zero") else f" --start-from {settings.policy}"
-    output.print(f"Train there:  python -m embodied.train {settings.task}{begin} --starts {settings.out / STARTS}")
+    output.print(
+        f"Train there:  python -m embodied.train {settings.task}{begin} --initial-states {settings.out / INITIAL_STATES}"
+    )
 
 
 if __name__ == "__main__":

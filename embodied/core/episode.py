@@ -7,27 +7,25 @@ them before and after its own. Nothing here knows how many environments there ar
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.task import Task
-from embodied.core.world import Control, ResetState, World
+from embodied.core.world import Control, ResetState, StateT, World
 from embodied.math.rewards import weigh
-
-M = TypeVar("M")
 
 LARGEST_STATE = 1e10  # MuJoCo's mjMAXVAL: beyond it a state counts as diverged
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Episode(Generic[M]):
+class Episode(Generic[StateT]):
     """One running episode: the task's state and what has been counted so far."""
 
-    task_state: M
+    task_state: StateT
     key: Array
     """(2,) uint32 random key of this environment; every episode and step derives its own from it."""
     steps: Array
@@ -81,23 +79,23 @@ def environment_keys(seed: int, num_envs: int) -> Array:
 
 
 def first_keys(seed: int, count: int) -> Array:
-    """(count, 2) the keys with which tasks draw their first starts in environments 0 to count - 1, after a seed."""
+    """(count, 2) keys with which tasks draw their first reset states in environments 0 to count - 1, after a seed."""
     return jax.vmap(jax.random.split)(environment_keys(seed, count))[:, 0]
 
 
-def begin(task: Task[M], key: Array) -> tuple[ResetState[M], Array]:
-    """Draw a fresh start; returns it and the key the environment goes on with."""
+def begin(task: Task[StateT], key: Array) -> tuple[ResetState[StateT], Array]:
+    """Draw a fresh reset state; returns it and the key the environment goes on with."""
     own, following = jax.random.split(key)
     return task.reset(own), following
 
 
-def begin_again(task: Task[M], key: Array, state: M) -> tuple[ResetState[M], Array]:
-    """Draw the start that follows an episode which ended with `state`; otherwise as `begin`."""
+def begin_again(task: Task[StateT], key: Array, state: StateT) -> tuple[ResetState[StateT], Array]:
+    """Draw the reset state that follows an episode which ended with `state`; otherwise as `begin`."""
     own, following = jax.random.split(key)
     return task.restart(own, state), following
 
 
-def first(task: Task[M], world: World, state: M, key: Array) -> tuple[Episode[M], dict[str, Array]]:
+def first(task: Task[StateT], world: World, state: StateT, key: Array) -> tuple[Episode[StateT], dict[str, Array]]:
     """The episode at its start, and its first observation."""
     key, noise = jax.random.split(key)
     zero = jnp.zeros((), jnp.float32)
@@ -114,14 +112,16 @@ def first(task: Task[M], world: World, state: M, key: Array) -> tuple[Episode[M]
     return episode, flatten_observation(task.observe(world, state, noise), task.agents)
 
 
-def before(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Array, Episode[M]]:
+def before(task: Task[StateT], world: World, episode: Episode[StateT], action: Array) -> tuple[Array, Episode[StateT]]:
     """Turn the clipped action into the command of this control step."""
     key = jax.random.fold_in(episode.key, 3 * episode.steps + 2)
     command, state = task.process_action(world, episode.task_state, action, key)
     return command, dataclasses.replace(episode, task_state=state)
 
 
-def apply_action(task: Task[M], world: World, episode: Episode[M], command: Array) -> tuple[Control, Episode[M]]:
+def apply_action(
+    task: Task[StateT], world: World, episode: Episode[StateT], command: Array
+) -> tuple[Control, Episode[StateT]]:
     """The controls of one physics step."""
     control, state = task.apply_action(world, episode.task_state, command)
     return control, dataclasses.replace(episode, task_state=state)
@@ -133,7 +133,9 @@ def is_diverged(world: World) -> Array:
     return ~jnp.all(jnp.abs(state) < LARGEST_STATE)
 
 
-def after(task: Task[M], world: World, episode: Episode[M], action: Array) -> tuple[Transition, Episode[M]]:
+def after(
+    task: Task[StateT], world: World, episode: Episode[StateT], action: Array
+) -> tuple[Transition, Episode[StateT]]:
     """Rewards, outcome and observation once the physics of a control step is done."""
     diverged = is_diverged(world)
     state = task.post_step(world, episode.task_state, action, jax.random.fold_in(episode.key, 3 * episode.steps + 3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,9 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.world import ResetState, StateT
 from embodied.errors import EngineError, UnknownNameError
+from embodied.math.rotations import matrix_from_quat
 
 Fields = Mapping[str, Array]
 
@@ -27,14 +30,25 @@ GEOMETRIC = frozenset({"qpos0", "body_pos", "body_quat", "jnt_pos", "jnt_axis"})
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-    """One named source of variation between episodes."""
+    """One named source of variation between episodes: of model fields, of a number in the task's state, or any other.
+
+    A task declares its terms once (`Task.declared_terms`). What is listed, left out by name and scaled by automatic
+    domain randomisation follows from the declaration.
+    """
 
     name: str
     """Unique in its task; the name of the switch on the command line."""
     description: str
-    """What is drawn, with range and unit, for `embodied.list`."""
-    apply: Callable[[Array, Fields], dict[str, Array]]
-    """`(key, fields so far) -> changed fields`; terms compose in the order a task lists them."""
+    """What is drawn, with range and unit."""
+    apply: Callable[[Array, Fields], dict[str, Array]] | None = None
+    """`(key, fields so far) -> changed MjModel fields`, drawn by `draw`; terms compose in the order a task lists them.
+    None: the task itself draws what varies."""
+    state_field: str | None = None
+    """Field of the task's state that holds what was drawn, where that is a physical parameter."""
+    nominal: float = 0.0
+    """Value of that field without randomisation."""
+    optional: bool = True
+    """Whether the term can be left out."""
 
 
 def scale(
@@ -116,33 +130,43 @@ def require_ranges(what: str, ranges: Mapping[str, tuple[float, float]]) -> None
             raise ValueError(f"{what}.{name}=({low}, {high}); expected the smaller number first")
 
 
-def kept(
-    terms: Sequence[Term], others: Iterable[str], without: Sequence[str]
-) -> tuple[tuple[Term, ...], frozenset[str]]:
-    """The terms that a config leaves in, and the names of all variations that it does.
-
-    Args:
-        terms: What an episode draws of the model.
-        others: Names of what else differs between episodes.
-        without: Names to leave out; "all" stands for every one.
+def without(terms: Sequence[Term], names: Iterable[str]) -> tuple[Term, ...]:
+    """The terms less those of some names; "all" stands for every optional one.
 
     Raises:
-        UnknownNameError: `without` names none of them.
+        UnknownNameError: a name is of no term that can be left out.
     """
-    known = (*(term.name for term in terms), *others)
-    left_out = set(known if "all" in without else without)
-    for name in sorted(left_out - set(known)):
-        raise UnknownNameError("variation", name, (*known, "all"))
-    return tuple(term for term in terms if term.name not in left_out), frozenset(known) - left_out
+    optional = [term.name for term in terms if term.optional]
+    left_out = set(names)
+    for name in sorted(left_out - {*optional, "all"}):
+        raise UnknownNameError("variation", name, (*optional, "all"))
+    left_out |= set(optional) if "all" in left_out else set()
+    return tuple(term for term in terms if term.name not in left_out)
 
 
 def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array, fields: Fields | None = None) -> dict[str, Array]:
-    """Draw every term once; returns `fields`, which differ from the model's already, and those that a term touches."""
+    """Draw the terms of model fields once; returns `fields`, which differ from the model's already, and those drawn."""
     base = _Defaults(model)
     changed: dict[str, Array] = dict(fields or {})
-    for index, term in enumerate(terms):
-        changed.update(term.apply(jax.random.fold_in(key, index), _Overlay(base, changed)))
+    for index, apply in enumerate(term.apply for term in terms if term.apply is not None):
+        changed.update(apply(jax.random.fold_in(key, index), _Overlay(base, changed)))
     return changed
+
+
+def scaled(
+    model: mujoco.MjModel, terms: Sequence[Term], reset_state: ResetState[StateT], scale: Array
+) -> ResetState[StateT]:
+    """A reset state whose physics is as drawn at `scale` 1 and nominal at 0, and lies in between at () in [0, 1].
+
+    Nominal are the model's own fields, and `Term.nominal` for parameters in the task's state.
+    """
+    nominal = {name: jnp.asarray(getattr(model, name), jnp.float32) for name in reset_state.model}
+    fields = {name: nominal[name] + scale * (value - nominal[name]) for name, value in reset_state.model.items()}
+    state: Any = reset_state.task_state
+    drawn = {term.state_field: term.nominal for term in terms if term.state_field is not None}
+    parameters = {name: value + scale * (getattr(state, name) - value) for name, value in drawn.items()}
+    task_state = dataclasses.replace(state, **parameters) if parameters else state
+    return dataclasses.replace(reset_state, model=fields, task_state=task_state)
 
 
 class _Defaults(dict[str, Array]):
@@ -229,8 +253,6 @@ class DerivedConstants:
 
     def _joint_inertia(self, mass: Array, inertia: Array, iquat: Array, armature: Array, linear: Array) -> Array:
         """(nv, nv) joint-space inertia at the reference pose."""
-        from embodied.math.rotations import matrix_from_quat
-
         frames = jnp.einsum("bij,bjk->bik", self.rotations, jax.vmap(matrix_from_quat)(iquat))
         spin = jnp.einsum("bji,bjv->biv", frames, jnp.asarray(self.angular, jnp.float32))
         moving = jnp.einsum("b,biv,biw->vw", mass, linear, linear)

@@ -1,4 +1,12 @@
-"""`Task`: the contract every task meets. Pure, jit-able functions of one environment."""
+"""`Task`, the base class of every task, and `TaskWrapper`, a task around a task.
+
+A wrapper changes some hooks of the task within and forwards all others. Initial-state buffers, automatic domain
+randomisation and calibrations are wrappers. Single terms can be added and removed without a class of one's own:
+
+    task = Hover().with_rewards(low=(-0.1, lambda world, state, action: world["position"][2]))
+    task = task.without(rewards=["spin"], observations=["critic/latency"], variations=["mass"])
+    task.unwrapped                               # Hover
+"""
 
 from __future__ import annotations
 
@@ -6,235 +14,268 @@ import abc
 import copy
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar, cast
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
+import jax
 import mujoco
+import numpy as np
 from jax import Array
 
-from embodied.core.instruction import Instruction
-from embodied.core.scenes import compile_spec
-from embodied.core.world import Control, Outcome, ResetState, World
+from embodied.core.hooks import Observation, TaskHooks
+from embodied.core.world import ResetState, StateT, World
+from embodied.errors import EmbodiedError, UnknownNameError, listing
 
-M = TypeVar("M")
-T = TypeVar("T", bound="Task[Any]")
-
-Observation = Mapping[str, Mapping[str, Array]]
-"""Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
-
-PROPRIO = "proprio"
-"""The observation group of what a robot knows of itself, beside cameras."""
-PIXELS = "pixels/"
-"""Prefix of the observation groups of cameras, `pixels/<camera>`."""
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+RewardTerm: TypeAlias = tuple[float, Callable[[World, Any, Array], Array]]
+"""Weight, and a function of world, state and action to the unweighted term, as `TaskHooks.rewards` has them."""
+ObservedTerm: TypeAlias = Callable[[World, Any], Array]
+"""Function of world and state to an observed term."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Timing:
-    """The three clocks of a task."""
+class Task(TaskHooks[StateT]):
+    """A task: the hooks of `TaskHooks`, of which a child implements what it needs, and what follows from them."""
 
-    physics_dt: float
-    """s per physics step."""
-    substeps: int
-    """physics steps per control step."""
-    episode_seconds: float
-    """s until the time limit truncates an episode."""
-
-    def __post_init__(self) -> None:
-        """Reject clocks that cannot run."""
-        if self.physics_dt <= 0 or self.substeps < 1 or self.episode_seconds < self.control_dt:
-            raise ValueError(
-                f"physics_dt={self.physics_dt} s must be positive, substeps={self.substeps} at least 1 and "
-                f"episode_seconds={self.episode_seconds} at least one control step"
-            )
+    def __repr__(self) -> str:
+        return type(self).__name__
 
     @property
-    def control_dt(self) -> float:
-        """s per control step."""
-        return self.physics_dt * self.substeps
-
-    @property
-    def max_steps(self) -> int:
-        """Control steps per episode."""
-        return max(1, round(self.episode_seconds / self.control_dt))
-
-
-class Task(abc.ABC, Generic[M]):
-    """What a robot senses, what it may do and what counts as success.
-
-    Subclasses hold a frozen `config` and constants only: all state of an episode is in `World` and `TaskState`.
-    Every method but `build_spec` and `words` is traced by JAX for one environment and must be pure.
-    """
-
-    applies_every_substep: ClassVar[bool] = False
-    """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
-    lets an engine run all substeps in one call."""
-    timing: Timing
-    """Physics step, control step and time limit."""
-    action_size: int
-    """Length of the action vector (of one agent's, where there are several), each entry in [-1, 1]."""
-    agents: int | None = None
-    """Number of agents that each observe, act and earn; None: one robot, and no axis of agents anywhere.
-
-    With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
-    () or (agents,). They begin and end together: outcomes stay ().
-    """
-    config_type: ClassVar[type]
-    """The frozen dataclass of this task's options; each field becomes a command-line flag."""
-    instruction: ClassVar[tuple[str, ...]] = ()
-    """The task in words, then paraphrases, for language-conditioned policies."""
-    full_reward: ClassVar[float | None] = None
-    """Reward of a control step that solves the task, where the reward tells how far it is on its way there: from 0 to
-    this. None where it tells other things too."""
-    instruction_varies: ClassVar[bool] = False
-    """Whether `words` depend on the episode; otherwise every episode is told the `instruction`."""
-
-    def __init__(self, config: Any = None) -> None:
-        """Take `config`, or the defaults of `config_type`."""
-        self.config = self.config_type() if config is None else config
+    def unwrapped(self) -> Task[Any]:
+        """The task itself, below all wrappers."""
+        return self
 
     @property
     def action_shape(self) -> tuple[int, ...]:
         """(action_size,), or (agents, action_size)."""
         return (self.action_size,) if self.agents is None else (self.agents, self.action_size)
 
-    @property
-    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
-        """Name -> the cameras of the model that agents carry under it, in their order, for what each of them sees."""
-        return {}
+    @functools.cached_property
+    def observation_terms(self) -> Mapping[str, Mapping[str, tuple[int, ...]]]:
+        """Group -> term -> shape (of one agent's) of the observation, in the order of concatenation."""
+        shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+
+        def record(key: Array) -> None:
+            # Noted while tracing: JAX would hand the terms back in alphabetical order.
+            terms = self.observe(World.zeros(self.model), self.reset(key).task_state, key)
+            axes = 0 if self.agents is None else 1
+            shapes.update(
+                {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
+            )
+
+        jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))
+        return shapes
 
     @property
     def variations(self) -> Mapping[str, str]:
-        """What every episode draws anew, with range and unit: name -> description, for `embodied.list`."""
-        return {}
+        """Name -> description of `terms`."""
+        return {term.name: term.description for term in self.terms}
+
+    def rebuilt(
+        self, spec_edits: Iterable[Callable[[mujoco.MjSpec], None]] = (), left_out: Iterable[str] = ()
+    ) -> Task[StateT]:
+        """The task made again from its config, with an edited scene or with variations left out.
+
+        Raises:
+            UnknownNameError: `left_out` names no variation of this task.
+        """
+        task = object.__new__(type(self))
+        task.spec_edits, task.left_out = (*self.spec_edits, *spec_edits), (*self.left_out, *left_out)
+        task.__init__(self.config)
+        _ = task.terms  # refuses unknown names
+        return task
+
+    def with_rewards(self, **terms: RewardTerm) -> Task[StateT]:
+        """The same task with further reward terms: name -> weight per control step, and function.
+
+        Raises:
+            EmbodiedError: the task has a term of that name already.
+        """
+        return EditedTerms(self, rewards=terms)
+
+    def with_observations(self, group: str, **terms: ObservedTerm) -> Task[StateT]:
+        """The same task with further observed terms, which follow those of the group; a new group is made.
+
+        Raises:
+            EmbodiedError: the group has a term of that name already.
+        """
+        return EditedTerms(self, observations={group: terms})
+
+    def without(
+        self, *, rewards: Iterable[str] = (), observations: Iterable[str] = (), variations: Iterable[str] = ()
+    ) -> Task[StateT]:
+        """The same task less some terms.
+
+        Args:
+            rewards: Names of reward terms.
+            observations: `group/term` of observed terms.
+            variations: Names of what varies between episodes; "all" stands for every one.
+
+        Raises:
+            UnknownNameError: the task has no such term; says which it has.
+        """
+        task = self.rebuilt(left_out=variations) if (variations := tuple(variations)) else self
+        removed, unobserved = frozenset(rewards), frozenset(observations)
+        return EditedTerms(task, without=removed, unobserved=unobserved) if removed or unobserved else task
+
+
+def has_expert(task: Task[Any] | type[Task[Any]]) -> bool:
+    """Whether a task, or a class of tasks, has a scripted expert."""
+    kind = task if isinstance(task, type) else type(task.unwrapped)
+    return kind.expert is not Task.expert
+
+
+def forwarded(hook: Hook) -> Hook:
+    """A method that calls the hook of the task within.
+
+    The hook's annotations say where the task's state is among its arguments and in its result: there, the wrapper's
+    state is taken apart and put together again, see `TaskWrapper.inner_state` and `TaskWrapper.outer_state`.
+
+    Raises:
+        TypeError: the hook returns the state in a way that is not known here.
+    """
+    signature, hints = inspect.signature(hook), get_type_hints(hook)
+    stateful = [name for name in signature.parameters if hints.get(name) is StateT]
+    returned = hints["return"]
+    if returned is StateT:
+        rewrap: Callable[..., Any] = lambda self, result, before: self.outer_state(result, before)  # noqa: E731
+    elif get_origin(returned) is tuple and get_args(returned)[-1] is StateT:
+        rewrap = lambda self, result, before: (*result[:-1], self.outer_state(result[-1], before))  # noqa: E731
+    elif returned == ResetState[StateT]:
+        # The state of the episode before ends with it.
+        rewrap = lambda self, result, before: dataclasses.replace(  # noqa: E731
+            result, task_state=self.outer_state(result.task_state, None)
+        )
+    elif StateT in getattr(returned, "__parameters__", ()):
+        raise TypeError(
+            f"{hook.__qualname__} returns {returned}; expected the state, a tuple that ends with it, or none"
+        )
+    else:
+        rewrap = lambda self, result, before: result  # noqa: E731
+
+    @functools.wraps(hook)
+    def method(self: TaskWrapper[Any], *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs)
+        outer = [given.arguments[name] for name in stateful]
+        given.arguments.update(zip(stateful, map(self.inner_state, outer), strict=True))
+        result = getattr(self.task, hook.__name__)(*given.args[1:], **given.kwargs)
+        return rewrap(self, result, outer[0] if outer else None)
+
+    method.__isabstractmethod__ = False  # type: ignore[attr-defined]
+    return method  # type: ignore[return-value]  # of the same signature, as bound
+
+
+class TaskWrapper(Task[StateT]):
+    """A task that does what the task within does, in every hook that a subclass does not override.
+
+    Numbers and random draws stay the same. Hooks that call each other do so in the task within: a wrapper that changes
+    `reset` changes `restart`, too, where it shall hold there. Whatever else the task within has can be read from the
+    wrapper. A wrapper that keeps numbers of its own along an episode overrides `inner_state` and `outer_state`.
+    """
+
+    def __init__(self, task: Task[Any]) -> None:
+        self.task = task
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.task!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "task":  # which a copy does not have yet
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.task, name)
+
+    @property
+    def unwrapped(self) -> Task[Any]:
+        return self.task.unwrapped
+
+    def inner_state(self, state: StateT) -> Any:
+        """The state of the task within, from the wrapper's."""
+        return state
+
+    def outer_state(self, inner: Any, before: StateT | None) -> StateT:
+        """The wrapper's state around a new state of the task within; `before` is None where an episode begins."""
+        del before
+        return inner
+
+    def rebuilt(
+        self, spec_edits: Iterable[Callable[[mujoco.MjSpec], None]] = (), left_out: Iterable[str] = ()
+    ) -> Task[StateT]:
+        return self.around(self.task.rebuilt(spec_edits, left_out))
+
+    def around(self, task: Task[Any]) -> Task[StateT]:
+        """The same wrapper around another task."""
+        other = copy.copy(self)
+        other.__dict__.pop("observation_terms", None)  # computed of the task before
+        other.task = task
+        return other
+
+    # For type checkers, which miss them otherwise; all other hooks follow below.
+    build_spec = forwarded(TaskHooks.build_spec)
+    reset = forwarded(TaskHooks.reset)
+    observe = forwarded(TaskHooks.observe)
+    rewards = forwarded(TaskHooks.rewards)
+    outcome = forwarded(TaskHooks.outcome)
+
+
+for _name, _declared in (dict.fromkeys(TaskHooks.__annotations__) | vars(TaskHooks)).items():
+    if not _name.startswith("_") and _name not in vars(TaskWrapper):
+        _get = functools.partial(lambda name, self: getattr(self.task, name), _name)
+        setattr(TaskWrapper, _name, forwarded(_declared) if inspect.isfunction(_declared) else property(_get))
+abc.update_abstractmethods(TaskWrapper)
+
+
+class EditedTerms(TaskWrapper[StateT]):
+    """A task with some more and some fewer terms of its reward and its observation."""
+
+    def __init__(
+        self,
+        task: Task[StateT],
+        *,
+        rewards: Mapping[str, RewardTerm] | None = None,
+        observations: Mapping[str, Mapping[str, ObservedTerm]] | None = None,
+        without: frozenset[str] = frozenset(),
+        unobserved: frozenset[str] = frozenset(),
+    ) -> None:
+        """See `Task.with_rewards`, `Task.with_observations` and `Task.without`; `unobserved`: as `group/term`.
+
+        Raises:
+            EmbodiedError: a term that is added exists, or one that is removed does not.
+        """
+        super().__init__(task)
+        self.added_rewards, self.added_observations = rewards or {}, observations or {}
+        self.removed_rewards, self.removed_observations = without, unobserved
+        observed = [f"{group}/{term}" for group, terms in task.observation_terms.items() for term in terms]
+        added = [f"{group}/{term}" for group, terms in self.added_observations.items() for term in terms]
+        _check("reward term", tuple(task.reward_weights), self.added_rewards, without)
+        _check("observed term", observed, added, unobserved)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
-        """Reward term -> weight. Its names are exactly those that `rewards` returns."""
-        return dataclasses.asdict(self.config.weights)
+        added = {name: weight for name, (weight, _) in self.added_rewards.items()}
+        return self._kept({**super().reward_weights, **added})
 
-    @abc.abstractmethod
-    def build_spec(self) -> mujoco.MjSpec:
-        """Compose the scene; called once for each of the two models."""
+    def rewards(self, world: World, state: StateT, action: Array) -> Mapping[str, Array]:
+        added = {name: function(world, state, action) for name, (_, function) in self.added_rewards.items()}
+        return self._kept({**super().rewards(world, state, action), **added})
 
-    @functools.cached_property
-    def model(self) -> mujoco.MjModel:
-        """The compiled model that engines run, shared by all environments; treat it as read-only.
+    def observe(self, world: World, state: StateT, key: Array) -> Observation:
+        groups = {group: dict(terms) for group, terms in super().observe(world, state, key).items()}
+        for group, functions in self.added_observations.items():
+            groups.setdefault(group, {}).update({name: function(world, state) for name, function in functions.items()})
+        for place in self.removed_observations:
+            group, _, name = place.partition("/")
+            del groups[group][name]
+        return {group: terms for group, terms in groups.items() if terms}
 
-        Shapes that are only for the eye are left out: placing them costs time in every physics step.
-        """
-        spec = self.build_spec()
-        spec.compiler.discardvisual = True
-        return compile_spec(spec)
-
-    @functools.cached_property
-    def visual_model(self) -> mujoco.MjModel:
-        """The same model with its looks, for rendering: joints and sensors are laid out as in `model`."""
-        return compile_spec(self.build_spec())
-
-    @abc.abstractmethod
-    def reset(self, key: Array) -> ResetState[M]:
-        """Draw a fresh start. `key` is this episode's own random key."""
-
-    def restart(self, key: Array, state: M) -> ResetState[M]:
-        """Draw the start that follows an episode which ended with `state`; by default like any other.
-
-        A curriculum overrides this: its level travels in the state, and rises or falls with how the episode went.
-        """
-        del state
-        return self.reset(key)
-
-    def narrowed(self, start: ResetState[M], width: Array) -> ResetState[M]:
-        """A start whose physics is as drawn at `width` 1 and the model's own at 0; see `embodied.core.adr`.
-
-        By default its model fields. A task whose state holds physical parameters narrows those as well.
-        """
-        from embodied.core.adr import narrowed_fields
-
-        return dataclasses.replace(start, model=narrowed_fields(self, start.model, width))
-
-    def process_action(self, world: World, state: M, action: Array, key: Array) -> tuple[Array, M]:
-        """Turn an action of `action_shape`, in [-1, 1], into a command, once per control step."""
-        del world, key
-        return action, state
-
-    def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
-        """Turn the command into controls: rotor lag, drag, motor curves, delays, pushes.
-
-        Runs once per PHYSICS step where `applies_every_substep`, else once per control step.
-        """
-        del world
-        return Control(ctrl=command), state
-
-    def post_step(self, world: World, state: M, action: Array, key: Array) -> M:
-        """Bring the state up to date after the physics of a control step: air time, commands, counters.
-
-        Runs before `rewards`, `outcome` and `observe`, which see the state it returns.
-        """
-        del world, action, key
-        return state
-
-    @abc.abstractmethod
-    def observe(self, world: World, state: M, key: Array) -> Observation:
-        """Named groups of named terms; noise is applied here. The group `policy` always exists."""
-
-    @abc.abstractmethod
-    def rewards(self, world: World, state: M, action: Array) -> Mapping[str, Array]:
-        """Named, unweighted reward terms, each (); of several agents also (agents,)."""
-
-    @abc.abstractmethod
-    def outcome(self, world: World, state: M) -> Outcome:
-        """Success and failure at this instant."""
-
-    def metrics(self, world: World, state: M) -> Mapping[str, Array]:
-        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
-        del world, state
-        return {}
-
-    def debug_markers(self, world: World, state: M) -> Mapping[str, Array]:
-        """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. Only looked at."""
-        del world, state
-        return {}
-
-    def goal_visualization(self, world: World, state: M) -> Mapping[str, Array]:
-        """Bodies to draw a second time, such as a cube beside the hand that is to turn it. Only looked at.
-
-        Name of a body -> (7,): position m and quaternion wxyz, world frame.
-        """
-        del world, state
-        return {}
-
-    def mocap_positions(self, state: M) -> Array | None:
-        """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
-
-        Only looked at: engines are told by `Control.mocap_pos`. None: pictures show what the engine keeps.
-        """
-        del state
-        return None
-
-    def geom_appearance(self, state: M) -> Mapping[str, Array]:
-        """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
-        in its body's frame, colour (4). Only looked at: engines are told by `ResetState.model`.
-        """
-        del state
-        return {}
-
-    def episode_instruction(self, state: M) -> Instruction:
-        """The instruction of one episode, where `instruction_varies`. Not traced: `state` holds numpy arrays."""
-        del state
-        return Instruction(self.instruction)
-
-    def expert(self, observation: Mapping[str, Array], state: M) -> Array:
-        """A scripted action of `action_shape` where the task has one.
-
-        Raises:
-            NotImplementedError: this task has no expert.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no scripted expert")
+    def _kept(self, terms: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in terms.items() if name not in self.removed_rewards}
 
 
-def turned_into(task: Task[Any], kind: type[T]) -> T:
-    """A copy of `task` of the class `kind`, a child of its own that changes some methods; it bears the task's name."""
-    kind.__name__, kind.__qualname__, kind.__doc__ = type(task).__name__, type(task).__qualname__, type(task).__doc__
-    result = copy.copy(task)
-    result.__class__ = kind
-    return cast("T", result)
+def _check(what: str, known: Iterable[str], added: Iterable[str], removed: Iterable[str]) -> None:
+    known = list(known)
+    if twice := sorted(set(added) & set(known)):
+        raise EmbodiedError(
+            f"there is a {what} {twice[0]!r} already; expected a new name, the task has {listing(known)}"
+        )
+    for name in sorted(set(removed) - set(known)):
+        raise UnknownNameError(what, name, known)

@@ -18,7 +18,8 @@ from jax import Array
 
 from embodied.errors import UnknownNameError
 
-M = TypeVar("M")
+StateT = TypeVar("StateT")
+"""State of a task: a frozen dataclass of arrays, see `ResetState.task_state`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,13 @@ class World:
             raise UnknownNameError("sensor", sensor, self.layout.slices) from None
 
     @classmethod
+    def zeros(cls, model: mujoco.MjModel) -> World:
+        """A world of a model's sizes, to find out shapes."""
+        zeros = lambda size: jnp.zeros((size,), jnp.float32)  # noqa: E731
+        layout = SensorLayout.from_model(model)
+        return cls(jnp.zeros(()), zeros(model.nq), zeros(model.nv), zeros(model.nsensordata), layout)
+
+    @classmethod
     def posed(cls, model: mujoco.MjModel, qpos: Any, qvel: Any, mocap_pos: Any = None) -> World:
         """What C MuJoCo senses of a model with these joints, (nq,) and (nv,): to try rewards and outcomes on a pose.
 
@@ -109,14 +117,14 @@ class Control:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class ResetState(Generic[M]):
+class ResetState(Generic[StateT]):
     """How an episode begins: a fresh state, the task's state and this episode's physical parameters."""
 
     qpos: Array
     """(nq,) as in `World`."""
     qvel: Array
     """(nv,) as in `World`."""
-    task_state: M
+    task_state: StateT
     """The task's own frozen dataclass: goal, command, phase, last action ..."""
     model: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     """MjModel field -> this episode's value, in the field's own shape (see `embodied.core.randomization`)."""

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
-from embodied.core.task import PIXELS, PROPRIO
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of

@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from jax import Array
 from torch import Tensor
 
 from embodied.core.episode import Episode, environment_keys
 from embodied.core.task import Task
-from embodied.core.world import SensorLayout, World
+from embodied.core.world import World
 from embodied.env import nan_guard
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
 from embodied.env.vec_env import ObservationSpec
@@ -79,7 +78,7 @@ class Env:
     @property
     def name(self) -> str:
         """The registered name of the task, or its class's where it is not registered."""
-        return self.entry.name if self.entry is not None else type(self.task).__name__
+        return self.entry.name if self.entry is not None else str(self.task.unwrapped)
 
     @property
     def engine_name(self) -> str:
@@ -117,9 +116,9 @@ class Env:
         return self.task.timing.max_steps
 
     @functools.cached_property
-    def observation_terms(self) -> dict[str, dict[str, tuple[int, ...]]]:
+    def observation_terms(self) -> Mapping[str, Mapping[str, tuple[int, ...]]]:
         """Group -> term -> shape (of one agent's), in the order in which they are concatenated."""
-        return observation_terms(self.task)
+        return self.task.observation_terms
 
     @functools.cached_property
     def observation_sizes(self) -> dict[str, int]:
@@ -293,7 +292,7 @@ class Env:
 
     @property
     def _description(self) -> str:
-        return f"{type(self.task).__name__} on {self.engine_name}"
+        return f"{self.task.unwrapped!s} on {self.engine_name}"
 
     def _check_health(self) -> None:
         """Take the simulator's totals into the statistics, and raise if the physics is not sound."""
@@ -320,28 +319,3 @@ class Env:
 def _default_device(fused: bool) -> str:
     """Where observations live unless asked otherwise: with JAX for fused engines, on the CPU for host engines."""
     return "cuda" if fused and jax.default_backend() == "gpu" and torch.cuda.is_available() else "cpu"
-
-
-def observation_terms(task: Task[Any]) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Group -> term -> shape (of one agent's) of a task's observation, in the order of concatenation."""
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {}
-
-    def record(key: Array) -> None:
-        # Noted while tracing: JAX would hand the terms back in alphabetical order.
-        start = task.reset(key)
-        terms = task.observe(_shape_of_world(task), start.task_state, key)
-        axes = 0 if task.agents is None else 1
-        shapes.update(
-            {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
-        )
-
-    jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))
-    return shapes
-
-
-def _shape_of_world(task: Task[Any]) -> World:
-    """A world of zeros of the task's model, for shapes."""
-    model = task.model
-    zeros = lambda size: jax.numpy.zeros((size,), jax.numpy.float32)  # noqa: E731
-    layout = SensorLayout.from_model(model)
-    return World(jax.numpy.zeros(()), zeros(model.nq), zeros(model.nv), zeros(model.nsensordata), layout)

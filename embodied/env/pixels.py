@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from embodied.core.task import PIXELS, PROPRIO
+from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.vec_env import CRITIC, POLICY, ObservationSpec, Step, StepData, VecEnv, image_shapes, vector_sizes
 from embodied.errors import EmbodiedError, listing
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from embodied.core.initial_states import bank_path
+from embodied.core.initial_states import buffer_path
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import PolicyFunction
@@ -55,7 +55,7 @@ def make_suite(
     *,
     device: torch.device | str | None = None,
     config: Any = None,
-    starts: Path | None = None,
+    initial_states: Path | None = None,
     **options: Any,
 ) -> JoinedEnv:
     """One environment that steps all tasks of a suite side by side: `num_envs` rows, task after task.
@@ -67,11 +67,11 @@ def make_suite(
         seed: Seed of every random draw.
         device: Where torch tensors live; by default with the engine.
         config: Options of every task; by default those with which the suite is trained.
-        starts: Folder with a file of starts for each task, as `python -m embodied.snapshots` writes it.
+        initial_states: Folder with a file for each task, as `python -m embodied.snapshots` writes it.
         **options: Of `make`, for every task.
 
     Raises:
-        EmbodiedError: an unknown suite, no starts for a task, or fewer environments than tasks.
+        EmbodiedError: an unknown suite, no initial states for a task, or fewer environments than tasks.
     """
     suite = find_suite(name)
     if num_envs < len(suite.tasks):
@@ -86,7 +86,7 @@ def make_suite(
             seed + number,
             device=device,
             config=config,
-            starts=None if starts is None else bank_path(starts, task),
+            initial_states=None if initial_states is None else buffer_path(initial_states, task),
             **options,
         )
         for number, task in enumerate(suite.tasks)

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from embodied.core.episode import Episode
+from embodied.core.hooks import PIXELS
 from embodied.core.randomization import Term
-from embodied.core.task import PIXELS, Task
+from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.rendering.render_state import RenderState, render_state_fn
 from embodied.rendering.renderer import BatchRenderer, require_cameras

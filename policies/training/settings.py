@@ -72,14 +72,14 @@ class Settings(Generic[C, A]):
     calibration_width: float = 1.0
     """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
     factor. Logs of real robots deserve more than 1: no model has their structure. 0: always the estimate itself."""
-    starts: Path | None = None
-    """File of starts, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of a
-    suite: the folder with a file for each task."""
-    starts_share: float = 0.5
-    """With --starts: how many of the episodes, as a fraction."""
-    widen: float | None = None
-    """Automatic domain randomisation: begin with the model's own physics and let every environment's draws widen, as
-    long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
+    initial_states: Path | None = None
+    """File of initial states, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of
+    a suite: the folder with a file for each task."""
+    initial_states_share: float = 0.5
+    """With --initial-states: how many of the episodes, as a fraction."""
+    adr: float | None = None
+    """Automatic domain randomisation (ADR): begin with nominal physics and let every environment randomise it more
+    widely, as long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
     adversaries: int = 0
     """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
     against: str = "shipped"
@@ -99,7 +99,8 @@ class Settings(Generic[C, A]):
 
 
 SHARED = (
-    "device", "config", "calibration", "calibration_width", "starts", "starts_share", "widen", "cameras", "resolution"
+    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",
+    "resolution",
 )  # fmt: skip
 """Settings that `make` and `make_suite` take."""
 SAID = ("variations",)
@@ -172,7 +173,7 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | J
     """The environments that the settings describe.
 
     Raises:
-        EmbodiedError: there is no such engine or device, or no such starts.
+        EmbodiedError: there is no such engine or device, or no such initial states.
     """
     build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
     shared = {name: getattr(settings, name) for name in SHARED}

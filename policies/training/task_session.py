@@ -153,7 +153,7 @@ class TaskSession(Session):
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
         settings, episodes = self.settings, self.settings.evaluate_episodes
         config = without_training_options(join_content()[settings.task], settings.config)
-        usual = dataclasses.replace(settings, starts=None, widen=None, config=config)
+        usual = dataclasses.replace(settings, initial_states=None, adr=None, config=config)
         env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
         rule, scored = self._rule(env, policy)
         with cli.Line("evaluating", episodes) as line:

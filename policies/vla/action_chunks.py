@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from embodied.core.task import PROPRIO
+from embodied.core.hooks import PROPRIO
 from embodied.env.instructions import InstructionSource
 from embodied.env.step import LazyObservation
 from embodied.errors import EmbodiedError

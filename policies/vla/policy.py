@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.core.task import PIXELS, PROPRIO
+from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import InstructionSource, default_instructions, wrong_instructions
 from embodied.errors import EmbodiedError, listing

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.task import Task
-from embodied.env.env import observation_terms
+from embodied.core.task import Task, TaskWrapper
 from embodied.errors import EmbodiedError, listing
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidJoystick
@@ -46,10 +45,14 @@ def describe(task: Task[Any], name: str) -> Contract:
     Raises:
         EmbodiedError: this kind of task cannot be deployed: its actions or observations have no description here.
     """
-    kinds = listing(kind.__name__ for kind in describe.registry if kind is not Task and kind is not object)
-    raise EmbodiedError(
-        f"'{name}' cannot be deployed: a {type(task).__name__} has no contract; these have one: {kinds}"
-    )
+    kinds = listing(kind.__name__ for kind in describe.registry if kind not in (Task, TaskWrapper, object))
+    raise EmbodiedError(f"'{name}' cannot be deployed: a {task} has no contract; these have one: {kinds}")
+
+
+@describe.register
+def _wrapped(task: TaskWrapper, name: str) -> Contract:
+    """The contract of the task within."""
+    return describe(task.task, name)
 
 
 @describe.register
@@ -147,4 +150,4 @@ def _hover(task: Hover, name: str) -> Contract:
 
 def _sizes(task: Task[Any]) -> list[tuple[str, int]]:
     """Terms of the group `policy` with their sizes, in their order."""
-    return [(term, math.prod(shape)) for term, shape in observation_terms(task)["policy"].items()]
+    return [(term, math.prod(shape)) for term, shape in task.observation_terms["policy"].items()]

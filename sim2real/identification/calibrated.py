@@ -8,33 +8,38 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.task import Task
+from embodied.core.randomization import Term
+from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState
 from embodied.errors import listing
-from sim2real.identification.calibration import Calibration
+from sim2real.identification.calibration import Calibration, load
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.twins import crazyflie
 from tasks.locomotion.legged import LeggedTask
 from tasks.manipulation.common.tabletop import Tabletop
-from tasks.swarm import hover
 from tasks.swarm.dynamics.quadrotor import Quadrotor
 from tasks.swarm.hover import Hover
 
 
-def calibrated(task: Task[Any], calibration: Calibration, width: float = 1.0) -> Task[Any]:
+def from_file(task: Task[Any], path: Path, width: float = 1.0) -> Task[Any]:
+    """`calibrated`, by the folder or the file that `sim2real.calibrate` wrote."""
+    return calibrated(task, load(path), width)
+
+
+def calibrated(task: Task[Any], calibration: Calibration, width: float = 1.0) -> Calibrated:
     """The same task on a calibrated robot.
 
     Args:
-        task: Of a kind in `KINDS`, as its class makes it from its config.
+        task: Of a kind in `KINDS`.
         calibration: Of the same robot.
         width: Factor on the standard deviations with which every episode draws a robot about the estimate; 0: the
             estimate itself.
@@ -45,32 +50,36 @@ def calibrated(task: Task[Any], calibration: Calibration, width: float = 1.0) ->
     """
     if not 0 <= width < np.inf:
         raise CalibrationError(f"a calibration of width {width}; expected a factor on standard deviations, 0 or more")
-    own = type(task)
-    base = next((base for base in KINDS if issubclass(own, base)), None)
-    if base is None:
+    own = task.unwrapped
+    kind = next((kind for kind in KINDS if isinstance(own, kind)), None)
+    if kind is None:
         kinds = listing(kind.__name__ for kind in KINDS)
-        raise CalibrationError(f"a {own.__name__} cannot be given a calibration; tasks of these kinds can: {kinds}")
-    members = {"calibration": calibration, "width": width, "__doc__": own.__doc__, "__qualname__": own.__qualname__}
-    kind: Any = type(own.__name__, (KINDS[base], own), members)
-    result: Calibrated = kind(task.config)
-    if (robot := result.robot_name) != calibration.robot:
-        raise CalibrationError(f"the calibration is of a {calibration.robot}; {own.__name__} has a {robot}")
-    delay = calibration.of(Kind.DELAY).get("", 0.0)
-    if delay > result.longest_delay:
-        raise CalibrationError(
-            f"the robot's commands are {delay:.4f} s late; {own.__name__} can be trained with at most "
-            f"{result.longest_delay:g} s"
-        )
-    return result
+        raise CalibrationError(f"a {own} cannot be given a calibration; tasks of these kinds can: {kinds}")
+    return KINDS[kind](task, calibration, width)
 
 
-class Calibrated(Task[Any]):
-    """What a calibrated task does otherwise; stands before the task's own class."""
+class Calibrated(TaskWrapper[Any]):
+    """A task on a calibrated robot: its model is compiled with the estimates in the scene."""
 
-    calibration: ClassVar[Calibration]
-    width: ClassVar[float]
     robot_name: str
     """As calibrations call it."""
+
+    def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
+        """See `calibrated`."""
+        super().__init__(task)
+        if self.robot_name != calibration.robot:
+            raise CalibrationError(
+                f"the calibration is of a {calibration.robot}; {task.unwrapped} has a {self.robot_name}"
+            )
+        delay = calibration.of(Kind.DELAY).get("", 0.0)
+        if delay > self.longest_delay:
+            raise CalibrationError(
+                f"the robot's commands are {delay:.4f} s late; {task.unwrapped} can be trained with at most "
+                f"{self.longest_delay:g} s"
+            )
+        # What a task derives from its model when it is made is to be the calibrated robot's, too.
+        self.task = task.rebuilt(spec_edits=[calibration.apply])
+        self.calibration, self.width = calibration, width
 
     @property
     def longest_delay(self) -> float:
@@ -78,30 +87,20 @@ class Calibrated(Task[Any]):
         return self.timing.control_dt
 
     @property
-    def variations(self) -> Mapping[str, str]:
-        """Also what is drawn from the calibration."""
+    def terms(self) -> tuple[Term, ...]:
         free = self.calibration.free
         kinds = ", ".join(dict.fromkeys(e.parameter.kind.value for e in free))
         drawn = f"normal about their estimates, {self.width:g} x the standard deviations" if self.width else "not drawn"
         what = f"{len(free)} parameters ({kinds}) from '{self.calibration.source}': {drawn}"
-        return {**super().variations, "calibration": what}
-
-    def build_spec(self) -> mujoco.MjSpec:
-        """The task's scene, with the estimates in it."""
-        spec = super().build_spec()  # type: ignore[safe-super]  # the task's own class comes next
-        self.calibration.apply(spec)
-        return spec
+        return (*self.task.terms, Term("calibration", what, optional=False))
 
     def reset(self, key: Array) -> ResetState[Any]:
-        """As the task begins, with a robot that the log allows."""
         key, draw = jax.random.split(key)
-        return self._as_calibrated(super().reset(key), self.draw_robot(draw))  # type: ignore[safe-super]
+        return self._as_calibrated(self.task.reset(key), self.draw_robot(draw))
 
     def restart(self, key: Array, state: Any) -> ResetState[Any]:
-        """As the task goes on, with a robot that the log allows."""
         key, draw = jax.random.split(key)
-        # The task may call its own `reset`, and so ours; what counts is drawn last.
-        return self._as_calibrated(super().restart(key, state), self.draw_robot(draw))
+        return self._as_calibrated(self.task.restart(key, state), self.draw_robot(draw))
 
     def draw_robot(self, key: Array) -> Array:
         """(p,) values of all parameters, of one robot: `Calibration.draw`, of another width, in JAX."""
@@ -121,16 +120,17 @@ class Calibrated(Task[Any]):
         # Without a width the model itself says the rest, and episodes need none of their own.
         return result if self.width else {name: result[name] for name in own}
 
-    def remembered(self, state: Any, values: Array) -> Any:
-        """The task's state, with what the values decide in it."""
-        del values
-        return state
+    def parameters(self, values: Array, state: Any) -> dict[str, Any]:
+        """Fields of the task's `state` that the values decide."""
+        del values, state
+        return {}
 
-    def _as_calibrated(self, start: ResetState[Any], values: Array) -> ResetState[Any]:
-        state = self.remembered(start.task_state, values)
-        return dataclasses.replace(start, task_state=state, model=self.fields(values, start.model))
+    def _as_calibrated(self, drawn: ResetState[Any], values: Array) -> ResetState[Any]:
+        parameters = self.parameters(values, drawn.task_state)
+        state = dataclasses.replace(drawn.task_state, **parameters) if parameters else drawn.task_state
+        return dataclasses.replace(drawn, task_state=state, model=self.fields(values, drawn.model))
 
-    def late(self, values: Array) -> Array:
+    def delay(self, values: Array) -> Array:
         """() s, the delay among the values."""
         return jnp.clip(self.of_kind(values, Kind.DELAY)[""], 0.0, self.longest_delay)
 
@@ -140,27 +140,15 @@ class CalibratedLegs(Calibrated):
 
     @property
     def robot_name(self) -> str:  # type: ignore[override]
-        """Its own."""
-        task: Any = self
-        return str(task.robot.name)
+        return str(self.robot.name)
 
-    def remembered(self, state: Any, values: Array) -> Any:
-        """With delay and encoder biases; legs that were not in the log keep what was drawn."""
-        task: Any = self
-        names = list(task.robot.joint_names)
+    def parameters(self, values: Array, state: Any) -> dict[str, Any]:
+        """Latency and encoder biases; legs that were not in the log keep what was drawn."""
+        names = list(self.robot.joint_names)
         biases = self.of_kind(values, Kind.ENCODER_BIAS)
         rows = np.array([names.index(name) for name in biases], int)
         bias = state.encoder_bias.at[rows].set(jnp.stack(list(biases.values()))) if biases else state.encoder_bias
-        return dataclasses.replace(state, encoder_bias=bias, latency=self.late(values))
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class DroneState(hover.TaskState):
-    """Hover's state, and what drone it is in this episode."""
-
-    values: Array
-    """(p,) of the calibration's parameters."""
+        return {"encoder_bias": bias, "latency": self.delay(values)}
 
 
 class CalibratedHover(Calibrated):
@@ -168,30 +156,26 @@ class CalibratedHover(Calibrated):
 
     robot_name = "crazyflie"
 
-    def __init__(self, config: Any = None) -> None:
-        """Check that the drone is the one that is calibrated.
+    def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
+        """See `calibrated`.
 
         Raises:
-            CalibrationError: another preset.
+            CalibrationError: also where the task's drone is of another preset than the one that is calibrated.
         """
-        super().__init__(config)
-        if self.config.preset is not crazyflie.PRESET:
-            raise CalibrationError(f"preset {self.config.preset}: calibrations are of {crazyflie.PRESET}")
+        if task.config.preset is not crazyflie.PRESET:
+            raise CalibrationError(f"preset {task.config.preset}: calibrations are of {crazyflie.PRESET}")
+        super().__init__(task, calibration, width)
 
     def drone_of(self, values: Array) -> Quadrotor:
         """The drone with these values (p,)."""
         kinds = [estimate.parameter.kind for estimate in self.calibration.estimates]
-        task: Any = self
-        return crazyflie.changed(task.drone, {kind: values[i] for i, kind in enumerate(kinds)})
+        return crazyflie.changed(self.drone, {kind: values[i] for i, kind in enumerate(kinds)})
 
-    def flown(self, state: DroneState) -> Quadrotor:
-        """That of this episode."""
-        return self.drone_of(state.values)
-
-    def remembered(self, state: hover.TaskState, values: Array) -> DroneState:
-        """With the drone, and its delay."""
-        own = {field.name: getattr(state, field.name) for field in dataclasses.fields(hover.TaskState)}
-        return DroneState(**{**own, "latency": self.late(values)}, values=values)
+    def parameters(self, values: Array, state: Any) -> dict[str, Any]:
+        """The drone's constants, and its delay."""
+        drone = dataclasses.asdict(self.drone_of(values))
+        constants = jax.tree.map(lambda number: jnp.asarray(number, jnp.float32), drone)
+        return {"constants": constants, "latency": self.delay(values)}
 
     def fields(self, values: Array, own: Mapping[str, Array]) -> dict[str, Array]:
         """Mass and moments of inertia."""
@@ -213,4 +197,4 @@ KINDS: Mapping[type[Task[Any]], type[Calibrated]] = {
     Hover: CalibratedHover,
     Tabletop: CalibratedArm,
 }
-"""Kind of task -> what it does otherwise once it is calibrated."""
+"""Kind of task -> its wrapper."""

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_multiply
@@ -140,7 +140,7 @@ class Getup(LeggedTask[TaskState]):
             action_change=jnp.zeros(joints),
             steady_steps=jnp.zeros((), jnp.int32),
         )
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Joint targets (n,) in rad; see `LeggedTask.delayed` for the latency."""

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from tasks.locomotion.commands import CommandConfig, PushConfig

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
@@ -188,13 +188,7 @@ class Joystick(LeggedTask[TaskState]):
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
         )
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
-
-    def narrowed(self, start: ResetState[TaskState], width: Array) -> ResetState[TaskState]:
-        """Also less latency and smaller encoder errors."""
-        start, state = super().narrowed(start, width), start.task_state
-        state = dataclasses.replace(state, latency=width * state.latency, encoder_bias=width * state.encoder_bias)
-        return dataclasses.replace(start, task_state=state)
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Joint targets (n,) in rad around those that hold the home pose against gravity.

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rewards import limit_violation, squared_norm
@@ -25,8 +26,6 @@ M = TypeVar("M")
 Readings = dict[str, Array]
 
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
-OTHER_VARIATIONS = ("latency", "encoder_bias", "push", "observation_noise")
-"""What differs between episodes besides the model's own fields."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,26 +108,13 @@ class LeggedTask(Task[M], Generic[M]):
         self.mass = float(self.model.body_subtreemass[self.layout.trunk])
         middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
         self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
-        others = tuple(name for name in OTHER_VARIATIONS if self.pushed or name != "push")
-        self.field_terms, self.varied = randomization.kept(self._field_terms(), others, self.config.without)
+        self.varied = frozenset(term.name for term in self.terms)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
         """Term -> weight per control step; the config gives them per second."""
         weights = dataclasses.asdict(self.config.weights)
         return {name: self.timing.control_dt * weight for name, weight in weights.items()}
-
-    @property
-    def variations(self) -> Mapping[str, str]:
-        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
-        vary = self.config.vary
-        drawn = {term.name: term.description for term in self._field_terms()} | {
-            "latency": f"targets reach the motors U{vary.latency} s late",
-            "encoder_bias": f"every joint angle is read with an error of U{vary.encoder_bias} rad",
-            "push": "pushed by a horizontal force now and then, see config.push",
-            "observation_noise": "uniform noise on every reading, see config.noise",
-        }
-        return {name: what for name, what in drawn.items() if name in self.varied}
 
     def build_spec(self) -> mujoco.MjSpec:
         """The robot on its ground.
@@ -143,14 +129,23 @@ class LeggedTask(Task[M], Generic[M]):
         spec.option.ls_iterations = 6
         return spec
 
-    def _field_terms(self) -> tuple[randomization.Term, ...]:
-        """What an episode draws of the model itself."""
+    def declared_terms(self) -> tuple[Term, ...]:
         model, layout = self.model, self.layout
         vary: Variation = self.config.vary
         ground = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == 0]
         standard = float(model.geom("floor").friction[0])
         moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)
         friction = (vary.floor_friction[0] / standard, vary.floor_friction[1] / standard)
+        drawn_by_task = (
+            Term("latency", f"targets reach the motors U{vary.latency} s late", state_field="latency"),
+            Term(
+                "encoder_bias",
+                f"every joint angle is read with an error of U{vary.encoder_bias} rad",
+                state_field="encoder_bias",
+            ),  # fmt: skip
+            Term("push", "pushed by a horizontal force now and then, see config.push"),
+            Term("observation_noise", "uniform noise on every reading, see config.noise"),
+        )
         return (
             randomization.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
             randomization.scale_bodies("link_mass", *vary.link_mass, moving),
@@ -159,6 +154,7 @@ class LeggedTask(Task[M], Generic[M]):
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale("armature", "dof_armature", *vary.armature, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
+            *(term for term in drawn_by_task if self.pushed or term.name != "push"),
         )
 
     def state_at(self, base: Array, joints: Array, speed: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
@@ -192,7 +192,7 @@ class Handstand(LeggedTask[TaskState]):
             steady_steps=jnp.zeros((), jnp.int32),
             up=jnp.zeros((), bool),
         )
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def pose(self, world: World) -> Array:
         """(n,) rad, around which actions move the joints: the standing legs turn under the trunk as it rises.

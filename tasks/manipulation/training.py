@@ -37,4 +37,4 @@ CARRY = tabletop(30_000_000)
 """For what must be grasped and held."""
 MULTI_TASK = tabletop(60_000_000, num_envs=2000, width=256, epochs=3, minibatches=16, min_std=0.3)
 """For a suite: of all its tasks together. The tasks that are solved first would end the exploration of the others.
-Those that need a grasp want `--starts` from `python -m embodied.snapshots` besides."""
+Those that need a grasp want `--initial-states` from `python -m embodied.snapshots` besides."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,10 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.hooks import Observation, Timing
+from embodied.core.randomization import Term
 from embodied.core.scenes import compose
-from embodied.core.task import Observation, Task, Timing
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
 from embodied.math.sampling import ball, between, coarse_noise, tilted
@@ -111,6 +114,8 @@ class TaskState:
     """(4,) rpm, the one before, which the rotors follow until the newest has arrived."""
     waited: Array
     """() s since the newest command was sent."""
+    constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Field of `Quadrotor` -> its value in this episode, where the drone that flies differs from the preset."""
 
 
 # Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
@@ -145,6 +150,16 @@ class Hover(Task[TaskState]):
         self.drone = QUADROTORS[self.config.preset]
         self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
 
+    def declared_terms(self) -> tuple[Term, ...]:
+        config, low, high = self.config, *self.config.latency
+        thrust, mass = (f"U({1 - spread:g}, {1 + spread:g})" for spread in (config.thrust_spread, config.mass_spread))
+        return (
+            Term("thrust", f"thrust x {thrust}", state_field="strength", nominal=1.0),
+            Term("mass", f"body_mass and body_inertia x {mass}"),
+            Term("latency", f"commands reach the rotors U({low:g}, {high:g}) s late", state_field="latency"),
+            Term("observation_noise", "noise on position, up, velocity and gyro"),
+        )
+
     def build_spec(self) -> mujoco.MjSpec:
         """The Crazyflie over a floor, with the preset's mass and inertia."""
         spec = compose("scenes/floor.xml", "robots/crazyflie/crazyflie.xml")
@@ -166,7 +181,7 @@ class Hover(Task[TaskState]):
         angvel = config.start_spin * (2 * spin - 1)
         quat = tilted(tilt, np.deg2rad(config.start_tilt))
         thrust = drone.mass * quadrotor.GRAVITY / 4 * (0.5 + 0.7 * rotors)
-        strength = 1 + config.thrust_spread * (2 * spread[0] - 1)
+        strength = 1 + config.thrust_spread * ("thrust" in self.varied) * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
         speed = quadrotor.speed_for_thrust(drone, thrust)
         state = TaskState(
@@ -175,7 +190,7 @@ class Hover(Task[TaskState]):
             action_change=jnp.zeros(4),
             steady_steps=jnp.zeros((), jnp.int32),
             strength=strength,
-            latency=between(config.latency, spread[2]),
+            latency=between(config.latency, spread[2]) * ("latency" in self.varied),
             command=speed,
             last_command=speed,
             waited=jnp.zeros(()),
@@ -185,13 +200,7 @@ class Hover(Task[TaskState]):
             "body_inertia": jnp.asarray(self.model.body_inertia, jnp.float32) * density,
         }
         qpos, qvel = jnp.concatenate([self.target + away, quat]), jnp.concatenate([linvel, angvel])
-        return ResetState(qpos, qvel, state, model if config.mass_spread else {})
-
-    def narrowed(self, start: ResetState[TaskState], width: Array) -> ResetState[TaskState]:
-        """Also a thrust factor nearer to 1, and less latency."""
-        start, state = super().narrowed(start, width), start.task_state
-        strength, latency = 1.0 + width * (state.strength - 1.0), width * state.latency
-        return dataclasses.replace(start, task_state=dataclasses.replace(state, strength=strength, latency=latency))
+        return ResetState(qpos, qvel, state, model if config.mass_spread and "mass" in self.varied else {})
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Rotor speeds (4,) in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
@@ -211,8 +220,7 @@ class Hover(Task[TaskState]):
 
     def flown(self, state: TaskState) -> Quadrotor:
         """The drone of this episode; `self.drone` is the one that actions mean."""
-        del state
-        return self.drone
+        return dataclasses.replace(self.drone, **state.constants)
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         """Latency, rotor lag, thrust and torque curves and drag, at 500 Hz."""
@@ -252,7 +260,7 @@ class Hover(Task[TaskState]):
         }
         clean = {name: apart(value) for name, value in clean.items()}  # a pytree would come back in alphabetical order
         noisy = clean
-        if self.config.noise:
+        if self.config.noise and "observation_noise" in self.varied:
             drawn = jnp.split(apart(coarse_noise(key, 3 * len(clean))), len(clean))
             noisy = {name: value + NOISE[name] * z for (name, value), z in zip(clean.items(), drawn, strict=True)}
         full = quadrotor.speed_for_thrust(self.drone, jnp.asarray(self.drone.max_thrust))

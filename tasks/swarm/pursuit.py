@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entities import Kind, entity_rows
-from embodied.core.task import Observation
+from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter

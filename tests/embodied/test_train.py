@@ -15,7 +15,7 @@ import torch
 
 import embodied
 from embodied import train
-from embodied.core.initial_states import StartBank, first_starts, save
+from embodied.core.initial_states import InitialStateBuffer, first_reset_states, save
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from embodied.storage import checkpoints
@@ -244,15 +244,15 @@ def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise
 
 
 def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
-    path = tmp_path / "starts.safetensors"
-    bank = StartBank(first_starts(embodied.make("swarm/hover", 1).task, 3, 1), np.ones(1))
-    save(path, bank)
+    path = tmp_path / "initial_states.safetensors"
+    buffer = InitialStateBuffer(first_reset_states(embodied.make("swarm/hover", 1).task, 3, 1), np.ones(1))
+    save(path, buffer)
     banked = dataclasses.replace(
-        settings.default_settings(join_content().find("swarm/hover")), starts=path, starts_share=1.0
+        settings.default_settings(join_content().find("swarm/hover")), initial_states=path, initial_states_share=1.0
     )
     env = settings.build_env(banked, 4, 0)
     env.reset()
-    np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(bank.starts.qpos, (4, 1)), atol=1e-6)
+    np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(buffer.reset_states.qpos, (4, 1)), atol=1e-6)
     suite = settings.default_settings(join_content().find("mt10"))
-    with pytest.raises(EmbodiedError, match=r"no starts can be read from .*reach"):
-        settings.build_env(dataclasses.replace(suite, starts=path), 10, 0)
+    with pytest.raises(EmbodiedError, match=r"no initial states can be read from .*reach"):
+        settings.build_env(dataclasses.replace(suite, initial_states=path), 10, 0)

@@ -64,7 +64,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         self.possible_agents = [f"agent_{number}" for number in range(env.agents)]
         self.agents: list[str] = []
         self.metadata = {
-            "name": env.entry.name if env.entry is not None else type(env.task).__name__,
+            "name": env.entry.name if env.entry is not None else str(env.task.unwrapped),
             "render_modes": list(RENDER_MODES),
             "render_fps": round(1 / env.control_dt),
             "is_parallelizable": True,

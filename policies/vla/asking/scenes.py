@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
-from embodied.core.task import PIXELS, PROPRIO
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of, require_dialogues

@@ -11,8 +11,8 @@ import torch
 import tyro
 
 from embodied import cli
+from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Dialogue
-from embodied.core.task import PIXELS, PROPRIO
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
 from embodied.factory import make

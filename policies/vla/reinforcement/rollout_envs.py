@@ -84,7 +84,7 @@ class TaskRolloutEnv:
         self.horizon = min(horizon or env.max_episode_steps, env.max_episode_steps)
         self._privileged_group = CRITIC if CRITIC in env.observation_sizes else POLICY
         self.privileged_size = env.observation_sizes[self._privileged_group]
-        self._full_reward = env.task.full_reward
+        self._full_reward = env.task.max_reward
         self.has_progress = self._full_reward is not None
 
     def reset(self, seed: int, group_size: int, instructions: Sequence[str]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from embodied.core.task import PROPRIO
+from embodied.core.hooks import PROPRIO
 from policies.vla.model.token_head import TokenHead, detokenize
 from policies.vla.policy import VLAPolicy
 from policies.vla.reinforcement.rollout_envs import RolloutEnv

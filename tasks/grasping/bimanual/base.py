@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.randomization import Term
 from embodied.core.scenes import load_spec
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -80,8 +81,6 @@ M = TypeVar("M", bound=Any)
 Readings = dict[str, Array]
 
 BELOW = 0.12  # m that an object is under the lowest palm once it is dropped
-OTHER_VARIATIONS = ("start", "observation_noise")
-"""What differs between episodes besides the model's own fields."""
 
 
 @jax.tree_util.register_dataclass
@@ -130,16 +129,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
         self.joint_qpos = np.stack([layout.qpos for layout in self.layouts])
         self.base_qpos = np.stack([base.qpos for base in self.bases])
         self.object_qpos = int(self.model.joint("object").qposadr[0])
-        self.field_terms, self.varied = randomization.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
-
-    @property
-    def variations(self) -> Mapping[str, str]:
-        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
-        drawn = {term.name: term.description for term in self._terms()} | {
-            "start": "where things are at the start, see the task",
-            "observation_noise": "noise on joints and on the object's pose and velocity, see config.noise",
-        }
-        return {name: what for name, what in drawn.items() if name in self.varied}
+        self.varied = frozenset(term.name for term in self.terms)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
@@ -163,7 +153,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
         spec.stat.center, spec.stat.extent = aim, 0.4 * float(np.linalg.norm(np.subtract(eye, aim)))
         return spec
 
-    def _terms(self) -> tuple[randomization.Term, ...]:
+    def declared_terms(self) -> tuple[Term, ...]:
         model = self.model
         vary: Variation = self.config.vary
         item = model.body("object").id
@@ -177,6 +167,8 @@ class FloatingHandsTask(Task[M], Generic[M]):
             randomization.offset("object_centre", "body_ipos", *vary.object_centre, [item]),
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, servos),
+            Term("start", "where things are at the start, see the task"),
+            Term("observation_noise", "noise on joints and on the object's pose and velocity, see config.noise"),
         )
 
     def initial_hands(self, bases: Array, targets: Array) -> HandsState:

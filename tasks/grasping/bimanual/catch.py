@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from tasks.grasping.bimanual.base import FloatingHandsConfig, FloatingHandsTask, HandsState
@@ -120,7 +120,7 @@ class Catch(FloatingHandsTask[TaskState]):
         qpos, qvel = self.initial_joint_state(bases, joints, *self.object_pose(0, bases[0], grip))
         nothing = jnp.zeros(())
         state = TaskState(self.initial_hands(bases, targets), nothing, nothing, jnp.zeros((), bool), nothing)
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """See how long the ball has been flying, or held."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_rotate
@@ -125,7 +125,7 @@ class HandOver(FloatingHandsTask[TaskState]):
         qpos, qvel = self.initial_joint_state(bases, joints, pos, quat)
         aim = jnp.array(GOAL) + varied * jnp.array(GOAL_SPREAD) * jax.random.uniform(goal, (3,), minval=-1.0)
         state = TaskState(self.initial_hands(bases, targets), aim, jnp.zeros(()), jnp.zeros(()))
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """Count how long the baton has been resting."""

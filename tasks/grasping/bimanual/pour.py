@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
@@ -136,7 +136,7 @@ class Pour(FloatingHandsTask[TaskState]):
             axis=_axis(jnp.asarray(grip.palm_quat)),
             place=jnp.asarray(grip.palm_pos),
         )
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         """See whether the command is fulfilled; then there is a new one."""

@@ -6,7 +6,6 @@ The set-up is that of MuJoCo Playground's LEAP tasks (20 Hz control, a hollow pl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
@@ -16,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rotations import quat_normalize
@@ -44,8 +44,6 @@ FACES = (
     (0.95, 0.82, 0.25),
 )
 """Colours of the cube's faces, towards +x, -x, +y, -y, +z, -z."""
-OTHER_VARIATIONS = ("start", "observation_noise")
-"""What differs between episodes besides the model's own fields."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,16 +119,7 @@ class InHand(Task[M], Generic[M]):
         self.home = poses(self.hand).home
         joint = self.model.body("cube").jntadr[0]
         self.cube_qpos = int(self.model.jnt_qposadr[joint])
-        self.field_terms, self.varied = randomization.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
-
-    @property
-    def variations(self) -> Mapping[str, str]:
-        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
-        drawn = {term.name: term.description for term in self._terms()} | {
-            "start": f"fingers N(0, {LOOSE}) rad about home, the cube U(-{SPREAD}, {SPREAD}) m about its place",
-            "observation_noise": "noise on joints and on the cube's pose, see config.noise",
-        }
-        return {name: what for name, what in drawn.items() if name in self.varied}
+        self.varied = frozenset(term.name for term in self.terms)
 
     def build_spec(self) -> mujoco.MjSpec:
         """The hand, palm up, and the cube over it."""
@@ -150,7 +139,7 @@ class InHand(Task[M], Generic[M]):
                             objtype=mujoco.mjtObj.mjOBJ_JOINT, objname=joint)  # fmt: skip
         return spec
 
-    def _terms(self) -> tuple[randomization.Term, ...]:
+    def declared_terms(self) -> tuple[Term, ...]:
         model, layout = self.model, self.layout
         vary: Variation = self.config.vary
         cube, geom = model.body("cube").id, model.geom("cube").id
@@ -166,6 +155,8 @@ class InHand(Task[M], Generic[M]):
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale("armature", "dof_armature", *vary.armature, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
+            Term("start", f"fingers N(0, {LOOSE}) rad about home, the cube U(-{SPREAD}, {SPREAD}) m about its place"),
+            Term("observation_noise", "noise on joints and on the cube's pose, see config.noise"),
         )
 
     def initial_joint_state(self, key: Array, quat: Array) -> tuple[Array, Array]:

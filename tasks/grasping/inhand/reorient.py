@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import (
@@ -239,7 +239,7 @@ class Reorient(InHand[TaskState]):
             progress=jnp.zeros(()),
             level=level,
         )
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Servo targets (m,) rad, in their ranges."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Timing
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import random_quat
@@ -96,7 +96,7 @@ class RotateZ(InHand[TaskState]):
         qpos, qvel = self.initial_joint_state(place, random_quat(turn))
         still, nothing = jnp.zeros((ACTIONS, self.action_size)), jnp.zeros(())
         state = TaskState(step=nothing, actions=still, turned=nothing, allowance=jnp.asarray(STROKE), paid=nothing)
-        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.field_terms, fields))
+        return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Servo targets (m,) rad."""

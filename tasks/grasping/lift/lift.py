@@ -13,7 +13,9 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.task import Observation, Task, Timing
+from embodied.core.hooks import Observation, Timing
+from embodied.core.randomization import Term
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from embodied.math.rewards import squared_norm
@@ -38,11 +40,6 @@ from tasks.manipulation.common import panda
 RAISED = 0.1  # m, by which an object must be raised
 HELD = 1.0  # s, for which it must stay there
 SPARE = 0.03  # m, above which nothing more is earned by rising
-OTHER_VARIATIONS: Mapping[str, str] = {
-    "place": "the object U(-config.vary.place, place) m in x and y and U(-yaw, yaw) rad off where it was seen",
-    "observation_noise": "noise on joints and on the object's position, see config.noise",
-}
-"""What differs between episodes besides the object and the model's own fields: name -> description."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,15 +210,9 @@ class Lift(Task[TaskState]):
         self.object_qpos = int(self.model.joint("object").qposadr[0])
         shapes = poses(self.hand)
         self.opened, self.preshape = shapes.opened, shapes.pinch
-        self.field_terms, self.varied = randomization.kept(self._terms(), OTHER_VARIATIONS, self.config.without)
+        self.varied = frozenset(term.name for term in self.terms)
 
-    @property
-    def variations(self) -> Mapping[str, str]:
-        """Name -> what differs between episodes; `config.without` leaves them out by these names."""
-        drawn = {term.name: term.description for term in self._terms()} | dict(OTHER_VARIATIONS)
-        return {name: what for name, what in drawn.items() if name in self.varied}
-
-    def _terms(self) -> tuple[randomization.Term, ...]:
+    def declared_terms(self) -> tuple[Term, ...]:
         model, vary, layout = self.model, self.config.vary, self.layout
         body = model.body("object")
         geoms = list(range(int(body.geomadr[0]), int(body.geomadr[0] + body.geomnum[0])))
@@ -230,6 +221,11 @@ class Lift(Task[TaskState]):
             randomization.scale_bodies("mass", *vary.mass, [body.id]),
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, list(layout.qvel)),
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
+            Term(
+                "place",
+                f"the object U(-{vary.place}, {vary.place}) m in x and y and U(-{vary.yaw}, {vary.yaw}) rad off",
+            ),
+            Term("observation_noise", "noise on joints and on the object's position, see config.noise"),
         )
 
     def build_spec(self) -> mujoco.MjSpec:
@@ -255,8 +251,8 @@ class Lift(Task[TaskState]):
         qpos = jnp.zeros(self.model.nq).at[self.arm_qpos].set(joints).at[self.layout.qpos].set(fingers)
         pose = jnp.concatenate([start, quat_multiply(turn, place[3:])])
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(pose)
-        item = randomization.Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
-        drawn = randomization.draw(self.model, (item, *self.field_terms), fields)
+        item = Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
+        drawn = randomization.draw(self.model, (item, *self.terms), fields)
         state = self._initial_state(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
         return ResetState(qpos, jnp.zeros(self.model.nv), state, drawn)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.task import Observation
+from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState

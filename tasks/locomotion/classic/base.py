@@ -22,8 +22,9 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.hooks import Timing
 from embodied.core.scenes import compose
-from embodied.core.task import Task, Timing
+from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 

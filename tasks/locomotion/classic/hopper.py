@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.task import Observation
+from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within
 

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.task import Observation
+from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within

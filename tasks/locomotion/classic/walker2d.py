@@ -6,7 +6,7 @@ import dataclasses
 
 from jax import Array
 
-from embodied.core.task import Observation
+from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tasks.locomotion.classic.base import ClassicConfig, Floor, TaskState, within
 from tasks.locomotion.classic.hopper import Hopper, Weights

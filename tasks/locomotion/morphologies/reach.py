@@ -19,8 +19,10 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.hooks import Observation, Timing
 from embodied.core.parts import FEATURES, SLOTS, actions_of
-from embodied.core.task import Observation, Task, Timing
+from embodied.core.randomization import Term
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_conjugate, quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
@@ -117,16 +119,15 @@ class Reach(Task[TaskState]):
         spec.option.iterations, spec.option.ls_iterations = 6, 8
         return spec
 
-    @property
-    def variations(self) -> Mapping[str, str]:
-        """What every episode draws anew."""
-        low, high = self.config.target_distance
-        return {
+    def declared_terms(self) -> tuple[Term, ...]:
+        (low, high), noise = self.config.target_distance, self.config.noise
+        drawn = {
             "heading": "any direction",
             "target": f"any direction, U({low:g}, {high:g}) m away; a new one whenever it is reached",
-            "pose": f"joint angles by U(-{self.config.noise:g}, {self.config.noise:g}) rad around the standing pose",
-            "velocity": f"every velocity U(-{self.config.noise:g}, {self.config.noise:g}) m/s or rad/s",
+            "pose": f"joint angles by U(-{noise:g}, {noise:g}) rad around the standing pose",
+            "velocity": f"every velocity U(-{noise:g}, {noise:g}) m/s or rad/s",
         }
+        return tuple(Term(name, description, optional=False) for name, description in drawn.items())
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """Standing, at any heading, moving a little."""

@@ -17,8 +17,9 @@ import mujoco
 from jax import Array
 
 from embodied.core.episode import first_keys
+from embodied.core.hooks import PROPRIO, Observation, Timing
 from embodied.core.scenes import compose
-from embodied.core.task import PROPRIO, Observation, Task, Timing
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.manipulation.common import panda
@@ -111,7 +112,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     # Two implicit steps of 6.25 ms take the place of five of 2.5 ms in Meta-World: nothing here is stiffer than that.
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=500 * panda.CONTROL_DT)
     action_size = 4
-    full_reward = FULL
+    max_reward = FULL
     ranges: ClassVar[Ranges]
     """What an episode draws."""
     stages: ClassVar[Mapping[str, float]]

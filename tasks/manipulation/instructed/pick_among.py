@@ -15,8 +15,8 @@ import torch
 from jax import Array
 from torch import Tensor
 
+from embodied.core.hooks import Timing
 from embodied.core.instruction import Instruction
-from embodied.core.task import Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.env.env import Env
 from embodied.env.instructions import InstructionSource

@@ -19,7 +19,9 @@ import mujoco
 from jax import Array
 
 from embodied.core.entities import Kind, entity_rows, passing
-from embodied.core.task import Observation, Task, Timing
+from embodied.core.hooks import Observation, Timing
+from embodied.core.randomization import Term
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import LEVELS, Level
@@ -178,10 +180,10 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         none = jnp.zeros((config.agents, self.action_size))
         near, gap, miss = self._look_around(drones)
         strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
-            [[config.thrust_spread], [config.mass_spread]]
+            [[config.thrust_spread * ("thrust" in self.varied)], [config.mass_spread * ("mass" in self.varied)]]
         )
         state = TaskState(self.physics.start(drones, air, strength), none, none, near, gap, miss, goal)
-        return ResetState(drones.qpos, drones.qvel, state, self._masses(density) if config.mass_spread else {})
+        return ResetState(drones.qpos, drones.qvel, state, self._masses(density) if "mass" in self.varied else {})
 
     def _masses(self, density: Array) -> dict[str, Array]:
         """Model fields of drones whose mass and inertia are scaled by `density` (A,)."""
@@ -189,16 +191,17 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         mass, inertia = (jnp.asarray(field, jnp.float32) for field in (self.model.body_mass, self.model.body_inertia))
         return {"body_mass": mass * scale, "body_inertia": inertia * scale[:, None]}
 
-    @property
-    def variations(self) -> Mapping[str, str]:
+    def declared_terms(self) -> tuple[Term, ...]:
         """What every episode draws anew, besides what the task itself draws."""
-        config, found = self.config, {"start": "at random places, at least 30 cm apart"}
-        for name, what in (("thrust", "each drone's thrust"), ("mass", "each drone's mass and inertia")):
-            if spread := getattr(config, f"{name}_spread"):
-                found[name] = f"{what} times U({1 - spread:g}, {1 + spread:g})"
+        config = self.config
+        terms = [Term("start", "at random places, at least 30 cm apart", optional=False)]
+        if spread := config.thrust_spread:
+            terms.append(Term("thrust", f"each drone's thrust times U({1 - spread:g}, {1 + spread:g})"))
+        if spread := config.mass_spread:
+            terms.append(Term("mass", f"each drone's mass and inertia times U({1 - spread:g}, {1 + spread:g})"))
         if Effect.WIND in self.physics.effects:
-            found["wind"] = f"gusts around {self.physics.wind.velocity} m/s"
-        return found
+            terms.append(Term("wind", f"gusts around {self.physics.wind.velocity} m/s", optional=False))
+        return tuple(terms)
 
     def process_action(self, world: World, state: TaskState[G], action: Array, key: Array) -> tuple[Any, TaskState[G]]:
         """The controllers' setpoints for this control step, and the air's motion."""

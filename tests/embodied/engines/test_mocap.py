@@ -9,7 +9,7 @@ import pytest
 import torch
 from jax import Array
 
-from embodied.core.task import Timing
+from embodied.core.hooks import Timing
 from embodied.core.world import Control, ResetState, World
 from tests.conftest import build_env
 from tests.embodied.engines.toys import Ball, TaskState

@@ -8,7 +8,7 @@ import mujoco
 import pytest
 import torch
 
-from embodied.core.task import Timing
+from embodied.core.hooks import Timing
 from embodied.core.world import ResetState
 from embodied.errors import SimulationError
 from tests.conftest import build_env

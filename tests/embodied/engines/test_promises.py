@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from embodied.core import episode
-from embodied.core.task import Timing
+from embodied.core.hooks import Timing
 from embodied.env.env import HEALTH_INTERVAL, Env
 from embodied.errors import SimulationError
 from embodied.storage.trees import flatten, unflatten

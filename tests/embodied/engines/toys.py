@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.task import Observation, Task, Timing
+from embodied.core.hooks import Observation, Timing
+from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 
 EXPLODE = 0.99  # an action above this pushes with a force that no number holds

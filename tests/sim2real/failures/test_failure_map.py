@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import embodied
-from embodied.core.initial_states import first_starts, load
+from embodied.core.initial_states import first_reset_states, load
 from sim2real import twin
 from sim2real.failures.failure_map import Features, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
@@ -64,7 +64,7 @@ def test_risky_starts_are_drawn_more_often_and_none_is_forgotten():
 
 def test_features_are_named_and_those_that_never_differ_left_out():
     task = embodied.make("locomotion/go1-joystick-rough", 1).task
-    names = features_of(first_starts(task, 0, 64), task.model).names
+    names = features_of(first_reset_states(task, 0, 64), task.model).names
     assert {"qpos.root.x", "qpos.FR_hip", "task_state.command.0", "task_state.level", "task_state.latency"} <= set(
         names
     )
@@ -85,8 +85,8 @@ def test_the_page_is_one_file_that_says_what_was_found():
 
 def test_the_command_writes_a_map_and_starts_to_train_from(tmp_path):
     out = tmp_path / "map"
-    assert twin.main(["swarm/hover", "--policy", "zero", "--falls", "--starts", "64", "--out", str(out)]) == 0
-    bank = load(out / twin.STARTS, embodied.make("swarm/hover", 1).task)
-    assert len(bank) == 64
+    assert twin.main(["swarm/hover", "--policy", "zero", "--falls", "--episodes", "64", "--out", str(out)]) == 0
+    buffer = load(out / twin.INITIAL_STATES, embodied.make("swarm/hover", 1).task)
+    assert len(buffer) == 64
     assert (out / twin.PAGE).read_text().startswith("<!doctype html>")
-    assert '"starts": 64' in (out / twin.MAP).read_text()
+    assert '"episodes": 64' in (out / twin.MAP).read_text()

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from embodied.core.task import Timing
+from embodied.core.hooks import Timing
 from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.brax.engine import Pipeline

@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from embodied.core.hooks import Timing
 from embodied.core.scenes import compile_spec, compose
-from embodied.core.task import Timing
 from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.pybullet.quaternions import wxyz_from_xyzw, xyzw_from_wxyz

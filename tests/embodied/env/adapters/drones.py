@@ -1,6 +1,6 @@
 """Hovering drones with episodes short enough to test: every 20 steps at the latest, and many fall sooner."""
 
-from embodied.core.task import Timing
+from embodied.core.hooks import Timing
 from embodied.engines import make_engine
 from embodied.env.env import Env
 from tasks.swarm.hover import Hover, HoverConfig

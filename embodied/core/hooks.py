@@ -1,0 +1,244 @@
+"""The contract of every task: what it declares and implements. Pure, jit-able functions of one environment."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic
+
+import mujoco
+from jax import Array
+
+from embodied.core.instruction import Instruction
+from embodied.core.randomization import Term, without
+from embodied.core.scenes import compile_spec
+from embodied.core.world import Control, Outcome, ResetState, StateT, World
+
+Observation = Mapping[str, Mapping[str, Array]]
+"""Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
+
+PROPRIO = "proprio"
+"""The observation group of what a robot knows of itself, beside cameras."""
+PIXELS = "pixels/"
+"""Prefix of the observation groups of cameras, `pixels/<camera>`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """The three clocks of a task."""
+
+    physics_dt: float
+    """s per physics step."""
+    substeps: int
+    """physics steps per control step."""
+    episode_seconds: float
+    """s until the time limit truncates an episode."""
+
+    def __post_init__(self) -> None:
+        if self.physics_dt <= 0 or self.substeps < 1 or self.episode_seconds < self.control_dt:
+            raise ValueError(
+                f"physics_dt={self.physics_dt} s must be positive, substeps={self.substeps} at least 1 and "
+                f"episode_seconds={self.episode_seconds} at least one control step"
+            )
+
+    @property
+    def control_dt(self) -> float:
+        """s per control step."""
+        return self.physics_dt * self.substeps
+
+    @property
+    def max_steps(self) -> int:
+        """Control steps per episode."""
+        return max(1, round(self.episode_seconds / self.control_dt))
+
+
+class TaskHooks(abc.ABC, Generic[StateT]):
+    """What a robot senses, what it may do and what counts as success; tasks are children of `embodied.core.task.Task`.
+
+    They hold a frozen `config` and constants only: all state of an episode is in `World` and in the task's state. Every
+    method that is given one of them is traced by JAX for one environment and must be pure, but for
+    `episode_instruction`. Whatever is public here is a hook, which wrappers forward.
+    """
+
+    config_type: ClassVar[type]
+    """The frozen dataclass of this task's options; each field becomes a command-line flag. In a field `without`, names
+    of variations to leave out."""
+    config: Any
+    """One of `config_type`."""
+    timing: Timing
+    """Physics step, control step and time limit."""
+    action_size: int
+    """Length of the action vector (of one agent's, where there are several), each entry in [-1, 1]."""
+    agents: int | None = None
+    """Number of agents that each observe, act and earn; None: one robot, and no axis of agents anywhere.
+
+    With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
+    () or (agents,). They begin and end together: outcomes stay ().
+    """
+    applies_every_substep: ClassVar[bool] = False
+    """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
+    lets an engine run all substeps in one call."""
+    instruction: ClassVar[tuple[str, ...]] = ()
+    """The task in language, then paraphrases, for language-conditioned policies."""
+    instruction_varies: ClassVar[bool] = False
+    """Whether `episode_instruction` depends on the episode; otherwise every episode has the `instruction`."""
+    max_reward: ClassVar[float | None] = None
+    """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
+    None where it measures other things too."""
+    spec_edits: tuple[Callable[[mujoco.MjSpec], None], ...] = ()
+    """Changes to the scene before it is compiled, see `embodied.core.task.Task.rebuilt`."""
+    left_out: tuple[str, ...] = ()
+    """Variations that are left out besides those that the config names, see `embodied.core.task.Task.rebuilt`."""
+
+    def __init__(self, config: Any = None) -> None:
+        """Take `config`, or the defaults of `config_type`."""
+        self.config = self.config_type() if config is None else config
+
+    @property
+    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
+        """Name -> the cameras of the model that agents carry under it, in their order, for what each of them sees."""
+        return {}
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Reward term -> weight. Its names are exactly those that `rewards` returns."""
+        return dataclasses.asdict(self.config.weights)
+
+    def declared_terms(self) -> tuple[Term, ...]:
+        """All that can vary between episodes; in the order in which those of model fields are drawn.
+
+        A task that draws an optional term itself draws it only where its name is in `varied`.
+        """
+        return ()
+
+    @functools.cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """What varies between episodes: `declared_terms` less those that the config or `left_out` leaves out.
+
+        Raises:
+            UnknownNameError: a name that is left out is of no variation of this task.
+        """
+        return without(self.declared_terms(), (*getattr(self.config, "without", ()), *self.left_out))
+
+    @functools.cached_property
+    def varied(self) -> frozenset[str]:
+        """Names of `terms`."""
+        return frozenset(term.name for term in self.terms)
+
+    @abc.abstractmethod
+    def build_spec(self) -> mujoco.MjSpec:
+        """Compose the scene; called once for each of the two models."""
+
+    @functools.cached_property
+    def model(self) -> mujoco.MjModel:
+        """The compiled model that engines run, shared by all environments; treat it as read-only.
+
+        Shapes that are only for the eye are left out: placing them costs time in every physics step.
+        """
+        spec = self._edited_spec()
+        spec.compiler.discardvisual = True
+        return compile_spec(spec)
+
+    @functools.cached_property
+    def visual_model(self) -> mujoco.MjModel:
+        """The same model with its visual shapes, for rendering: joints and sensors are laid out as in `model`."""
+        return compile_spec(self._edited_spec())
+
+    def _edited_spec(self) -> mujoco.MjSpec:
+        spec = self.build_spec()
+        for edit in self.spec_edits:
+            edit(spec)
+        return spec
+
+    @abc.abstractmethod
+    def reset(self, key: Array) -> ResetState[StateT]:
+        """Draw the reset state of an episode. `key` is this episode's own random key."""
+
+    def restart(self, key: Array, state: StateT) -> ResetState[StateT]:
+        """Draw the reset state that follows an episode which ended with `state`; by default like any other.
+
+        A curriculum overrides this: its level travels in the state, and rises or falls with how the episode went.
+        """
+        del state
+        return self.reset(key)
+
+    def process_action(self, world: World, state: StateT, action: Array, key: Array) -> tuple[Array, StateT]:
+        """Turn an action of `action_shape`, in [-1, 1], into a command, once per control step."""
+        del world, key
+        return action, state
+
+    def apply_action(self, world: World, state: StateT, command: Array) -> tuple[Control, StateT]:
+        """Turn the command into controls: rotor lag, drag, motor curves, delays, pushes.
+
+        Runs once per PHYSICS step where `applies_every_substep`, else once per control step.
+        """
+        del world
+        return Control(ctrl=command), state
+
+    def post_step(self, world: World, state: StateT, action: Array, key: Array) -> StateT:
+        """Bring the state up to date after the physics of a control step: air time, commands, counters.
+
+        Runs before `rewards`, `outcome` and `observe`, which see the state it returns.
+        """
+        del world, action, key
+        return state
+
+    @abc.abstractmethod
+    def observe(self, world: World, state: StateT, key: Array) -> Observation:
+        """Named groups of named terms; noise is applied here. The group `policy` always exists."""
+
+    @abc.abstractmethod
+    def rewards(self, world: World, state: StateT, action: Array) -> Mapping[str, Array]:
+        """Named, unweighted reward terms, each (); of several agents also (agents,)."""
+
+    @abc.abstractmethod
+    def outcome(self, world: World, state: StateT) -> Outcome:
+        """Success and failure at this instant."""
+
+    def metrics(self, world: World, state: StateT) -> Mapping[str, Array]:
+        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
+        del world, state
+        return {}
+
+    def debug_markers(self, world: World, state: StateT) -> Mapping[str, Array]:
+        """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""
+        del world, state
+        return {}
+
+    def goal_visualization(self, world: World, state: StateT) -> Mapping[str, Array]:
+        """Bodies to draw a second time at their goal poses, such as a cube to be turned. For people only.
+
+        Name of a body -> (7,): position m and quaternion wxyz, world frame.
+        """
+        del world, state
+        return {}
+
+    def mocap_positions(self, state: StateT) -> Array | None:
+        """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
+
+        For rendering only: engines are told by `Control.mocap_pos`. None: pictures show what the engine keeps.
+        """
+        del state
+        return None
+
+    def geom_appearance(self, state: StateT) -> Mapping[str, Array]:
+        """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
+        in its body's frame, colour (4). For rendering only: engines are told by `ResetState.model`.
+        """
+        del state
+        return {}
+
+    def episode_instruction(self, state: StateT) -> Instruction:
+        """The instruction of one episode, where `instruction_varies`. Not traced: `state` holds numpy arrays."""
+        del state
+        return Instruction(self.instruction)
+
+    def expert(self, observation: Mapping[str, Array], state: StateT) -> Array:
+        """A scripted action of `action_shape` where the task has one, see `embodied.core.task.has_expert`.
+
+        Raises:
+            NotImplementedError: this task has no expert.
+        """
+        raise NotImplementedError(f"{self} has no scripted expert")
