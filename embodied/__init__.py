@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embodied.storage.files import VERSION as __version__
+
 # These must be set before JAX is imported anywhere in the process.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares the GPU's memory with JAX
 os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # TF32 silently breaks contact physics
@@ -21,7 +23,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Torch's idle threads would spin on the cores that physics needs; on two cores that halves the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from embodied.env.env import Env

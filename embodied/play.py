@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from embodied import cli
+from embodied.core.task import has_expert
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 
@@ -158,7 +159,7 @@ class Player:
         """
         from embodied.rendering.scene_state import SceneReader
         from embodied.rendering.viewer import ChaseCamera, Panel, Scene, start_server
-        from policies.training.loading import has_expert, load_policy
+        from policies.training.loading import load_policy
 
         self.env, self.settings = env, settings
         offered = ["zero", "random"] + (["expert"] if has_expert(env.task) else [])

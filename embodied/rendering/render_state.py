@@ -71,7 +71,7 @@ def render_state_fn(task: Task[M], terms: Sequence[Term] = ()) -> Callable[[Worl
         mocap_pos = task.mocap_positions(episode.task_state)
         if mocap_pos is None and model.nmocap:
             raise EmbodiedError(
-                f"{type(task).__name__} has {model.nmocap} mocap bodies, and its method mocap_positions() does not say "
+                f"{task.unwrapped} has {model.nmocap} mocap bodies, and its method mocap_positions() does not say "
                 "where they are; expected an array (nmocap, 3), so that cameras see them there on every engine"
             )
         # Copies: a compiled function may hand its input on as its output, and simulators give their buffers away.

@@ -1,7 +1,6 @@
 """Files that are either whole or absent: atomic writing, strict JSON, and documents sealed against edits."""
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import os
@@ -11,17 +10,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import embodied
-
+VERSION = "0.1.0"
 TEMPORARY = ".tmp-"  # Names that start so are unfinished, and nobody's to read.
 
 
 def embodied_version() -> str:
-    """Version of this package, "unknown" where it is neither installed nor complete."""
-    try:
-        return getattr(embodied, "__version__", None) or importlib.metadata.version("embodied")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    """Version of this package, as files that it writes name it."""
+    return VERSION
 
 
 def sync_folder(folder: Path) -> None:

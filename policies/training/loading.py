@@ -21,7 +21,7 @@ import jax
 import torch
 from torch import Tensor
 
-from embodied.core.task import Task
+from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.pixels import PixelPolicy
 from embodied.env.step import array_from_tensor, tensor_from_array
@@ -222,11 +222,6 @@ def shipped_path(task: str) -> Path:
     return found[task]
 
 
-def has_expert(task: type[Task[Any]]) -> bool:
-    """Whether a task has a scripted expert."""
-    return task.expert is not Task.expert
-
-
 def _tasks_with_expert() -> Iterator[str]:
     registry = join_content()
     return (name for name in registry if has_expert(registry[name].load()))
@@ -234,7 +229,7 @@ def _tasks_with_expert() -> Iterator[str]:
 
 def _expert(env: Env) -> PolicyFunction:
     """The task's expert, which also sees the task's state."""
-    if not has_expert(type(env.task)):
+    if not has_expert(env.task):
         exist = listing(_tasks_with_expert())
         exist = f"these have one: {exist}" if exist else "no task has one"
         raise EmbodiedError(f"'{env.name}' has no scripted expert; {exist}")

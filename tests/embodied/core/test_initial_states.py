@@ -41,7 +41,7 @@ def rows_of(qpos, buffer):
 def test_the_first_reset_states_are_those_of_an_environment(task):
     env = embodied.make(TASK, 3)
     env.reset(5)
-    np.testing.assert_allclose(np.asarray(env.simulator.world().qpos), first_reset_states(task, 5, 3).qpos, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(env.world().qpos), first_reset_states(task, 5, 3).qpos, atol=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
@@ -70,9 +70,7 @@ def test_an_environment_runs_from_them_and_the_task_itself_is_as_before(task):
     changed = InitialStates(task, buffer, 1.0)
     env = Env(changed, make_engine("rigid", changed, 8), 8)
     env.reset(0)
-    np.testing.assert_allclose(
-        np.asarray(env.simulator.world().qpos), np.tile(buffer.reset_states.qpos, (8, 1)), atol=1e-6
-    )
+    np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(buffer.reset_states.qpos, (8, 1)), atol=1e-6)
     assert env.task.unwrapped is task
     assert (rows_of(drawn(task, 50), buffer) == -1).all()
 
