@@ -141,7 +141,7 @@ def forwarded(hook: Hook) -> Hook:
         rewrap: Callable[..., Any] = lambda self, result, before: self.outer_state(result, before)  # noqa: E731
     elif get_origin(returned) is tuple and get_args(returned)[-1] is StateT:
         rewrap = lambda self, result, before: (*result[:-1], self.outer_state(result[-1], before))  # noqa: E731
-    elif returned == ResetState[StateT]:
+    elif get_origin(returned) is ResetState:
         # The state of the episode before ends with it.
         rewrap = lambda self, result, before: dataclasses.replace(  # noqa: E731
             result, task_state=self.outer_state(result.task_state, None)
@@ -205,7 +205,8 @@ class TaskWrapper(Task[StateT]):
     def around(self, task: Task[Any]) -> Task[StateT]:
         """The same wrapper around another task."""
         other = copy.copy(self)
-        other.__dict__.pop("observation_terms", None)  # computed of the task before
+        for name in ("observation_terms", "terms"):  # computed of the task before
+            other.__dict__.pop(name, None)
         other.task = task
         return other
 

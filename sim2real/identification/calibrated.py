@@ -7,6 +7,7 @@ else (ground, pushes, sensor noise) varies as the task says.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ class Calibrated(TaskWrapper[Any]):
         """s that commands may be late: one control step."""
         return self.timing.control_dt
 
-    @property
+    @functools.cached_property
     def terms(self) -> tuple[Term, ...]:
         free = self.calibration.free
         kinds = ", ".join(dict.fromkeys(e.parameter.kind.value for e in free))
