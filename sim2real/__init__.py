@@ -1,6 +1,11 @@
 """From a trained policy to a robot, and from a robot's log back to a better simulation."""
 
-from embodied.registry import Registry
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # deploying a bundle needs neither JAX nor MuJoCo, which the registry's tasks do
+    from embodied.registry import Registry
 
 
 def register(registry: Registry) -> None:

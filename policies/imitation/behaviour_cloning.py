@@ -27,7 +27,7 @@ from policies.off_policy.config import relu_network, require
 from policies.off_policy.replay_buffer import Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
-from policies.optim.flat_parameters import VectorizedSimulator, join
+from policies.optim.flat_parameters import FlatAdamW, join
 from policies.policy import NormalizedActor, Policy
 
 
@@ -136,7 +136,7 @@ class BehaviourCloning(Algorithm):
         weights = torch.Generator().manual_seed(seed)
         actor = SquashedActor(self._size, action_size, config.actor, stochastic=True, generator=weights)
         self.actor = actor.to(self.device)
-        self.optimizer = VectorizedSimulator(
+        self.optimizer = FlatAdamW(
             self.actor.parameters(), config.learning_rate,
             weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm,
         )  # fmt: skip

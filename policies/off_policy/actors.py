@@ -11,7 +11,7 @@ from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import imitation_loss
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import FormedActor
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 
 
 class ActorUpdate:
@@ -75,7 +75,7 @@ class LearnedActorUpdate(ActorUpdate):
 
     actor: SquashedActor
 
-    def __init__(self, actor: SquashedActor, optimizer: VectorizedSimulator) -> None:
+    def __init__(self, actor: SquashedActor, optimizer: FlatAdamW) -> None:
         super().__init__(actor)
         self.optimizer = optimizer
 

@@ -19,7 +19,7 @@ from policies.networks.value_heads import CategoricalHead, ScalarHead, ValueHead
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
 from policies.off_policy.replay_buffer import BufferDtype
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,11 @@ class OffPolicyConfig:
         del action_size
         return None
 
-    def optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> VectorizedSimulator:
+    def optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> FlatAdamW:
         """AdamW with the config's weight decay and clipping."""
-        return VectorizedSimulator(
-            parameters, learning_rate, weight_decay=self.weight_decay, max_grad_norm=self.max_grad_norm
-        )
+        return FlatAdamW(parameters, learning_rate, weight_decay=self.weight_decay, max_grad_norm=self.max_grad_norm)
 
-    def critic_optimizer(self, critic: nn.Module) -> VectorizedSimulator:
+    def critic_optimizer(self, critic: nn.Module) -> FlatAdamW:
         """AdamW of a critic."""
         return self.optimizer(critic.parameters(), self.critic_learning_rate)
 
@@ -227,7 +225,7 @@ class ActorCriticConfig(OffPolicyConfig):
             return ScalarHead()
         return CategoricalHead(self.atoms, self.value_low, self.value_high, device)
 
-    def actor_optimizer(self, actor: SquashedActor) -> VectorizedSimulator:
+    def actor_optimizer(self, actor: SquashedActor) -> FlatAdamW:
         """AdamW of the actor."""
         return self.optimizer(actor.learned_parameters(), self.actor_learning_rate)
 

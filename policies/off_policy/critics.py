@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.value_heads import CategoricalHead, ValueHead
 from policies.off_policy.replay_buffer import Batch
-from policies.optim.flat_parameters import VectorizedSimulator, join
+from policies.optim.flat_parameters import FlatAdamW, join
 
 C = TypeVar("C", bound=nn.Module)
 Ensemble = TypeVar("Ensemble", bound=CriticEnsemble)
@@ -22,7 +22,7 @@ Ensemble = TypeVar("Ensemble", bound=CriticEnsemble)
 class CriticUpdate(Generic[C]):
     """A Q-network with its optimiser and its target network; observations are normalised."""
 
-    def __init__(self, critic: C, optimizer: VectorizedSimulator) -> None:
+    def __init__(self, critic: C, optimizer: FlatAdamW) -> None:
         """Copy a critic, which is on its device by now and whose parameters the optimiser holds, as target network."""
         self.critic, self.optimizer = critic, optimizer
         self.target_critic = copy.deepcopy(critic)
@@ -93,7 +93,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         self,
         critic: Ensemble,
         head: ValueHead,
-        optimizer: VectorizedSimulator,
+        optimizer: FlatAdamW,
         *,
         clipped_double: bool = True,
         target_critics: int | None = None,

@@ -15,7 +15,7 @@ from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
 from policies.off_policy.config import AdvisedConfig, Sizes, require
 from policies.off_policy.critics import CriticUpdate
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SACActorUpdate(LearnedActorUpdate):
         self._target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         initial = torch.full((1,), math.log(config.initial_temperature), device=self.optimizer.vector.device)
         self._log_temperature, self._adapts = nn.Parameter(initial), config.temperature_learning_rate > 0
-        self._temperature_optimizer = VectorizedSimulator([self._log_temperature], config.temperature_learning_rate)
+        self._temperature_optimizer = FlatAdamW([self._log_temperature], config.temperature_learning_rate)
 
     @property
     def temperature(self) -> Tensor:

@@ -23,7 +23,7 @@ def join(parameters: Iterable[nn.Parameter]) -> Tensor:
     return flat
 
 
-class VectorizedSimulator:
+class FlatAdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019) on one vector that holds every parameter."""
 
     vector: Tensor

@@ -18,7 +18,7 @@ from policies.off_policy.config import OffPolicyConfig, Sizes, require
 from policies.off_policy.critics import CriticUpdate
 from policies.off_policy.idql.network import IDQLActor, IDQLForm
 from policies.off_policy.replay_buffer import Batch
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class IQLUpdate(CriticUpdate[CriticEnsemble]):
         """Train the critics of an actor and a state-value network."""
         super().__init__(actor.critic, config.critic_optimizer(actor.critic))
         self.config, self.head, self.state_value = config, ScalarHead(), state_value
-        self.state_value_optimizer = VectorizedSimulator(state_value.parameters(), config.critic_learning_rate)
+        self.state_value_optimizer = FlatAdamW(state_value.parameters(), config.critic_learning_rate)
 
     def update(
         self,

@@ -13,7 +13,7 @@ from torch import Tensor
 from embodied.rendering.augmentation import colour_jitter, random_convolution, random_shift
 from policies.algorithm import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import VectorizedSimulator, join
+from policies.optim.flat_parameters import FlatAdamW, join
 from policies.vla.data.chunk_dataset import Batch, ChunkDataset
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.fine_tuning.settings import FineTuningConfig
@@ -58,7 +58,7 @@ class FineTuning:
         self.held_out = ChunkDataset(apart, cameras, chunk) if apart else None
         self.augmentations = (*augmentations_of(config), *augmentations)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
-        self.optimizer = VectorizedSimulator(
+        self.optimizer = FlatAdamW(
             trained, config.learning_rate, weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm
         )
         self._best = policy.copy()

@@ -12,7 +12,7 @@ from torch import Tensor
 from embodied.errors import EmbodiedError
 from policies.algorithm import DivergedError
 from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 from policies.vla.model.config import Head
 from policies.vla.model.network import supports_bfloat16
 from policies.vla.policy import VLAPolicy
@@ -114,7 +114,7 @@ class RLFineTuning:
         self.timer, device = timer or PhaseTimer(policy.device), policy.device
         self.estimator = make_estimator(algorithm, config, self.envs, device, seed)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
-        self.optimizer = VectorizedSimulator(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
+        self.optimizer = FlatAdamW(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
         self._order = torch.Generator().manual_seed(seed)
         bfloat16 = supports_bfloat16(device) if config.bfloat16 is None else config.bfloat16
         generator = torch.Generator(device).manual_seed(seed)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.normalizer import Normalizer
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 from policies.ppo.gae import gae
 from policies.vla.reinforcement.advantages import EPSILON, Advantages
 from policies.vla.reinforcement.rollouts import RolloutBatch
@@ -42,7 +42,7 @@ class PrivilegedCritic:
         shape, weights = NetworkConfig(hidden=HIDDEN), torch.Generator().manual_seed(seed)
         self.network = MLP(privileged + tasks + 1, 1, shape, weights).to(device)
         self.normalizer = Normalizer(privileged, device)
-        self.optimizer = VectorizedSimulator(self.network.parameters(), config.critic_learning_rate, max_grad_norm=1.0)
+        self.optimizer = FlatAdamW(self.network.parameters(), config.critic_learning_rate, max_grad_norm=1.0)
         self._order = torch.Generator(device).manual_seed(seed)
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from torch.nn import functional
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.value_heads import CategoricalHead, ScalarHead, project
-from policies.optim.flat_parameters import VectorizedSimulator, join
+from policies.optim.flat_parameters import FlatAdamW, join
 
 LOW, HIGH, ATOMS = -2.0, 3.0, 11
 
@@ -93,7 +93,7 @@ def test_one_vector_steps_as_separate_tensors_do_and_leaves_others_alone():
     config = NetworkConfig((8,), Activation.TANH, output_gain=1.0)
     joined = CriticEnsemble(2, 4, 1, config, generator=torch.Generator().manual_seed(5))
     plain, other = copy.deepcopy(joined), torch.nn.Parameter(torch.ones(4))
-    simulator = VectorizedSimulator(joined.parameters(), 1e-2, weight_decay=0.1)
+    simulator = FlatAdamW(joined.parameters(), 1e-2, weight_decay=0.1)
     adam = torch.optim.AdamW(plain.parameters(), lr=1e-2, weight_decay=0.1)
     obs, action = torch.randn(2, 10, 2, generator=torch.Generator().manual_seed(6))
     for _ in range(5):
@@ -109,7 +109,7 @@ def test_one_vector_steps_as_separate_tensors_do_and_leaves_others_alone():
 
 def test_long_gradients_are_shortened():
     parameter = torch.nn.Parameter(torch.zeros(4))
-    simulator = VectorizedSimulator([parameter], 1.0, max_grad_norm=0.5)
+    simulator = FlatAdamW([parameter], 1.0, max_grad_norm=0.5)
     assert simulator.descend((parameter * torch.full((4,), 3.0)).sum()).item() == pytest.approx(6.0)
     assert simulator._flat.grad is not None
     assert simulator._flat.grad.norm().item() == pytest.approx(0.5, rel=1e-4)

@@ -2,14 +2,14 @@
 
 import torch
 
-from policies.optim.flat_parameters import VectorizedSimulator
+from policies.optim.flat_parameters import FlatAdamW
 from policies.vla.model.flow_matching_head import FlowHead
 
 
 def test_two_ways_to_act_are_both_sampled_and_never_mixed_within_a_chunk():
     torch.manual_seed(0)
     head, noise = FlowHead(4, 1, 2, steps=8), torch.Generator().manual_seed(0)
-    optimizer = VectorizedSimulator(head.parameters(), 2e-3)
+    optimizer = FlatAdamW(head.parameters(), 2e-3)
     features = torch.zeros(128, 2, 4)
     for _ in range(150):
         side = (torch.rand(128, 1, 1, generator=noise) < 0.5).float() * 1.2 - 0.6
