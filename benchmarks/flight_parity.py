@@ -125,16 +125,16 @@ def measure(engines: tuple[str, ...], agents: int, effects: tuple[Effect, ...]) 
 
 def fly(engine: str, agents: int, effects: tuple[Effect, ...]) -> Track:
     """Drones take off on an engine under `commands`, whatever comes of it."""
-    task, (reset, act, actuate) = crew(agents, effects)
+    task, (reset, process_action, apply_action) = crew(agents, effects)
     world = world_of(engine, agents)
     key = jax.random.PRNGKey(0)
     start = reset(key)
     world.begin(start)
     state, seen = start.task_state, [Drones.of(world.read())]
     for action in commands(agents, round(SECONDS / task.timing.control_dt), task.timing.control_dt):
-        setpoint, state = act(world.read(), state, action, key)
+        setpoint, state = process_action(world.read(), state, action, key)
         for _ in range(task.timing.substeps):
-            control, state = actuate(world.read(), state, setpoint)
+            control, state = apply_action(world.read(), state, setpoint)
             world.step(control)
         seen.append(Drones.of(world.read()))
     return Track(*(np.stack([getattr(drones, name) for drones in seen]).astype(float) for name in ("pos", "quat")))
@@ -145,7 +145,7 @@ def crew(agents: int, effects: tuple[Effect, ...]) -> tuple[TakeOff, tuple[Calla
     """The task, and its functions as the simulators call them; compiled once for all engines."""
     exact = LandingConfig(agents=agents, level=Level.ROTORS, effects=effects, thrust_spread=0.0, mass_spread=0.0)
     task = TakeOff(exact)
-    return task, (jax.jit(task.reset), jax.jit(task.act), jax.jit(task.actuate))
+    return task, (jax.jit(task.reset), jax.jit(task.process_action), jax.jit(task.apply_action))
 
 
 @functools.cache
