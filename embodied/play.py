@@ -168,7 +168,7 @@ class Player:
         }
         self.scene_reader = SceneReader(env)
         self.obs = env.reset()
-        self.state = self.scene_reader.read()
+        self.scene_state = self.scene_reader.read()
         self.server: viser.ViserServer = start_server(settings.host, settings.port)
         model = env.task.visual_model
         self.scene = Scene(self.server, model, env.num_envs)
@@ -250,7 +250,7 @@ class Player:
 
     def show(self) -> None:
         """Send the browser where everything is."""
-        self.state = self.scene_reader.read()
+        self.scene_state = self.scene_reader.read()
         spacing = self.panel.spacing.value if self.env.num_envs > 1 else 0.0
         places = self.scene.update(self.scene_state, spacing)
         if self._bodies:

@@ -16,6 +16,7 @@ from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite, o
 from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
+from policies.training.settings import default_settings
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.instructed.pick_among import PickAmongConfig
 
@@ -139,4 +140,4 @@ def test_commands_train_and_evaluate_a_suite(toy: Suite, tmp_path: Path, monkeyp
 
 def test_a_suite_without_training_defaults_is_for_evaluation() -> None:
     with pytest.raises(EmbodiedError, match="locomotion is for evaluation"):
-        train.default_settings(join_content().find("locomotion"))
+        default_settings(join_content().find("locomotion"))
