@@ -20,6 +20,7 @@ from embodied.core.hooks import PIXELS
 from embodied.core.instruction import Dialogue
 from embodied.env.env import Env
 from embodied.env.instructions import InstructedTask, default_instructions, dialogues_of
+from embodied.env.vec_env import image_shapes
 
 INK, PAPER = (40, 40, 40), (255, 255, 255)  # RGB
 LINE = 17  # pixels between lines of text
@@ -70,7 +71,7 @@ def acted(env: Env, settings: Settings) -> dict[str, Tensor]:
     obs = env.reset(settings.seed)
     for _ in range(round(settings.seconds / env.control_dt)):
         obs = env.step(rule(obs)).obs
-    return {group: obs[group] for group in env.image_shapes}
+    return {group: obs[group] for group in image_shapes(env.observation_spec)}
 
 
 def tiles(obs: Mapping[str, Tensor], cameras: tuple[str, ...], rows: list[int]) -> list[list[np.ndarray]]:

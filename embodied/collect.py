@@ -135,7 +135,9 @@ def make_envs(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
     envs = [make(task, count, settings.engine, settings.seed, **options) for task in tasks]
     for env in envs:
         require_recordable(env, settings.state)
-        first, own = ((e.control_dt, e.observation_sizes[settings.state], e.action_size) for e in (envs[0], env))
+        first, own = (
+            (e.control_dt, e.observation_spec[settings.state].shape[0], e.action_size) for e in (envs[0], env)
+        )
         if first != own:
             raise EmbodiedError(
                 f"'{envs[0].name}' and '{env.name}' do not fit into one dataset: control step in s, length of state "

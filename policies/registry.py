@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from embodied.env.vec_env import VecEnv
+from embodied.env.vec_env import VecEnv, vector_sizes
 from embodied.errors import UnknownNameError
 from embodied.registry import load_target
 
@@ -146,5 +146,5 @@ def build_algorithm(env: VecEnv, config: Any, seed: int) -> Algorithm:
     """The algorithm to which settings belong, for an environment."""
     entry = algorithm_of(config)
     build: Build = entry.load(entry.build_target)
-    sizes = (env.observation_sizes, env.action_size, env.num_envs)
+    sizes = (vector_sizes(env.observation_spec), env.action_size, env.num_envs)
     return build(*sizes, config, device=env.device, seed=seed)

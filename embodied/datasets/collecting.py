@@ -24,7 +24,7 @@ from embodied.core.instruction import Instruction
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
-from embodied.env.vec_env import PolicyFunction
+from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, listing
 from embodied.rendering.render_state import RenderState
 
@@ -140,10 +140,9 @@ def require_recordable(env: Env, state: str) -> None:
         raise EmbodiedError(f"'{env.name}' has many agents; demonstrations are of one robot")
     if env.cameras is None:
         raise EmbodiedError(f"'{env.name}' was made without cameras; expected make(..., cameras=...)")
-    if state not in env.observation_sizes:
+    if state not in (sizes := vector_sizes(env.observation_spec)):
         raise EmbodiedError(
-            f"'{env.name}' has no observation group '{state}' to record as the state; "
-            f"it has {listing(env.observation_sizes)}"
+            f"'{env.name}' has no observation group '{state}' to record as the state; it has {listing(sizes)}"
         )
 
 

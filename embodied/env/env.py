@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -121,28 +122,18 @@ class Env:
         return self.task.observation_terms
 
     @functools.cached_property
-    def observation_sizes(self) -> dict[str, int]:
-        """Group -> length of its vector (of one agent's); images are in `observation_spec` alone."""
-        return {
-            group: sum(int(np.prod(shape)) for shape in terms.values())
-            for group, terms in self.observation_terms.items()
-        }
-
-    @functools.cached_property
     def observation_spec(self) -> dict[str, ObservationSpec]:
         """Group -> shape and type behind the axis of environments: (size,) or (agents, size), and uint8 images.
 
         Images are (3, height, width), or (agents, 3, height, width) where each agent carries the camera.
         """
         agents = () if self.agents is None else (self.agents,)
-        vectors = {group: ObservationSpec((*agents, size)) for group, size in self.observation_sizes.items()}
-        images = {group: ObservationSpec(shape, torch.uint8) for group, shape in self.image_shapes.items()}
-        return vectors | images
-
-    @property
-    def image_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Group `pixels/<camera>` -> shape of its uint8 images, as in `observation_spec`."""
-        return {} if self.cameras is None else self.cameras.shapes
+        vectors = {
+            group: ObservationSpec((*agents, sum(math.prod(shape) for shape in terms.values())))
+            for group, terms in self.observation_terms.items()
+        }
+        shapes = {} if self.cameras is None else self.cameras.shapes
+        return vectors | {group: ObservationSpec(shape, torch.uint8) for group, shape in shapes.items()}
 
     @property
     def episode(self) -> Episode[Any]:

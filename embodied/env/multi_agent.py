@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
+from embodied.env.vec_env import ObservationSpec, StepData
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -41,8 +41,7 @@ class AgentsEnv:
             for group, spec in env.observation_spec.items()
             if spec.shape[0] == env.agents  # cameras that no agent carries are left out
         }
-        self.observation_sizes, self.action_size = vector_sizes(self.observation_spec), env.action_size
-        self.max_episode_steps, self.device = env.max_episode_steps, env.device
+        self.action_size, self.max_episode_steps, self.device = env.action_size, env.max_episode_steps, env.device
 
     def reset(self) -> dict[str, Tensor]:
         return self._rows(self.env.reset())

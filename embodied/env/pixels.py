@@ -94,7 +94,7 @@ class PixelPolicy:
         observation = ImageObservation.of(env)
         found = observation.cameras
         height, width = observation.image_shape[1:]
-        size = env.observation_spec[observation.vector_group].size + 3 * len(found) * height * width
+        size = vector_sizes(env.observation_spec)[observation.vector_group] + 3 * len(found) * height * width
         if found != list(cameras) or not policy.fits(size, env.action_size):
             raise EmbodiedError(
                 f"{what} sees through {listing(cameras)}, reads {policy.observation_size} numbers and gives "
@@ -124,15 +124,10 @@ class PixelEnv:
     @functools.cached_property
     def observation_spec(self) -> dict[str, ObservationSpec]:
         """The vector groups, `policy` with the images."""
-        vectors = {group: spec for group, spec in self.env.observation_spec.items() if spec.is_vector}
-        vectors.pop(CRITIC, None)
-        size = vectors[self.observation.vector_group].size + math.prod(self.observation.image_shape)
-        return vectors | {POLICY: ObservationSpec((size,))}
-
-    @property
-    def observation_sizes(self) -> dict[str, int]:
-        """Group to length of its vector."""
-        return vector_sizes(self.observation_spec)
+        sizes = vector_sizes(self.env.observation_spec)
+        sizes.pop(CRITIC, None)
+        sizes[POLICY] = sizes[self.observation.vector_group] + math.prod(self.observation.image_shape)
+        return {group: ObservationSpec((size,)) for group, size in sizes.items()}
 
     def reset(self) -> dict[str, Tensor]:
         return self._flattened(self.env.reset())

@@ -42,7 +42,6 @@ class JoinedEnv:
         self._sizes = {group: max(size[group] for size in sizes) for group in common}
         identity = len(self.envs) if identified else 0
         self.observation_spec = {group: ObservationSpec((size + identity,)) for group, size in self._sizes.items()}
-        self.observation_sizes = vector_sizes(self.observation_spec)
         self.action_size = max(env.action_size for env in self.envs)
         self.max_episode_steps = max(env.max_episode_steps for env in self.envs)
         self.num_envs = sum(env.num_envs for env in self.envs)

@@ -1,7 +1,7 @@
 """The vectorised-environment protocol that all learners train on: `VecEnv`, its `Step` and its `ObservationSpec`.
 
 An observation is a mapping of named groups, each a tensor with a leading axis of environments, (N, *shape).
-`VecEnv.observation_spec` says what each group is; three kinds exist:
+`VecEnv.observation_spec` says what each group is (`vector_sizes` and `image_shapes` read it); three kinds exist:
 
     "policy", "critic", "proprio"   vectors                 float32  (size,)
     "pixels/<camera>"               images                  uint8    (3, height, width)
@@ -9,12 +9,11 @@ An observation is a mapping of named groups, each a tensor with a leading axis o
 
 Images may be drawn only when their group is read, so a learner reads the groups it needs and no others.
 `embodied.Env` satisfies the protocol, and so do the environments made from it: several tasks as one
-(`embodied.env.suites`), the agents of many worlds (`embodied.env.multi_agent`), cameras (`embodied.env.pixels`).
+(`embodied.env.suites`), the agents of many worlds (`embodied.env.multi_agent`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -38,24 +37,14 @@ class ObservationSpec:
     """Behind the axis of environments."""
     dtype: torch.dtype = torch.float32
 
-    @property
-    def size(self) -> int:
-        """Number of entries of one environment."""
-        return math.prod(self.shape)
-
-    @property
-    def is_vector(self) -> bool:
-        """Whether it is a vector of numbers, rather than an image or a text."""
-        return len(self.shape) == 1 and self.dtype.is_floating_point
-
 
 def vector_sizes(spec: Mapping[str, ObservationSpec]) -> dict[str, int]:
-    """Group to length of the groups that are vectors."""
-    return {group: of.size for group, of in spec.items() if of.is_vector}
+    """Group to length of the groups that are vectors of numbers; of one agent's vector where there are many."""
+    return {group: of.shape[-1] for group, of in spec.items() if of.dtype.is_floating_point}
 
 
 def image_shapes(spec: Mapping[str, ObservationSpec]) -> dict[str, tuple[int, ...]]:
-    """Group to shape, (3, height, width) uint8, of the groups that are images of cameras."""
+    """Group to shape, (3, height, width) or (agents, 3, height, width), of the groups that are images of cameras."""
     return {group: of.shape for group, of in spec.items() if of.dtype == torch.uint8}
 
 
@@ -125,11 +114,6 @@ class VecEnv(Protocol):
     @property
     def observation_spec(self) -> Mapping[str, ObservationSpec]:
         """Shape and type of every observation group; `policy` always, `critic` where the task offers one."""
-        ...
-
-    @property
-    def observation_sizes(self) -> Mapping[str, int]:
-        """Group to length of the groups that are vectors: `vector_sizes(observation_spec)`."""
         ...
 
     @property

@@ -25,7 +25,7 @@ from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.pixels import PixelPolicy
 from embodied.env.step import array_from_tensor, tensor_from_array
-from embodied.env.vec_env import PolicyFunction
+from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
@@ -187,7 +187,7 @@ def with_task_id(policy: Any, number: int, count: int) -> PolicyFunction:
 def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: int) -> None:
     """Compare the sizes of a policy with those of an environment, to which `identity` numbers are added."""
     task = env.name
-    sizes = {group: size + identity for group, size in env.observation_sizes.items()}
+    sizes = {group: size + identity for group, size in vector_sizes(env.observation_spec).items()}
     origin = f"; it was trained on '{trained_on}'" if trained_on else ""
     if policy.group not in sizes:
         raise EmbodiedError(
@@ -237,7 +237,7 @@ def _expert(env: Env) -> PolicyFunction:
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         # Scripts see no pixels, and asking for them would draw them.
-        observation = {name: array_from_tensor(obs[name]) for name in env.observation_sizes}
+        observation = {name: array_from_tensor(obs[name]) for name in vector_sizes(env.observation_spec)}
         action = script(observation, env.task_state)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
 

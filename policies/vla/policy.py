@@ -13,6 +13,7 @@ from torch import Tensor
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import InstructionSource, default_instructions, wrong_instructions
+from embodied.env.vec_env import image_shapes, vector_sizes
 from embodied.errors import EmbodiedError, listing
 from embodied.storage.configs import from_json, to_json
 from policies.policy import require_same_shapes
@@ -229,22 +230,22 @@ class VLAPolicy:
         Raises:
             EmbodiedError: they differ; names both sides.
         """
-        missing = [camera for camera in self.spec.cameras if PIXELS + camera not in env.image_shapes]
+        sizes, images = vector_sizes(env.observation_spec), image_shapes(env.observation_spec)
+        missing = [camera for camera in self.spec.cameras if PIXELS + camera not in images]
         if missing:
             raise EmbodiedError(
                 f"{what} sees through {listing(self.spec.cameras)}; '{env.name}' was made without "
                 f"{listing(missing)}: embodied.make({env.name!r}, cameras={self.spec.cameras}, "
                 f"resolution={self.spec.resolution})"
             )
-        if PROPRIO not in env.observation_sizes:
+        if PROPRIO not in sizes:
             raise EmbodiedError(
-                f"{what} reads the observation group '{PROPRIO}', but '{env.name}' has {listing(env.observation_sizes)}"
+                f"{what} reads the observation group '{PROPRIO}', but '{env.name}' has {listing(sizes)}"
             )
-        shape = env.image_shapes[PIXELS + self.spec.cameras[0]]
+        shape = images[PIXELS + self.spec.cameras[0]]
         found = RobotSpec(
-            self.spec.cameras, (shape[-1], shape[-2]), env.observation_sizes[PROPRIO], env.action_size,
-            round(env.control_dt, 6),
-        )  # fmt: skip
+            self.spec.cameras, (shape[-1], shape[-2]), sizes[PROPRIO], env.action_size, round(env.control_dt, 6)
+        )
         if found != self.spec:
             raise EmbodiedError(f"{what} does not fit '{env.name}', which {found.difference(self.spec)}")
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
+from embodied.env.vec_env import ObservationSpec, StepData
 from embodied.storage import trees
 from policies.training.loop import Trainer, train
 
@@ -31,10 +31,6 @@ class PointMass:
         self.time = torch.zeros(num_envs, dtype=torch.int64)
         self.total = torch.zeros(num_envs)
         self.finished: list[Tensor] = []
-
-    @property
-    def observation_sizes(self) -> dict[str, int]:
-        return vector_sizes(self.observation_spec)
 
     def reset(self) -> dict[str, Tensor]:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))

@@ -22,6 +22,7 @@ import torch
 
 from embodied.engines import ENGINES, make_engine
 from embodied.env.env import Env
+from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError
 from embodied.factory import default_engine, make
 from embodied.registry import TaskEntry, join_content
@@ -67,7 +68,7 @@ def test_reset_and_step_give_finite_float32_of_the_announced_shapes(env: Env) ->
         step = env.step(action)
         for group in (obs, step.obs, step.final_obs):
             assert {key: tuple(value.shape) for key, value in group.items()} == {
-                key: (*env.action_shape[:-1], size) for key, size in env.observation_sizes.items()
+                key: (*env.action_shape[:-1], size) for key, size in vector_sizes(env.observation_spec).items()
             }
             for value in group.values():
                 assert value.dtype == torch.float32

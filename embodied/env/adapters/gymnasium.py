@@ -28,6 +28,7 @@ from torch import Tensor
 
 from embodied.env.env import Env
 from embodied.env.step import Step
+from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
@@ -332,9 +333,10 @@ def observation_space(env: Env, group: str) -> Box:
         raise EmbodiedError(
             f"this task has {env.agents} agents, and Gymnasium knows one; use embodied.env.adapters.pettingzoo.parallel_env"
         )
-    if group not in env.observation_sizes:
-        raise UnknownNameError("observation group", group, env.observation_sizes)
-    return Box(-np.inf, np.inf, (env.observation_sizes[group],), np.float32)
+    sizes = vector_sizes(env.observation_spec)
+    if group not in sizes:
+        raise UnknownNameError("observation group", group, sizes)
+    return Box(-np.inf, np.inf, (sizes[group],), np.float32)
 
 
 def action_space(env: Env) -> Box:

@@ -10,6 +10,7 @@ speak PettingZoo.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from pettingzoo import ParallelEnv
 
 from embodied.env.adapters.gymnasium import RENDER_MODES, SEEDS, make_renderer
 from embodied.env.env import Env
+from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import make
 
@@ -69,7 +71,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
             "render_fps": round(1 / env.control_dt),
             "is_parallelizable": True,
         }
-        size = env.observation_sizes["policy"]
+        size = vector_sizes(env.observation_spec)["policy"]
         self._known_spaces = {
             agent: (Box(-np.inf, np.inf, (size,), np.float32), Box(-1.0, 1.0, (env.action_size,), np.float32))
             for agent in self.possible_agents
@@ -134,9 +136,9 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
 
     def state(self) -> NDArray[np.float32]:
         """(agents x size,) what a central critic may see: the group `critic` of all agents, else `policy`."""
-        group = "critic" if "critic" in self.env.observation_sizes else "policy"
+        group = "critic" if "critic" in self.env.observation_spec else "policy"
         if not hasattr(self, "_observation"):
-            return np.zeros(len(self.possible_agents) * self.env.observation_sizes[group], np.float32)
+            return np.zeros(math.prod(self.env.observation_spec[group].shape), np.float32)
         return self._observation[group][0].flatten().numpy(force=True).copy()
 
     def render(self) -> NDArray[np.uint8] | None:

@@ -11,6 +11,7 @@ from embodied.core.instruction import Instruction
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of, require_dialogues
+from embodied.env.vec_env import image_shapes
 from policies.vla.asking.clarification import ACT, ASK
 
 
@@ -37,7 +38,8 @@ def make_scenes(
     for wave in range(-(-count // env.num_envs)):
         begin = int(np.random.SeedSequence([seed, wave]).generate_state(1)[0] >> 1)
         obs = {group: values.cpu().numpy() for group, values in env.reset(begin).items()}
-        views = {group.removeprefix(PIXELS): obs[group].transpose(0, 2, 3, 1) for group in env.image_shapes}
+        images = image_shapes(env.observation_spec)
+        views = {group.removeprefix(PIXELS): obs[group].transpose(0, 2, 3, 1) for group in images}
         for place, instruction in enumerate(instructions_of(env, range(min(env.num_envs, count - len(found))))):
             dialogue = instruction.dialogue
             assert dialogue is not None  # checked above

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
-from embodied.env.vec_env import CRITIC, POLICY
+from embodied.env.vec_env import CRITIC, POLICY, vector_sizes
 from policies.vla.action_chunks import select_rows
 from policies.vla.policy import VLAPolicy
 
@@ -82,8 +82,9 @@ class TaskRolloutEnv:
         self._env, self._groups = env, policy.groups
         self.name, self.num_envs, self.instructions = env.name, env.num_envs, policy.instructions(env, what)
         self.horizon = min(horizon or env.max_episode_steps, env.max_episode_steps)
-        self._privileged_group = CRITIC if CRITIC in env.observation_sizes else POLICY
-        self.privileged_size = env.observation_sizes[self._privileged_group]
+        sizes = vector_sizes(env.observation_spec)
+        self._privileged_group = CRITIC if CRITIC in sizes else POLICY
+        self.privileged_size = sizes[self._privileged_group]
         self._full_reward = env.task.max_reward
         self.has_progress = self._full_reward is not None
 

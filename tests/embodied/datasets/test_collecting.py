@@ -18,6 +18,7 @@ from embodied.core.instruction import Instruction
 from embodied.datasets.collecting import CollectConfig, Demonstration, collect, round_seed
 from embodied.datasets.reader import open_dataset
 from embodied.env.env import Env
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from embodied.rendering.render_state import RenderState
@@ -42,7 +43,7 @@ class Plane:
     """
 
     name, agents, action_size, device = "toys/plane", None, 2, torch.device("cpu")
-    observation_sizes = {"policy": 4, "proprio": 2}  # noqa: RUF012
+    observation_spec = {"policy": ObservationSpec((4,)), "proprio": ObservationSpec((2,))}  # noqa: RUF012
 
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless

@@ -60,7 +60,7 @@ def test_a_suite_is_hidden_while_a_task_of_it_is_missing_and_registers_once() ->
 def test_all_tasks_step_side_by_side_each_as_alone_and_say_which_they_are(toy: Suite) -> None:
     env = make_suite("toy", 5, seed=7)
     assert env.num_envs == 5
-    assert env.observation_sizes["policy"] == 39 + 2
+    assert env.observation_spec["policy"].shape == (39 + 2,)
     obs = env.reset()["policy"]
     assert obs[:, 39:].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
     action = torch.rand(5, 4, generator=torch.Generator().manual_seed(0)) - 0.5

@@ -5,6 +5,7 @@ import torch
 
 import embodied
 from embodied.env.env import Env
+from embodied.env.vec_env import image_shapes, vector_sizes
 from embodied.errors import UnknownNameError
 
 GROUP = "pixels/front"
@@ -27,8 +28,8 @@ def pushed(env: Env) -> torch.Tensor:
 
 def test_a_camera_is_an_observation_group(env: Env) -> None:
     obs = env.reset()
-    assert env.image_shapes == {GROUP: (3, 16, 24)}
-    assert GROUP not in env.observation_sizes
+    assert image_shapes(env.observation_spec) == {GROUP: (3, 16, 24)}
+    assert GROUP not in vector_sizes(env.observation_spec)
     assert obs[GROUP].shape == (3, 3, 16, 24)
     assert obs[GROUP].dtype == torch.uint8
     assert obs[GROUP].float().std() > 5
@@ -86,7 +87,7 @@ def test_each_agent_sees_through_its_own_camera() -> None:
 def test_without_cameras_no_step_computes_a_render_state() -> None:
     env = embodied.make("swarm/hover", 1)
     env.reset()
-    assert env.image_shapes == {}
+    assert image_shapes(env.observation_spec) == {}
     assert dataclasses.asdict(env.step(torch.zeros(1, 4))._result)["render_state"] is None
 
 
@@ -97,7 +98,7 @@ def test_pixels_are_drawn_when_they_are_read_and_not_before(env: Env, monkeypatc
     render = env.cameras.render
     monkeypatch.setattr(env.cameras, "render", lambda *given: drawn.append(1) or render(*given))
     obs = env.step(pushed(env)).obs
-    assert set(obs) == {*env.observation_sizes, GROUP}
+    assert set(obs) == {*vector_sizes(env.observation_spec), GROUP}
     assert obs["policy"].shape[0] == 3
     assert not drawn
     assert obs[GROUP] is obs[GROUP]

@@ -41,7 +41,7 @@ def test_adversaries_are_paid_what_the_team_loses() -> None:
     attack = AdversaryEnv(env, constant(0.3), 1)
     rows = attack.reset()
     obs = twin.reset()
-    assert rows[POLICY].shape == (4, env.observation_sizes[POLICY])
+    assert rows[POLICY].shape == (4, *env.observation_spec[POLICY].shape[1:])
     assert torch.equal(rows[POLICY], obs[POLICY][:, 2])
     for _ in range(3):
         step = attack.step(torch.full((4, 4), -0.5))

@@ -8,7 +8,7 @@ import torch
 
 from embodied.core.parts import COLUMNS, SLOTS, WIDTH
 from embodied.env.suites import JoinedEnv
-from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 from policies import PPO, Policy, PPOConfig
 from policies.networks.build import make_actor, make_critic
 from policies.networks.equivariant import PartsActor, canonical, kinship
@@ -205,7 +205,7 @@ class Narrow(PointMass):
 
 def test_joined_environments_are_filled_up_and_cut() -> None:
     env = JoinedEnv({"wide": PointMass(3), "narrow": Narrow(2)})
-    assert (env.num_envs, env.action_size, env.observation_sizes) == (5, 2, {"policy": 2, "critic": 3})
+    assert (env.num_envs, env.action_size, vector_sizes(env.observation_spec)) == (5, 2, {"policy": 2, "critic": 3})
     obs = env.reset()
     assert obs["policy"].shape == (5, 2)
     assert not obs["policy"][3:, 1].any()

@@ -5,6 +5,7 @@ import torch
 
 import embodied
 from embodied.env.env import Env
+from embodied.env.vec_env import vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
@@ -26,7 +27,7 @@ def contents(size: int, actions: int) -> tuple[dict, dict]:
 
 
 def observation(env: Env) -> dict[str, torch.Tensor]:
-    return {group: torch.zeros(2, size) for group, size in env.observation_sizes.items()}
+    return {group: torch.zeros(2, size) for group, size in vector_sizes(env.observation_spec).items()}
 
 
 def test_zero_and_random_act_within_bounds(env: Env) -> None:
@@ -38,7 +39,7 @@ def test_zero_and_random_act_within_bounds(env: Env) -> None:
 
 
 def test_a_checkpoint_and_a_run_give_the_same_policy(env: Env, tmp_path: Path) -> None:
-    tensors, meta = contents(env.observation_sizes["policy"], 4)
+    tensors, meta = contents(vector_sizes(env.observation_spec)["policy"], 4)
     with Run.create(tmp_path, "swarm/hover", {}) as run:
         saved = run.save(7, tensors, meta)
     actions = [load_policy(path, env)(observation(env)) for path in (saved, run.path, saved / "state.json")]
@@ -47,7 +48,7 @@ def test_a_checkpoint_and_a_run_give_the_same_policy(env: Env, tmp_path: Path) -
 
 
 def test_a_policy_of_another_size_is_refused_with_both_sizes(env: Env, tmp_path: Path) -> None:
-    size = env.observation_sizes["policy"]
+    size = vector_sizes(env.observation_spec)["policy"]
     path = checkpoints.save(tmp_path, 1, *contents(size + 3, 5))
     message = f"reads {size + 3} numbers and gives 5 actions, the task observes {size} and takes 4; .*'toy/task'"
     with pytest.raises(EmbodiedError, match=message):
@@ -86,6 +87,6 @@ def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -
     actions = []
     for task in ("manipulation/reach", "manipulation/push"):
         env = embodied.make(task, 2)
-        actions.append(load_policy(path, env)({"policy": torch.zeros(2, env.observation_sizes["policy"])}))
+        actions.append(load_policy(path, env)({"policy": torch.zeros(2, *env.observation_spec["policy"].shape)}))
     assert actions[0].shape == (2, 4)
     assert not torch.allclose(*actions)

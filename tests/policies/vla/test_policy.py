@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from embodied.core.instruction import Instruction
+from embodied.env.vec_env import ObservationSpec, image_shapes
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from policies.training.loading import camera_options, load_policy, policy_for_env, policy_from_checkpoint
@@ -38,15 +39,17 @@ class Room:
 
     def __init__(self, **changes) -> None:
         self.task = said(LEFT, "leftwards, please")
-        self.image_shapes = {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
-        self.observation_sizes = {"policy": 9, "proprio": 3}
+        vectors = changes.pop("vectors", {"policy": 9, "proprio": 3})
+        images = changes.pop("images", {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)})
+        self.observation_spec = {group: ObservationSpec((size,)) for group, size in vectors.items()}
+        self.observation_spec |= {group: ObservationSpec(shape, torch.uint8) for group, shape in images.items()}
         vars(self).update(changes)
 
     def observe(self) -> dict[str, torch.Tensor]:
         generator = torch.Generator().manual_seed(0)
         pixels = {
             group: torch.randint(256, (3, *shape), generator=generator, dtype=torch.uint8)
-            for group, shape in self.image_shapes.items()
+            for group, shape in image_shapes(self.observation_spec).items()
         }
         return pixels | {"proprio": torch.randn(3, 3, generator=generator)}
 
@@ -113,14 +116,14 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
     ("changes", "message"),
     [
         (
-            {"image_shapes": {"pixels/front": (3, 32, 32)}},
+            {"images": {"pixels/front": (3, 32, 32)}},
             r"'toy/left' was made without wrist: embodied.make\('toy/left', c",
         ),
-        ({"observation_sizes": {"policy": 9}}, "reads the observation group 'proprio', but 'toy/left' has policy"),
-        ({"observation_sizes": {"proprio": 4}}, "does not fit 'toy/left', which has state_size 4, expected 3"),
+        ({"vectors": {"policy": 9}}, "reads the observation group 'proprio', but 'toy/left' has policy"),
+        ({"vectors": {"proprio": 4}}, "does not fit 'toy/left', which has state_size 4, expected 3"),
         ({"action_size": 7, "control_dt": 0.1}, "action_size 7, expected 2; control_dt 0.1, expected 0.05"),
         (
-            {"image_shapes": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
+            {"images": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
             "resolution 48, 64, expected 32, 32",
         ),
         ({"name": "toy/up", "task": said()}, "'toy/up' has no instruction, which policy"),

@@ -222,6 +222,6 @@ def test_without_contact_forces_an_ant_sees_what_gymnasium_shows_without_them() 
     env = embodied.make(
         "locomotion/ant", num_envs=1, engine="mujoco", device="cpu", include_cfrc_ext_in_observation=False
     )
-    assert env.observation_sizes["policy"] == 27
+    assert env.observation_spec["policy"].shape == (27,)
     theirs = gymnasium.make("Ant-v5", include_cfrc_ext_in_observation=False)
     assert theirs.observation_space.shape == (27,)

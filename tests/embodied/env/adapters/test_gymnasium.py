@@ -62,7 +62,7 @@ def actions(steps: int, num_envs: int = NUM_ENVS) -> np.ndarray:
 
 def test_spaces_and_what_is_returned_agree(vector):
     assert vector.single_action_space == gymnasium.spaces.Box(-1, 1, (4,), np.float32)
-    assert vector.single_observation_space.shape == (vector.env.observation_sizes["policy"],)
+    assert vector.single_observation_space.shape == vector.env.observation_spec["policy"].shape
     assert vector.action_space.shape == (NUM_ENVS, 4)
     observation, infos = vector.reset(seed=1)
     assert observation in vector.observation_space
@@ -77,7 +77,7 @@ def test_spaces_and_what_is_returned_agree(vector):
 def test_any_observation_group_can_be_shown(core):
     critic = GymnasiumVectorEnv(core, group="critic")
     observation, _ = critic.reset(seed=1)
-    assert observation.shape == (NUM_ENVS, core.observation_sizes["critic"])
+    assert observation.shape == (NUM_ENVS, *core.observation_spec["critic"].shape)
     with pytest.raises(UnknownNameError, match="unknown observation group 'critics'; did you mean 'critic'"):
         GymnasiumVectorEnv(core, group="critics")
 

@@ -11,6 +11,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 import embodied
 from embodied.env.adapters.pettingzoo import PettingZooEnv, parallel_env
+from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from tasks.swarm.team.waypoints import WaypointConfig
 
@@ -47,7 +48,7 @@ def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None
     assert infos == {agent: {} for agent in env.agents}
     for number, agent in enumerate(env.agents):
         np.testing.assert_array_equal(observations[agent], rows[number])
-    assert env.state().shape == env.state_space.shape == (3 * batched.observation_sizes["critic"],)
+    assert env.state().shape == env.state_space.shape == (3 * vector_sizes(batched.observation_spec)["critic"],)
     import torch
 
     action = 0.3 * torch.ones(1, 3, 4)

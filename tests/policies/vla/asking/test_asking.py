@@ -14,6 +14,7 @@ import torch
 
 from embodied.core.instruction import Dialogue, Instruction
 from embodied.env.env import Env
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import Evaluation
 from embodied.storage.runs import Run
@@ -47,8 +48,10 @@ class Spots:
     """A table with one or two bright spots; "take it" is clear where there is one, "take the left one" always."""
 
     name, num_envs, control_dt, action_size, device = "toys/spots", N, 0.05, 4, torch.device("cpu")
-    image_shapes = {"pixels/top": (3, SIDE, SIDE)}  # noqa: RUF012
-    observation_sizes = {"proprio": 2}  # noqa: RUF012
+    observation_spec = {  # noqa: RUF012
+        "proprio": ObservationSpec((2,)),
+        "pixels/top": ObservationSpec((3, SIDE, SIDE), torch.uint8),
+    }
 
     def __init__(self) -> None:
         self.task = SimpleNamespace(instruction_varies=True, episode_instruction=self.episode_instruction)
