@@ -8,7 +8,6 @@ Without any, the agent attends to a row that stands for nothing, which is learne
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -78,15 +77,9 @@ class EntitiesActor(GaussianActor):
         """
         nn.Module.__init__(self)
         rows_in(inputs, config.own)
-        self._inputs, self._own = inputs, config.own
-        # What the learner asks of `mean` is what any module gives; see `policies.optim.autograd`.
-        self.mean = cast(MLP, EntityNetwork(actions, config, generator))
+        self._sizes, self._own = (inputs, actions), config.own
+        self.mean = EntityNetwork(actions, config, generator)
         self.log_std = nn.Parameter(torch.full((actions,), math.log(initial_std)))
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action that it was built for."""
-        return self._inputs, len(self.log_std)
 
     def fits(self, observation_size: int, action_size: int) -> bool:
         """Whether these are the lengths of an observation with any number of rows, and of its action."""
@@ -112,4 +105,4 @@ class EntitiesCritic(Critic):
         """
         nn.Module.__init__(self)
         rows_in(inputs, config.own)
-        self.value = cast(MLP, EntityNetwork(1, config, generator))
+        self.value = EntityNetwork(1, config, generator)

@@ -13,14 +13,13 @@ attention between the two; that is the body's form, together with the features i
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from embodied.core.parts import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
-from policies.networks.mlp import HIDDEN_GAIN, MLP, Critic, GaussianActor, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, Critic, GaussianActor, NetworkConfig, linear
 
 RELATIONS = 6
 """Kinds of kinship between two parts: self, parent, child, sibling, grandparent, grandchild."""
@@ -149,19 +148,13 @@ class PartsActor(GaussianActor):
         if actions != actions_of(parts):
             raise ValueError(f"{actions} actions: a body of {parts} parts takes {actions_of(parts)}")
         self._sizes = inputs, actions
-        # What the learner asks of `mean` is what any module gives; see `policies.optim.autograd`.
-        self.mean = cast(MLP, PartsMean(config, generator))
+        self.mean = PartsMean(config, generator)
         self.spread = nn.Parameter(torch.full((1,), math.log(initial_std)))
 
     @property
     def log_std(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
         """(A,) natural logarithm of the standard deviation, for the body it was built for."""
         return self.spread.expand(self._sizes[1])
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action of the body that it was built for."""
-        return self._sizes
 
     def fits(self, observation_size: int, action_size: int) -> bool:
         """Whether these are the lengths of some body's observation and action."""
@@ -190,4 +183,4 @@ class PartsCritic(Critic):
         """
         nn.Module.__init__(self)
         parts_in(inputs)
-        self.value = cast(MLP, PartsValue(config, generator))
+        self.value = PartsValue(config, generator)

@@ -13,7 +13,7 @@ LOG_TWO_PI = math.log(2 * math.pi)
 
 def standardize(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     """Distance from the mean in standard deviations, z = (a - μ) / σ, shape (..., A)."""
-    return (action - mean).mul_((-log_std).exp())
+    return (action - mean) * (-log_std).exp()
 
 
 def log_density(z: Tensor, log_std: Tensor) -> Tensor:

@@ -94,6 +94,8 @@ class MLP(nn.Sequential):
 class GaussianActor(nn.Module):
     """Maps observations to the mean of a Gaussian whose standard deviation is a parameter of its own."""
 
+    mean: nn.Module
+    """From observations to mean actions, not squashed."""
     log_std: nn.Parameter
     """(A,) natural logarithm of the standard deviation, the same for every state."""
 
@@ -106,6 +108,7 @@ class GaussianActor(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        self._sizes = inputs, actions
         self.mean = MLP(inputs, actions, config, generator)
         self.log_std = nn.Parameter(torch.full((actions,), math.log(initial_std)))
 
@@ -116,7 +119,7 @@ class GaussianActor(nn.Module):
     @property
     def sizes(self) -> tuple[int, int]:
         """Lengths of the observation and of the action that it was built for."""
-        return self.mean.linears[0].in_features, len(self.log_std)
+        return self._sizes
 
     def fits(self, observation_size: int, action_size: int) -> bool:
         """Whether it can act where observations and actions have these lengths."""
@@ -137,6 +140,9 @@ class GaussianActor(nn.Module):
 
 class Critic(nn.Module):
     """Maps observations to the expected return."""
+
+    value: nn.Module
+    """(N, inputs) to (N, 1)."""
 
     def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
         super().__init__()

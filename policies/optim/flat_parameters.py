@@ -28,11 +28,13 @@ class FlatAdamW:
 
     vector: Tensor
     """(P,) the parameters."""
+    parameters: list[nn.Parameter]
+    """Views of the vector, in the order in which they were given."""
 
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        learning_rate: float,
+        learning_rate: float | Tensor,
         *,
         weight_decay: float = 0.0,
         max_grad_norm: float | None = None,
@@ -41,12 +43,12 @@ class FlatAdamW:
 
         Args:
             parameters: On their device by now.
-            learning_rate: Adam's step size.
+            learning_rate: Adam's step size; a () tensor may be changed in place, which never waits for the device.
             weight_decay: By which share of itself, times the learning rate, each parameter shrinks per step.
             max_grad_norm: Norm to which longer gradients are shortened; None leaves them.
         """
-        self._parameters = list(parameters)
-        flat = nn.Parameter(join(self._parameters))
+        self.parameters = list(parameters)
+        flat = nn.Parameter(join(self.parameters))
         self.vector, self._flat, self._max_norm = flat.detach(), flat, max_grad_norm
         distributed.broadcast_(self.vector)
         self._adam = torch.optim.AdamW([flat], lr=learning_rate, weight_decay=weight_decay, fused=True)
@@ -58,7 +60,7 @@ class FlatAdamW:
         self._adam.state[flat] = self._moments
 
     @property
-    def learning_rate(self) -> float:
+    def learning_rate(self) -> float | Tensor:
         """Adam's step size; a schedule sets it before each step."""
         return self._adam.param_groups[0]["lr"]
 
@@ -74,14 +76,36 @@ class FlatAdamW:
         Returns:
             () norm of the gradient before it was shortened.
         """
-        parts = torch.autograd.grad(loss, self._parameters)
-        gradient = distributed.mean_(torch.cat([part.reshape(-1) for part in parts]))
+        return self.step(distributed.mean_(self.gradient(loss)))
+
+    def gradient(self, loss: Tensor) -> Tensor:
+        """(P,) gradient of a loss, of this rank alone."""
+        parts = torch.autograd.grad(loss, self.parameters)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    @torch.no_grad()
+    def step(self, gradient: Tensor) -> Tensor:
+        """Take one step down a (P,) gradient, which is shortened in place.
+
+        Returns:
+            () norm of the gradient before it was shortened.
+        """
         norm = torch.linalg.vector_norm(gradient)
         if self._max_norm is not None:
             gradient.mul_((self._max_norm / (norm + 1e-6)).clamp(max=1.0))
         self._flat.grad = gradient
         self._adam.step()
         return norm
+
+    @torch.no_grad()
+    def forget_moments(self) -> None:
+        """Go on as if no step had been taken.
+
+        Where a parameter's gradients were held at zero for many steps, Adam would else take its first real one for a
+        small mean divided by a much smaller deviation, and step further than the learning rate.
+        """
+        for moment in self._moments.values():
+            moment.zero_()
 
     def state(self) -> dict[str, Tensor]:
         """Parameters and moments."""

@@ -6,11 +6,10 @@ core takes whole chunks instead. Chunks have a fixed size and results come in th
 have the same bits for any number of workers.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -41,16 +40,17 @@ def one_thread() -> Iterator[None]:
 class Workers:
     """Threads that run torch on one core each; on a GPU, which needs none, the calling thread."""
 
-    def __init__(self, device: torch.device | str = "cpu", count: int | None = None) -> None:
+    def __init__(self, device: torch.device | str = "cpu", count: int | None = None, chunk: int = 0) -> None:
         """Start them.
 
         Args:
             device: Where the batches are.
             count: How many; by default as many threads as torch was given.
+            chunk: Rows per chunk; 0: `CPU_CHUNK` or `GPU_CHUNK`.
         """
         cpu = torch.device(device).type == "cpu"
         self.count = (count or torch.get_num_threads()) if cpu else 1
-        self.chunk = CPU_CHUNK if cpu else GPU_CHUNK
+        self.chunk = chunk or (CPU_CHUNK if cpu else GPU_CHUNK)
         self._pool = ThreadPoolExecutor(self.count, "policies", _start_worker) if self.count > 1 else None
 
     def map(self, function: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -62,20 +62,6 @@ class Workers:
     def split(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Divide a batch along its first axis into chunks."""
         return rows.split(self.chunk)
-
-
-class PerThread(Generic[A]):
-    """One object for each thread that asks, made when it first does."""
-
-    def __init__(self, make: Callable[[], A]) -> None:
-        self._make, self._local = make, threading.local()
-
-    @property
-    def mine(self) -> A:
-        """The calling thread's object."""
-        if not hasattr(self._local, "item"):
-            self._local.item = self._make()
-        return self._local.item
 
 
 def _start_worker() -> None:

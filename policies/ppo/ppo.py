@@ -5,25 +5,32 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from embodied.env.vec_env import POLICY, Step
 from policies.algorithm import Algorithm, DivergedError, MismatchError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
+from policies.networks.mlp import Architecture
 from policies.networks.normalizer import Normalizer
 from policies.optim import distributed
-from policies.optim.autograd import make_gradients
-from policies.optim.gradients import MEASURES
-from policies.optim.optimizer import FlatAdam
-from policies.optim.parallel import one_thread
+from policies.optim.cpu_settings import keep_freed_memory
+from policies.optim.flat_parameters import FlatAdamW
+from policies.optim.parallel import Workers, one_thread
 from policies.policy import NormalizedActor, Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.gae import gae
+from policies.ppo.learning_rate import LearningRate
+from policies.ppo.losses import policy_loss, value_loss
 from policies.ppo.rollout_buffer import Rollout
 
+MEASURES = ("policy_loss", "value_loss", "kl", "clip_fraction")
+"""Means over a minibatch that are measured along with its gradient."""
 REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", "learning_rate")
 """What `update` returns: means over the update, and from "std" on values after it."""
+ATTENTION_CHUNK = 512
+"""Rows of observations at once where a network attends over parts or entities: its activations should stay in the
+cache."""
 
 
 class PPO(Algorithm):
@@ -57,6 +64,7 @@ class PPO(Algorithm):
                 f"minibatches={config.minibatches} exceeds the {config.unroll * num_envs} transitions of a rollout "
                 f"(unroll={config.unroll} x {num_envs} environments)"
             )
+        keep_freed_memory()
         self.config, self.device, self.num_envs = config, torch.device(device), num_envs
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
         self._build_networks(sizes, action_size, seed)
@@ -78,16 +86,20 @@ class PPO(Algorithm):
         self._old_log_std = self.actor.log_std.detach().clone()
         self._noise = torch.empty(num_envs, action_size, device=self.device)
         self._time, self._updates = 0, 0
-        self._gradients = make_gradients(self.actor, self.critic, self.optimizer, config, len(self.rollout))
+        self._policy_loss = torch.compile(policy_loss) if config.compile else policy_loss
+        self._value_loss = torch.compile(value_loss) if config.compile else value_loss
 
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
         config, weights = self.config, torch.Generator().manual_seed(seed)
         actor = make_actor(sizes[POLICY], action_size, config.actor, config.initial_std, weights)
         critic = make_critic(sizes[self.critic_group], config.critic, weights)
         self.actor, self.critic = actor.to(self.device), critic.to(self.device)
-        self.optimizer = FlatAdam([*self.actor.parameters(), *self.critic.parameters()], config)
+        self.learning_rate = LearningRate(config, self.device)
+        parameters = [*self.actor.parameters(), *self.critic.parameters()]
+        self.optimizer = FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=config.max_grad_norm)
         self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
-        distributed.broadcast_(self.optimizer.flat.data)
+        perceptrons = {config.actor.architecture, config.critic.architecture} == {Architecture.MLP}
+        self._workers = Workers(self.device, chunk=0 if perceptrons else ATTENTION_CHUNK)
 
     @property
     def unroll(self) -> int:
@@ -143,7 +155,7 @@ class PPO(Algorithm):
         rollout, t = self.rollout, self._time
         for group, buffer in rollout.obs.items():
             self._observe(group, obs[group], buffer[t])
-        mean = self._gradients.forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
+        mean = self._forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
         noise = self._noise.normal_(generator=self.noise_generator)
         action = torch.addcmul(mean, noise, self._old_log_std.exp())
         rollout.action[t].copy_(action)
@@ -177,9 +189,9 @@ class PPO(Algorithm):
         if self._time < self.config.unroll:
             raise RuntimeError(f"the rollout holds {self._time} of {self.config.unroll} steps")
         self._estimate(obs)
-        self.optimizer.start(progress)
+        self.learning_rate.start(progress)
         if self._updates == self.config.critic_warm_up:
-            self.optimizer.begin_anew()
+            self.optimizer.forget_moments()
         measures = [
             self._minibatch(index)
             for _ in range(self.config.epochs)
@@ -193,6 +205,7 @@ class PPO(Algorithm):
             raise RuntimeError(f"state() was called {self._time} steps into a rollout; call it after update()")
         return {
             "optimizer": self.optimizer.state(),
+            "learning_rate": self.learning_rate.value.clone(),
             "normalizers": {group: normalizer.state() for group, normalizer in self.normalizers.items()},
             "noise_generator": self.noise_generator.get_state(),
             "order_generator": self.order_generator.get_state(),
@@ -208,6 +221,7 @@ class PPO(Algorithm):
                 this one must not repeat.
         """
         self.optimizer.load_state(tree["optimizer"])
+        self.learning_rate.value.copy_(tree["learning_rate"])
         for group, normalizer in self.normalizers.items():
             normalizer.load_state(tree["normalizers"][group])
         if explore_alike:
@@ -229,7 +243,7 @@ class PPO(Algorithm):
     def _estimate(self, obs: Mapping[str, Tensor]) -> None:
         """Values, advantages and log probabilities of the whole rollout, once for all epochs."""
         rollout, config, normalizer = self.rollout, self.config, self.normalizers[self.critic_group]
-        self._gradients.forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
+        self._forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
         # Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
         final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
         if len(rows[0]):
@@ -254,13 +268,39 @@ class PPO(Algorithm):
 
     def _minibatch(self, index: Tensor) -> Tensor:
         """Take one gradient step; returns the measures of the minibatch and the gradient's norm."""
-        total = distributed.mean_(self._gradients.minibatch(self.rollout, index, self._old_log_std))
+        total = distributed.mean_(self._gradient(index))
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
         if self._updates < self.config.critic_warm_up:
             gradient[: self._actor_numbers].zero_()
-        norm = self.optimizer.step(gradient, kl=measures[MEASURES.index("kl")])
+        self.learning_rate.adapt(measures[MEASURES.index("kl")])
+        norm = self.optimizer.step(gradient)
         self._keep_exploring()
         return torch.cat([measures, norm[None]])
+
+    def _gradient(self, index: Tensor) -> Tensor:
+        """(P + 4,) gradient of the loss of the transitions at `index` (B,), followed by `MEASURES`."""
+
+        def differentiate(rows: Tensor) -> Tensor:
+            actor, critic = self.rollout.actor_batch(rows), self.rollout.critic_batch(rows)
+            with torch.enable_grad():  # the setting belongs to a thread
+                mean, log_std = self.actor.mean(actor.obs), self.actor.log_std
+                policy = self._policy_loss(mean, log_std, self._old_log_std, actor, len(index), self.config)
+                value = self._value_loss(self.critic(critic.obs), critic, len(index), self.config)
+                gradient = self.optimizer.gradient(policy.total + value.total)
+            return torch.cat([gradient, torch.stack([policy.surrogate, value.error, policy.kl, policy.clipped])])
+
+        # Chunks are summed in their order, so that the bits do not depend on the number of workers.
+        return torch.stack(self._workers.map(differentiate, self._workers.split(index))).sum(0)
+
+    def _forward(self, network: nn.Module, rows: Tensor, out: Tensor) -> Tensor:
+        """Write the network's outputs for `rows` into `out`, a chunk at a time."""
+
+        def run(chunk: tuple[Tensor, Tensor]) -> None:
+            with torch.no_grad():  # the setting belongs to a thread
+                chunk[1].copy_(network(chunk[0]))
+
+        self._workers.map(run, list(zip(self._workers.split(rows), self._workers.split(out), strict=True)))
+        return out
 
     @torch.no_grad()
     def _keep_exploring(self) -> None:
@@ -273,7 +313,7 @@ class PPO(Algorithm):
         """Forget the rollout, let its observations into the normalisers and fetch the measures."""
         rollout, log_std = self.rollout, self.actor.log_std
         explained = 1 - (rollout.returns - rollout.value).var() / rollout.returns.var().clamp(min=1e-12)
-        extra = (log_std.exp().mean(), gaussian.entropy(log_std), explained, self.optimizer.learning_rate)
+        extra = (log_std.exp().mean(), gaussian.entropy(log_std), explained, self.learning_rate.value)
         fetched = torch.cat([measures, torch.stack(extra)]).tolist()
         self._old_log_std.copy_(log_std)
         self._time = 0

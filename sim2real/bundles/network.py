@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from policies.networks.mlp import Activation, Architecture
+from policies.networks.mlp import MLP, Activation, Architecture
 from policies.networks.structured_actor import Formed
 
 if TYPE_CHECKING:
@@ -66,11 +66,12 @@ class Network:
                 f"'{Architecture.MLP}' can, with activations {', '.join(Activation)}"
             )
         network = policy.network
-        if isinstance(network.actor, Formed):
+        perceptron = None if isinstance(network.actor, Formed) else network.actor.mean
+        if not isinstance(perceptron, MLP):
             raise ExportError(
                 f"a policy of kind '{policy.kind}' cannot be exported; perceptrons can: clone it with learner bc"
             )
-        layers = tuple(Layer(_array(linear.weight), _array(linear.bias)) for linear in network.actor.mean.linears)
+        layers = tuple(Layer(_array(linear.weight), _array(linear.bias)) for linear in perceptron.linears)
         mean, scale = _array(network.observation_mean), _array(network.observation_scale)
         made = cls(mean, scale, float(network.clip), layers, policy.config.activation, policy.squashed)
         if not all(np.isfinite(array).all() for array in made.arrays):

@@ -10,7 +10,7 @@ from tasks.swarm.team import waypoints
 
 
 def solo(steps: int) -> TrainConfig:
-    """PPO for a drone that needs to see no other: perceptrons, whose gradients are written out."""
+    """PPO for a drone that needs to see no other: perceptrons."""
     return TrainConfig(
         num_envs=1024,
         steps=steps,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from policies.networks.build import make_actor
-from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.mlp import MLP, Activation, NetworkConfig
 from policies.policy import NormalizedActor, Policy
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
 
@@ -28,6 +28,7 @@ def small_policy(
     generator = torch.Generator().manual_seed(3)
     config = NetworkConfig(hidden, activation, output_gain=1.5)
     actor = make_actor(inputs, actions, config, generator=generator)
+    assert isinstance(actor.mean, MLP)
     for layer in actor.mean.linears:
         layer.bias.data.normal_(std=0.3, generator=generator)
     mean = torch.empty(inputs).normal_(generator=generator)

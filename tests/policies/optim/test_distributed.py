@@ -17,7 +17,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     """What each of two processes holds after training together."""
     folder = tmp_path_factory.mktemp("ranks")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
     result = subprocess.run(
         [*command, str(HERE / "two_ranks.py"), str(folder)],
         env=environment,

@@ -17,7 +17,7 @@ def main() -> None:
     small = NetworkConfig((16,))
     config = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=small, critic=small)
     trainer = Trainer(PointMass(32, seed=rank), config, total_steps=10**6, seed=rank)  # seeds differ on purpose
-    initial = trainer.algorithm.optimizer.flat.detach().clone()
+    initial = trainer.algorithm.optimizer.vector.clone()
     observed = [trainer._obs["policy"].clone()]
     act = trainer.algorithm.act
 
@@ -32,8 +32,8 @@ def main() -> None:
         "initial": initial,
         "observed": torch.cat(observed[1:]),
         "steps": torch.tensor(trainer.steps),
-        "parameters": trainer.algorithm.optimizer.flat.detach(),
-        "rate": trainer.algorithm.optimizer.learning_rate,
+        "parameters": trainer.algorithm.optimizer.vector,
+        "rate": trainer.algorithm.learning_rate.value,
         "normalizer": trainer.algorithm.normalizers["policy"].state(),
         "noise": trainer.algorithm.noise_generator.get_state(),
         "stopped": torch.tensor(distributed.anyone(rank == 1)),

@@ -189,7 +189,7 @@ def setting():
 
 def gradient_of(learner, batch, advantages):
     found, _ = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
-    return torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, learner.optimizer._parameters)])
+    return torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, learner.optimizer.parameters)])
 
 
 def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(setting):
@@ -204,7 +204,7 @@ def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(settin
     distribution = policy.network.head.distribution(policy.network(batch.pixels, unit, words), 1.0)
     done = distribution.log_prob(batch.tokens.long()) * batch.executed[..., None]
     plain = -(done.sum((1, 2)) * advantages.advantage * advantages.weight).sum()
-    expected = torch.autograd.grad(plain, learner.optimizer._parameters)
+    expected = torch.autograd.grad(plain, learner.optimizer.parameters)
     expected = torch.cat([part.flatten() for part in expected])
     assert expected.norm() > 1e-3
     torch.testing.assert_close(gradient_of(*setting), expected, atol=1e-6, rtol=1e-3)
