@@ -9,5 +9,4 @@ if TYPE_CHECKING:  # deploying a bundle needs neither JAX nor MuJoCo, which the 
 
 
 def register(registry: Registry) -> None:
-    """Register the wrapper that puts a task on a calibrated robot."""
     registry.register_wrapper("calibration", "sim2real.identification.calibrated:from_file")

@@ -197,7 +197,6 @@ def tables(result: Calibration) -> list[Any]:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line, calibrate, write, print; returns the exit code."""
     command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)
     twin = make_twin(command.robot, log)

@@ -99,7 +99,6 @@ class Result:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Deploy as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     settings = parse(words)
     policy = load(settings.bundle)
@@ -111,7 +110,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(words: list[str]) -> Settings[Any]:
-    """Parse a command line whose flags include the options of the robot that it names."""
     name = DEFAULT_ROBOT
     for index, word in enumerate(words):
         if word == "--robot" and index + 1 < len(words):
@@ -191,7 +189,6 @@ def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
 
 @contextlib.contextmanager
 def recorder(settings: Settings[Any], contract: Contract) -> Iterator[Any]:
-    """A log that is closed whatever happens."""
     from sim2real.logs.mcap_log import Recorder
 
     options = {field.name: str(getattr(settings.driver, field.name)) for field in dataclasses.fields(settings.driver)}

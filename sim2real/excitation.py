@@ -39,7 +39,6 @@ class Settings(ExcitationConfig):
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Make a trajectory as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "sim2real.excitation")
     if not settings.out.parent.is_dir():
         raise EmbodiedError(f"there is no folder '{settings.out.parent}' to write {settings.out.name} to")
@@ -58,7 +57,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def table(made: Excitation) -> Table:
-    """What each joint will do, beside its limits."""
     limits, seen = made.limits, made.expected
     near = f"parts come within {1e3 * made.clearance:.0f} mm" if math.isfinite(made.clearance) else "parts keep apart"
     title = f"{limits.robot}: {made.log.metadata['waveform']}, {made.log.metadata['band']}; {near}"

@@ -57,7 +57,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Export as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "sim2real.export")
     check_place(settings.out)
     policy, task, name = trained(settings.policy)

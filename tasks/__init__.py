@@ -5,7 +5,6 @@ from tasks import grasping, locomotion, manipulation, swarm
 
 
 def register(registry: Registry) -> None:
-    """Register every task of every family, and each family as a suite."""
     for family in (locomotion, manipulation, swarm, grasping):
         family.register(registry)
         name = family.__name__.rpartition(".")[2]

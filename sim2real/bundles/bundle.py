@@ -225,7 +225,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Verify as the command line says; returns the exit code."""
     from embodied import cli
 
     settings = cli.parse(Settings, arguments, "sim2real.bundles.bundle")

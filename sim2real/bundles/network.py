@@ -80,12 +80,10 @@ class Network:
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All of its arrays, in the order of use."""
         return (self.mean, self.scale, *(part for layer in self.layers for part in (layer.weight, layer.bias)))
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action."""
         return len(self.mean), len(self.layers[-1].bias)
 
     @property

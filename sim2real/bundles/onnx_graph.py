@@ -46,7 +46,6 @@ class _Graph:
         return name
 
     def add(self, operator: str, inputs: tuple[str, ...], output: str, **attributes: Any) -> str:
-        """A node, and the name of its output."""
         self.nodes.append(onnx_package().helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
 

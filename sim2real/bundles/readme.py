@@ -37,7 +37,6 @@ EMPTY = "–"
 
 
 def readme(contract: Contract, network: Network, digest: str) -> str:
-    """The README as Markdown."""
     parts = [_head(contract, network, digest), _start(contract), _timing(contract), _observation(contract)]
     parts += [_commands(contract), _actuators(contract), _joints(contract), _safety(contract)]
     parts += [_python(contract), _onnx(), _c(contract), _crazyflie(contract)]

@@ -282,7 +282,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Write a board to print; returns the exit code."""
     settings = cli.parse(Settings, arguments, "sim2real.cameras.board")
     board, margin = Board.parse(settings.board), 1e-3 * settings.margin
     draw = {

@@ -40,7 +40,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Calibrate, print, write the camera and the page; returns the exit code."""
     settings = cli.parse(Settings, arguments, "sim2real.cameras.calibrate")
     board = Board.parse(settings.board)
     views, photographs = look(detect.find_images(settings.images), board)
@@ -72,7 +71,6 @@ def look(paths: Sequence[Path], board: Board) -> tuple[list[View], dict[str, np.
 
 
 def print_result(result: Calibration) -> None:
-    """The numbers, what was left out, and what more to photograph."""
     console = cli.console()
     console.print(cli.table(f"camera of {result.camera.width} x {result.camera.height} pixels", result.rows()))
     for item in result.rejected:
@@ -82,7 +80,6 @@ def print_result(result: Calibration) -> None:
 
 
 def summary(result: Calibration, board: Board) -> dict[str, object]:
-    """What goes along in the camera's file."""
     camera = result.camera
     names = ("fx", "fy", "cx", "cy", *files.COEFFICIENTS[: len(camera.distortion)])
     return {

@@ -60,7 +60,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Calibrate, print, write the camera and the page; returns the exit code."""
     settings = cli.parse(Settings, arguments, "sim2real.cameras.calibrate_hand_eye")
     board, camera = Board.parse(settings.board), files.load(settings.camera).camera
     poses = read_poses(settings.poses)
@@ -143,7 +142,6 @@ def read_poses(path: Path) -> dict[str, np.ndarray]:
 
 
 def summary(result: hand_eye.HandEye, mjcf: str) -> dict[str, object]:
-    """What goes along in the camera's file."""
     return {
         "mjcf": mjcf,
         "std_rad": result.std[:3].tolist(),

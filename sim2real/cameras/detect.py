@@ -35,7 +35,6 @@ class View:
         return board.corners[self.numbers]
 
     def part(self, chosen: np.ndarray) -> View:
-        """Some of its corners, by index or mask."""
         return dataclasses.replace(self, numbers=self.numbers[chosen], pixels=self.pixels[chosen])
 
 

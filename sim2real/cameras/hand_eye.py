@@ -73,7 +73,6 @@ class HandEye:
         return Mount.of(self.parent, self.camera_to_parent)
 
     def rows(self) -> dict[str, str]:
-        """Results as text, name -> value."""
         turn = np.degrees(1.96 * self.std[:3])
         place = 1e3 * self.camera_to_parent[:3, 3]
         quat = self.mount.quat

@@ -109,7 +109,6 @@ class Calibration:
         return self.fit.camera
 
     def rows(self) -> dict[str, str]:
-        """Parameters with their 95 % intervals, and errors, for people."""
         camera = self.camera
         values = (camera.fx, camera.fy, camera.cx, camera.cy, *camera.distortion)
         names = ("fx", "fy", "cx", "cy", *COEFFICIENTS)

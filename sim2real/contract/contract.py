@@ -144,12 +144,10 @@ class Contract:
 
     @property
     def observation_size(self) -> int:
-        """Length of the observation."""
         return sum(term.size * term.history for term in self.terms)
 
     @property
     def action_size(self) -> int:
-        """Length of the action."""
         return len(self.actuators)
 
     @property

@@ -45,7 +45,6 @@ class Limits:
 
 
 def robot_names() -> tuple[str, ...]:
-    """The robots under assets/."""
     folders = {path.parent.name for root in asset_roots() for path in root.glob("robots/*/*.xml")}
     return tuple(sorted(folders))
 

@@ -139,7 +139,6 @@ class Loop:
             self.robot.sleep_until(self._deadline)
 
     def _phases(self) -> Iterator[tuple[Phase, float, Rule]]:
-        """One by one, each planned from where the robot then is."""
         limits, settings = self.safety.limits, self.settings
         yield Phase.CHECK, settings.checks * self.contract.period, self._decide
         start = settings.soft_start
@@ -168,7 +167,6 @@ class Loop:
         return seconds, rule
 
     def _decide(self, measured: Measurement, now: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One step of the policy: observation, action, target."""
         del now
         observation = self.observer(measured, self._action, self.command)
         action, target = self.policy.run(observation)

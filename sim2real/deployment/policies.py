@@ -33,7 +33,6 @@ class ShippedPolicy:
         self._tensor = torch.from_numpy
 
     def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Action (A,) in [-1, 1] and target (A,) from an observation (n,) float32."""
         action = self._policy(self._tensor(np.asarray(observation, np.float32)[None]))[0].numpy()
         return action, self.contract.target(action)
 

@@ -107,7 +107,6 @@ class Timing:
         return result
 
     def bars(self) -> str:
-        """The histogram in a line of text, from prompt to late."""
         counts = np.histogram(np.maximum(self.late, 0.0), EDGES)[0]
         most = max(int(counts.max()), 1)
         return "".join(" ▁▂▃▄▅▆▇█"[int(np.ceil(8 * count / most))] for count in counts)

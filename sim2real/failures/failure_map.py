@@ -158,7 +158,6 @@ def _information(bins: np.ndarray, failed: np.ndarray) -> np.ndarray:
 
 
 def _entropy(rate: np.ndarray) -> np.ndarray:
-    """Entropy in bits of events of these probabilities."""
     inner = np.clip(rate, 1e-12, 1 - 1e-12)
     return -inner * np.log2(inner) - (1 - inner) * np.log2(1 - inner)
 

@@ -87,7 +87,6 @@ def _map(found: FailureMap, chosen: Sequence[int]) -> Html:
 
 
 def _place(x: float, y: float) -> tuple[float, float]:
-    """Pixels of a point in the unit square."""
     return LEFT + SIZE * x, TOP + SIZE * (1 - y)
 
 
@@ -133,7 +132,6 @@ def _proposals(found: FailureMap, chosen: Sequence[int]) -> Html:
 
 
 def _colour(risk: float) -> str:
-    """Green over yellow to red."""
     share = min(max(risk, 0.0), 1.0)
     below = share < 0.5
     ends = (LOW, MIDDLE) if below else (MIDDLE, HIGH)

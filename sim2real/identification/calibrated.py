@@ -66,7 +66,6 @@ class Calibrated(TaskWrapper[Any]):
     """As calibrations call it."""
 
     def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
-        """See `calibrated`."""
         super().__init__(task)
         if self.robot_name != calibration.robot:
             raise CalibrationError(
@@ -132,7 +131,6 @@ class Calibrated(TaskWrapper[Any]):
         return dataclasses.replace(drawn, task_state=state, model=self.fields(values, drawn.model))
 
     def delay(self, values: Array) -> Array:
-        """() s, the delay among the values."""
         return jnp.clip(self.of_kind(values, Kind.DELAY)[""], 0.0, self.longest_delay)
 
 
@@ -168,18 +166,15 @@ class CalibratedHover(Calibrated):
         super().__init__(task, calibration, width)
 
     def drone_of(self, values: Array) -> Quadrotor:
-        """The drone with these values (p,)."""
         kinds = [estimate.parameter.kind for estimate in self.calibration.estimates]
         return crazyflie.changed(self.drone, {kind: values[i] for i, kind in enumerate(kinds)})
 
     def parameters(self, values: Array, state: Any) -> dict[str, Any]:
-        """The drone's constants, and its delay."""
         drone = dataclasses.asdict(self.drone_of(values))
         constants = jax.tree.map(lambda number: jnp.asarray(number, jnp.float32), drone)
         return {"constants": constants, "latency": self.delay(values)}
 
     def fields(self, values: Array, own: Mapping[str, Array]) -> dict[str, Array]:
-        """Mass and moments of inertia."""
         drone, body = self.drone_of(values), self.model.body("cf").id
         mass = jnp.asarray(self.model.body_mass, jnp.float32).at[body].set(drone.mass)
         inertia = jnp.asarray(self.model.body_inertia, jnp.float32).at[body].set(jnp.stack(drone.inertia))

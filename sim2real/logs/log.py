@@ -133,6 +133,5 @@ class Log:
         return (min(t[0] for t in times), max(t[-1] for t in times)) if times else (0.0, 0.0)
 
     def between(self, start: float, end: float) -> Log:
-        """The part with start <= time < end."""
         parts = {name: channel.between(start, end) for name, channel in self.channels.items()}
         return dataclasses.replace(self, channels=parts)

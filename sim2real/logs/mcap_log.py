@@ -133,7 +133,6 @@ class _Stream:
         self._last: dict[str, float] = {}
 
     def register(self, name: str, names: tuple[str, ...], unit: str) -> tuple[int, tuple[str, ...]]:
-        """Declare a channel; returns its number and its columns."""
         if TIME in names or len(set(names)) < len(names):
             raise LogError(
                 f"channel '{name}' has columns {listing(names)}; expected distinct names other than '{TIME}'"
@@ -147,7 +146,6 @@ class _Stream:
         return self._known[name]
 
     def add(self, name: str, time: float, values: np.ndarray, names: tuple[str, ...], unit: str) -> None:
-        """Write one row."""
         number, columns = self._known.get(name) or self.register(name, tuple(names), unit)
         row = np.asarray(values, float).tolist()
         if columns != tuple(names) or not isinstance(row, list) or len(row) != len(columns):

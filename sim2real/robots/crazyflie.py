@@ -109,7 +109,6 @@ class Setpoints:
     """What the loop runs instead of the policy on board: a setpoint that goes to the commanded point."""
 
     def __init__(self, contract: Contract, speed: float) -> None:
-        """Begin at the stance."""
         self.contract = contract
         self._step = speed * contract.period
         self._aim = contract.row("offset")

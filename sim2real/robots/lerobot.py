@@ -26,9 +26,7 @@ SMOOTHING = 0.5  # of each new difference in the estimate of speeds: encoders of
 class LeRobotDevice(Protocol):
     """LeRobot's `Robot`, as far as it is used."""
 
-    def connect(self) -> None:
-        """Open the bus."""
-        ...
+    def connect(self) -> None: ...
 
     def get_observation(self) -> dict[str, Any]:
         """Keys `MOTOR.pos`, besides others."""

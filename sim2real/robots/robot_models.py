@@ -104,7 +104,6 @@ class LeggedModel:
         self._noise = noise_of(contract)
 
     def start(self, seed: int) -> ResetState[Any]:
-        """The task's initial state, with the contract's gains and the mismatch."""
         start = jax.jit(self.task.reset)(jax.random.key(seed))
         # A bundle brings its gains along, to a simulated robot as to a real one.
         model, rows = self.task.model.__copy__(), self._layout.actuators
@@ -126,7 +125,6 @@ class LeggedModel:
         return Control(ctrl=ctrl)
 
     def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
-        """Joints, IMU, and an estimate of where it is and how fast."""
         quat = np.asarray(world["orientation"], float)
         clean = {
             "joint_pos": world.qpos[self._layout.qpos] + self._bias,
@@ -148,7 +146,6 @@ class DroneModel:
     every_step = True
 
     def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch) -> None:
-        """Find the drone that the contract was made for."""
         config = kind.config_type(noise=False, mass_spread=0.0, thrust_spread=0.0)
         same = (preset for preset, drone in quadrotor.QUADROTORS.items() if fits(drone, contract))
         if (preset := next(same, None)) is None:
@@ -162,7 +159,6 @@ class DroneModel:
         self._target: np.ndarray | None = None
 
     def start(self, seed: int) -> ResetState[Any]:
-        """As the task begins: thrown into the air."""
         start = jax.jit(self.task.reset)(jax.random.key(seed))
         strength = np.float32(self._mismatch.motor_strength)
         self._state = dataclasses.replace(start.task_state, strength=strength)
@@ -186,7 +182,6 @@ class DroneModel:
         return Control(wrench=wrench)
 
     def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
-        """IMU and the state estimate."""
         clean = {
             "gyro": world["gyro"],
             "accelerometer": world["accelerometer"],

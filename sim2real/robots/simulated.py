@@ -120,7 +120,6 @@ class SimulatedRobot(Robot):
             time.sleep(left)
 
     def read(self) -> Measurement:
-        """The newest measurement that has arrived."""
         self._catch_up()
         taken, world = self._worlds[0]
         if taken > self._newest.time and self._rng.random() >= self.options.loss:
@@ -194,7 +193,6 @@ class SimulatedRobot(Robot):
 
 
 def connect_mujoco(contract: Contract, options: SimulatedOptions) -> SimulatedRobot:
-    """The robot of the contract's task in C MuJoCo."""
     return SimulatedRobot(contract, "mujoco", options)
 
 

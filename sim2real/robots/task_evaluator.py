@@ -54,7 +54,6 @@ class TaskEvaluator:
             self._totals[name] = self._totals.get(name, 0.0) + float(value)
 
     def result(self) -> TaskResult:
-        """Success and mean metrics so far."""
         means = {name: total / max(self._steps, 1) for name, total in self._totals.items()}
         seconds = self._steps * self._task.timing.control_dt
         return TaskResult(self._success and not self._failed, self._failed, seconds, means)

@@ -97,11 +97,9 @@ class Udp(Robot):
 
     @property
     def status(self) -> Status:
-        """Last reported status of the bridge."""
         return Status.IDLE if self._state is None else self._state.status
 
     def sleep_until(self, when: float) -> None:
-        """Wait, taking in what comes meanwhile."""
         while (left := when - time.monotonic()) > 0:
             if select.select([self._socket], [], [], left)[0]:
                 self._receive()

@@ -107,7 +107,6 @@ class Bridge:
             self._take(command, host)
 
     def _take(self, command: Command, host: tuple[str, int]) -> None:
-        """Execute a valid command."""
         if command.kind is Kind.HELLO and self._may_begin(command):
             self._filter, self._host = SequenceFilter(command.session), host
             self._past.add(command.session)

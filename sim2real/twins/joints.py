@@ -47,7 +47,6 @@ class JointTwin:
 
     @property
     def actuators(self) -> tuple[str, ...]:
-        """Named after the joints."""
         return self.joints
 
     @property
@@ -75,7 +74,6 @@ class JointTwin:
         return np.array([names.get(joint, -1) for joint in self.joints])
 
     def compile(self, values: np.ndarray) -> mujoco.MjModel:
-        """The model with one vector of parameter values."""
         spec = self.spec.copy()
         pm.apply(spec, self.parameters, values)
         spec.option.timestep = self.timestep

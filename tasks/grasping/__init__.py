@@ -18,7 +18,6 @@ TASKS = {
 
 
 def register(registry: Registry) -> None:
-    """Register every task for every hand."""
     for hand, words in HANDS.items():
         for name, (target, training, summary) in TASKS.items():
             registry.register(

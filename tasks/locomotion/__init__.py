@@ -42,7 +42,6 @@ PLANAR = ("half-cheetah", "hopper", "walker2d")
 
 
 def register(registry: Registry) -> None:
-    """Register the family's tasks."""
     for robot, full_name in QUADRUPEDS.items():
         register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS, ("pybullet", "brax"))
     register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS, ("pybullet",))

@@ -47,7 +47,6 @@ class Push:
 
     @property
     def active(self) -> Array:
-        """() bool."""
         return self.wait <= 0
 
 

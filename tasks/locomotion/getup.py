@@ -64,7 +64,6 @@ class GetupConfig(LeggedConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         if self.action_scale <= 0 or not 0 <= self.standing <= 1:
             raise ValueError(
                 f"action_scale={self.action_scale} must be positive and standing={self.standing} between 0 and 1"
@@ -110,7 +109,6 @@ class Getup(LeggedTask[TaskState]):
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=6.0)
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The robot on its ground, colliding with itself."""
         spec = super().build_spec()
         for geom in spec.geoms:
             if geom.conaffinity and geom.parent != spec.worldbody:
@@ -118,7 +116,6 @@ class Getup(LeggedTask[TaskState]):
         return spec
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """In the air in any orientation, or on the feet."""
         layout, joints = self.layout, len(self.robot.joint_names)
         draw, fields = jax.random.split(key)
         sizes = np.cumsum([joints, joints, 3, 3, 1])
@@ -164,7 +161,6 @@ class Getup(LeggedTask[TaskState]):
         return jnp.clip(moved, *self.layout.limits.T)
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """Count how long the robot has stood."""
         del action, key
         steady = jnp.where(self._stands(world), state.steady_steps + 1, 0)
         return dataclasses.replace(state, limp=state.limp - self.timing.control_dt, steady_steps=steady)
@@ -186,7 +182,6 @@ class Getup(LeggedTask[TaskState]):
         return {"policy": policy, "critic": {**policy, **self.privileged(world, clean)}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         up, offset = self.up_b(world)[2], self.offset(world)
         speed = world.qvel[self.layout.qvel]

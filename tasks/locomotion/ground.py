@@ -72,7 +72,6 @@ class Rough:
     """m by which the surrounding floor lies lower, so that no foot touches both."""
 
     def compose(self, robot: str) -> mujoco.MjSpec:
-        """The robot (an asset) on this ground."""
         spec = compose(FLOOR, robot)
         floor = spec.geom("floor")
         floor.pos = [0, 0, -self.sunk]
@@ -148,7 +147,6 @@ class Rough:
         return self._look_up(self.heights, xy)
 
     def clear_height(self, xy: Array) -> Array:
-        """The highest ground (...) m below a robot that stands at `xy` (..., 2) m."""
         return self._look_up(self._highest_around, xy)
 
     @functools.cached_property

@@ -106,7 +106,6 @@ class HumanoidJoystick(Joystick):
         return {group: {**terms, "phase": clock} for group, terms in observation.items()}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `HumanoidWeights`."""
         moving = self._moving(state)
         swing = jnp.where(moving, jnp.maximum(jnp.sin(self._phase(state)), 0.0), 0.0)
         feet = self.feet(world, "pos")

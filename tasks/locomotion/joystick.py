@@ -81,7 +81,6 @@ class JoystickConfig(LeggedConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         if self.action_scale <= 0 or self.tracking_sigma <= 0:
             raise ValueError(
                 f"action_scale={self.action_scale} and tracking_sigma={self.tracking_sigma} must be positive"
@@ -201,14 +200,12 @@ class Joystick(LeggedTask[TaskState]):
         return jnp.asarray(self.layout.stance) + self.action_scale * delayed, state
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
-        """Servo targets, and the push while one lasts."""
         del world
         force = jnp.where(state.push.active, state.push.force, 0.0)
         wrench = jnp.zeros((self.model.nbody, 6)).at[self.layout.trunk, :2].set(force)
         return Control(ctrl=self.targets(command), wrench=wrench), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """Count air time; go on with command and push."""
         del action
         dt = self.timing.control_dt
         commands, pushes = jax.random.split(key)
@@ -258,7 +255,6 @@ class Joystick(LeggedTask[TaskState]):
         return {"policy": policy, "critic": {**policy, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         sigma = self.config.tracking_sigma
         linvel, gyro, command = world["linvel"], world["gyro"], state.command

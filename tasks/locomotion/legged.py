@@ -68,7 +68,6 @@ class Variation:
     """rad, each joint encoder's constant error."""
 
     def __post_init__(self) -> None:
-        """Check that every range is one."""
         randomization.require_ranges("vary", dataclasses.asdict(self))
 
 
@@ -180,7 +179,6 @@ class LeggedTask(Task[M], Generic[M]):
         return jnp.zeros(self.model.nu).at[self.layout.actuators].set(command)
 
     def apply_action(self, world: World, state: M, command: Array) -> tuple[Control, M]:
-        """Servo targets."""
         del world
         return Control(ctrl=self.targets(command)), state
 

@@ -31,7 +31,6 @@ class LeggedRobot:
     """How far an action moves each joint's target, in multiples of the config's `action_scale`; None: by 1 each."""
 
     def __post_init__(self) -> None:
-        """Check that there is a number for every joint."""
         count = len(self.joint_names)
         for name, values in (("pose_weights", self.pose_weights), ("reach", self.reach)):
             if values is not None and len(values) != count:

@@ -79,7 +79,6 @@ class TwoFeetConfig(LeggedConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         if self.action_scale <= 0:
             raise ValueError(f"action_scale={self.action_scale} must be positive")
         upright, rising = self.upright_starts, self.rising_starts
@@ -133,7 +132,6 @@ class Handstand(LeggedTask[TaskState]):
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=10.0)
 
     def __init__(self, config: TwoFeetConfig | None = None) -> None:
-        """Measure the trunk."""
         super().__init__(config)
         # How far its shapes reach along the axes of the trunk, and against them: the box, and the head before it.
         shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
@@ -212,7 +210,6 @@ class Handstand(LeggedTask[TaskState]):
         return jnp.clip(target, *self.layout.limits.T), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """Count how long the robot has balanced."""
         del action, key
         balances = self._balances(world)
         steady_steps = jnp.where(balances, state.steady_steps + 1, 0)
@@ -230,7 +227,6 @@ class Handstand(LeggedTask[TaskState]):
         return {"policy": policy, "critic": {**policy, **self.privileged(world, clean)}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         alignment = self._alignment(world)
         home = self.robot.height

@@ -96,7 +96,6 @@ stands for it in default test runs: its scene and its script are of the same kin
 
 
 def register(registry: Registry) -> None:
-    """Register the family's tasks and benchmarks."""
     for module, tasks in TASKS.items():
         for name, training, summary, *variant_of in tasks:
             registry.register(

@@ -79,5 +79,4 @@ def meta_learning(name: str, summary: str, train: tuple[str, ...], test: tuple[s
 
 
 def qualified(tasks: tuple[str, ...]) -> tuple[str, ...]:
-    """Registered names of the tasks."""
     return tuple(f"manipulation/{task}" for task in tasks)

@@ -57,12 +57,10 @@ class BenchmarkFolder:
 
 
 def json_bytes(content: Mapping[str, Any]) -> bytes:
-    """One JSON document."""
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def jsonl_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 

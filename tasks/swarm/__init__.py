@@ -25,7 +25,6 @@ TASKS = {
 
 
 def register(registry: Registry) -> None:
-    """Register the family's tasks."""
     for name, (target, training, summary) in TASKS.items():
         registry.register(
             TaskEntry(

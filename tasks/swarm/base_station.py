@@ -56,7 +56,6 @@ class BaseStationConfig(DroneTeamConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         super().__post_init__()
         if self.users < 1 or not 1 <= self.seen <= self.users:
             raise EmbodiedError(f"users={self.users} must be positive and seen={self.seen} between 1 and users")
@@ -90,12 +89,10 @@ class BaseStation(DroneTeam[Goal]):
     instruction = ("Serve the people on the ground.", "Spread out as base stations.", "Cover all users with signal.")
 
     def start_box(self) -> Box:
-        """In the middle."""
         reach = max(1.0, 0.3 * self.config.agents**0.5)
         return Box((-reach, -reach, HEIGHT), (reach, reach, HEIGHT))
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
-        """Drones in the middle, people in crowds around."""
         place, crowd, which, away = jax.random.split(key, 4)
         drones, count = self.scattered(place), self.config.users
         centres = jax.random.uniform(crowd, (CLUSTERS, 2), minval=-SIDE / 2 + SPREAD, maxval=SIDE / 2 - SPREAD)
@@ -144,7 +141,6 @@ class BaseStation(DroneTeam[Goal]):
         return {**super().entities(drones, state), "people": people}
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         drones = Drones.of(world)
         return {
@@ -156,12 +152,10 @@ class BaseStation(DroneTeam[Goal]):
         }
 
     def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """Nine of ten are served."""
         del drones
         return self._served(state.goal) >= 0.9
 
     def _served(self, goal: Goal) -> Array:
-        """() share of the people who are served."""
         return jnp.mean((goal.rate >= SERVED).astype(jnp.float32))
 
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
@@ -172,6 +166,5 @@ class BaseStation(DroneTeam[Goal]):
         return {"served": self._served(goal), "rate": jnp.mean(goal.rate), "collision": collided}
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """The people."""
         del world
         return {"target": jnp.pad(state.goal.users, ((0, 0), (0, 1)), constant_values=0.05)}

@@ -53,7 +53,6 @@ class CoverageConfig(DroneTeamConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         super().__post_init__()
         if self.size < 4 * CELL or self.hills < 0:
             raise EmbodiedError(f"size={self.size} m must be at least {4 * CELL} and hills={self.hills} not negative")
@@ -88,7 +87,6 @@ class Coverage(DroneTeam[Goal]):
     instruction = ("Explore the ground.", "See all of the terrain.", "Map the area together, around the hills.")
 
     def __init__(self, config: CoverageConfig | None = None) -> None:
-        """Lay out the map."""
         options = config or self.config_type()
         self.half = options.size / 2
         self.cells = round(options.size / CELL)
@@ -99,7 +97,6 @@ class Coverage(DroneTeam[Goal]):
         super().__init__(options)
 
     def start_box(self) -> Box:
-        """In the middle."""
         reach = min(0.3 + 0.2 * self.config.agents**0.5, self.half)
         return Box((-reach, -reach, HEIGHT), (reach, reach, HEIGHT))
 
@@ -116,7 +113,6 @@ class Coverage(DroneTeam[Goal]):
         return drones, self._looked(drones, hill, nothing)
 
     def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
-        """Add what drones see now to the map."""
         del key
         return self._looked(drones, state.goal.hill, state.goal.known)
 
@@ -161,12 +157,10 @@ class Coverage(DroneTeam[Goal]):
         }
 
     def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """(A,) bool, drones that collided, flew into a hill, crashed or left."""
         cell = jnp.clip(jnp.floor((drones.pos[:, :2] + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
         return super().ended(drones, state) | state.goal.hill[cell[:, 0], cell[:, 1]]
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         drones, goal = Drones.of(world), state.goal
         far = jnp.sqrt(jnp.sum(goal.unseen**2, -1))
@@ -183,7 +177,6 @@ class Coverage(DroneTeam[Goal]):
         return jnp.sum(goal.known & ~goal.hill) / jnp.maximum(jnp.sum(~goal.hill), 1)
 
     def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """95 % of the free ground has been seen."""
         del drones
         return self.explored(state.goal) >= 0.95
 

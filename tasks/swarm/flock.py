@@ -71,7 +71,6 @@ class Flock(DroneTeam[Goal]):
     instruction = ("Flock together.", "Fly in the same direction as your neighbours.", "Move as one swarm.")
 
     def __init__(self, config: FlockConfig | None = None) -> None:
-        """Make room for the flock."""
         options = config or self.config_type()
         self.half = ROOM * max(options.agents, 2) ** (1 / 2) / 2
         reach = self.half + REACH
@@ -79,11 +78,9 @@ class Flock(DroneTeam[Goal]):
         super().__init__(options)
 
     def start_box(self) -> Box:
-        """A layer of air with a square metre for every drone."""
         return Box((-self.half, -self.half, HEIGHT - 0.4), (self.half, self.half, HEIGHT + 0.4))
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
-        """Drones at random places, flying in random directions."""
         place, way = jax.random.split(key)
         drones = self.scattered(place)
         angle = jax.random.uniform(way, (self.config.agents,), maxval=2 * jnp.pi)
@@ -91,7 +88,6 @@ class Flock(DroneTeam[Goal]):
         return dataclasses.replace(still(drones.pos), vel=velocity), Goal(jnp.zeros((), jnp.int32))
 
     def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
-        """Count for how long the flock has been of one mind."""
         del key
         ordered = polarisation(drones.vel) > 0.95
         return Goal(jnp.where(ordered, state.goal.ordered_steps + 1, 0))
@@ -106,7 +102,6 @@ class Flock(DroneTeam[Goal]):
         }
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         drones = Drones.of(world)
         seen = state.near < self.config.agents
@@ -125,7 +120,6 @@ class Flock(DroneTeam[Goal]):
         }
 
     def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """Of one mind for two seconds."""
         del drones
         return state.goal.ordered_steps * self.timing.control_dt >= 2.0
 

@@ -83,7 +83,6 @@ class Formation(WaypointTask):
     instruction = ("Get into formation.", "Take your places and fly together.", "Form up and travel as one.")
 
     def __init__(self, config: FormationConfig | None = None) -> None:
-        """Make the arena wide enough for the formation."""
         options = config or self.config_type()
         self.slots = slots(options.shape, options.agents)
         reach = float(np.abs(self.slots).max()) + 2.0
@@ -91,7 +90,6 @@ class Formation(WaypointTask):
         super().__init__(options)
 
     def start_box(self) -> Box:
-        """Around the formation's place."""
         reach = self.arena.high[0] - 1.0
         return Box((-reach, -reach, 0.7), (reach, reach, 2.3))
 
@@ -108,7 +106,6 @@ class Formation(WaypointTask):
         return Course(centre, velocity, jnp.stack([cosine * x - sine * y, sine * x + cosine * y, z], -1))
 
     def points(self, course: Course, time: Array, drones: Drones) -> tuple[Array, Array]:
-        """The slots on their way."""
         points = course.centre + course.velocity * time + course.slots
         return points, jnp.broadcast_to(course.velocity, drones.pos.shape)
 
@@ -127,7 +124,6 @@ class LeaderFollower(WaypointTask):
     instruction = ("Follow the leader.", "Keep your place behind the first drone.", "Fly in the leader's wake.")
 
     def start_box(self) -> Box:
-        """Around the place where the leader sets out."""
         return Box((-2.0, -2.0, 0.8), (2.0, 2.0, 2.2))
 
     def course(self, drones: Drones, key: Array) -> Array:
@@ -166,7 +162,6 @@ class Swap(WaypointTask):
     instruction = ("Swap places.", "Trade places with the drone opposite.", "Fly to where your partner is now.")
 
     def start_box(self) -> Box:
-        """Well inside the arena."""
         return Box((-1.8, -1.8, 0.8), (1.8, 1.8, 2.2))
 
     def course(self, drones: Drones, key: Array) -> Array:
@@ -175,7 +170,6 @@ class Swap(WaypointTask):
         return drones.pos[::-1]
 
     def points(self, course: Array, time: Array, drones: Drones) -> tuple[Array, Array]:
-        """The places, which stay."""
         del time
         return course, jnp.zeros_like(drones.pos)
 

@@ -59,7 +59,6 @@ class GateRaceConfig(DroneTeamConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Reject courses that nobody can fly."""
         super().__post_init__()
         if self.gates < 2 or self.laps < 1:
             raise EmbodiedError(f"gates={self.gates} must be at least 2 and laps={self.laps} at least 1")
@@ -111,13 +110,11 @@ class GateRace(DroneTeam[Goal]):
     instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
 
     def __init__(self, config: GateRaceConfig | None = None) -> None:
-        """Count the gates."""
         options = config or self.config_type()
         self.gates = len(options.course) or options.gates
         super().__init__(options)
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The drones; gates are drawn as markers, walls as boxes."""
         spec = super().build_spec()
         for wall in self.config.walls:
             low, high = np.array(wall.low), np.array(wall.high)
@@ -197,11 +194,9 @@ class GateRace(DroneTeam[Goal]):
         return touched
 
     def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """(A,) bool, drones that hit a frame or a wall, collided, crashed or left."""
         return super().ended(drones, state) | state.goal.hit | self.touched(drones)
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         drones, goal = Drones.of(world), state.goal
         racing = goal.next < self.gates * self.config.laps
@@ -214,7 +209,6 @@ class GateRace(DroneTeam[Goal]):
         }
 
     def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """All gates of all laps passed by all."""
         del drones
         return jnp.all(state.goal.next >= self.gates * self.config.laps)
 
@@ -223,6 +217,5 @@ class GateRace(DroneTeam[Goal]):
         return {"gates_passed": state.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """The gates' outlines."""
         del world
         return {"gate": outline(state.goal.middle, state.goal.heading)}

@@ -78,7 +78,6 @@ class HoverConfig:
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         for name in ("thrust_spread", "mass_spread"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
@@ -145,7 +144,6 @@ class Hover(Task[TaskState]):
     action_size = 4
 
     def __init__(self, config: HoverConfig | None = None) -> None:
-        """Look up the drone's constants."""
         super().__init__(config)
         self.drone = QUADROTORS[self.config.preset]
         self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
@@ -161,7 +159,6 @@ class Hover(Task[TaskState]):
         )
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The Crazyflie over a floor, with the preset's mass and inertia."""
         spec = compose("scenes/floor.xml", "robots/crazyflie/crazyflie.xml")
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         # Flight ends at the floor, so nothing is ever in contact.
@@ -171,7 +168,6 @@ class Hover(Task[TaskState]):
         return spec
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """A drone thrown into the air somewhere near the target."""
         config, drone = self.config, self.drone
         # One draw cut into pieces: a dozen separate ones would take XLA ten seconds longer to compile.
         drawn = jax.random.uniform(key, (19,))
@@ -238,7 +234,6 @@ class Hover(Task[TaskState]):
         return Control(wrench=rows), dataclasses.replace(state, rotor_speed=speed, waited=state.waited + dt)
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """Count how long the drone has been steady."""
         del action, key
         near = self._distance(world) < CLOSE
         slow = jnp.linalg.norm(world["linvel_w"]) < SLOW
@@ -273,7 +268,6 @@ class Hover(Task[TaskState]):
         return {"policy": {**noisy, "action": state.action}, "critic": {**clean, "action": state.action, **hidden}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         distance, speed = self._distance(world), jnp.linalg.norm(world["linvel_w"])
         near = jnp.exp(-4.0 * distance)
@@ -297,14 +291,11 @@ class Hover(Task[TaskState]):
         return {"position_error": self._distance(world), "speed": jnp.linalg.norm(world["linvel_w"])}
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The point to hold."""
         del world, state
         return {"target": jnp.asarray(self.target)}
 
     def _distance(self, world: World) -> Array:
-        """() m to the target."""
         return jnp.linalg.norm(world["position"] - self.target)
 
     def _lost(self, world: World) -> Array:
-        """() bool, whether the drone hit the floor or left."""
         return (world["position"][2] < 0.05) | (self._distance(world) > REACH)

@@ -57,7 +57,6 @@ class Landing(WaypointTask):
     instruction = ("Land on the pad.", "Come down softly on the marked spot.", "Touch down gently.")
 
     def start_box(self) -> Box:
-        """In the air."""
         return Box((-1.5, -1.5, 0.7), (1.5, 1.5, 1.5))
 
     def course(self, drones: Drones, key: Array) -> Course:

@@ -41,7 +41,6 @@ class NavigationConfig(WaypointConfig):
     """Columns that a drone sees, the nearest ones."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         super().__post_init__()
         if self.obstacles < 0 or self.seen < 0 or self.size <= 0:
             raise EmbodiedError(
@@ -97,7 +96,6 @@ class Navigation(WaypointTask):
         super().__init__(options)
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The drones, and a column for every obstacle, which the task moves to its place."""
         spec = super().build_spec()
         for number in range(self.config.obstacles):
             body = spec.worldbody.add_body(name=f"column{number}", mocap=True, pos=[0, 0, -COLUMN_HEIGHT])
@@ -119,17 +117,14 @@ class Navigation(WaypointTask):
         raise NotImplementedError
 
     def points(self, course: Course, time: Array, drones: Drones) -> tuple[Array, Array]:
-        """The places, which stay."""
         del time
         return course.ends, jnp.zeros_like(drones.pos)
 
     def apply_action(self, world: World, state: TaskState[Goal], command: Any) -> tuple[Control, TaskState[Goal]]:
-        """As every team; and the columns stand where they were drawn."""
         control, state = super().apply_action(world, state, command)
         return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
 
     def mocap_positions(self, state: TaskState[Goal]) -> Array:
-        """The columns' middles."""
         return jnp.pad(state.goal.course.columns, ((0, 0), (0, 1)), constant_values=COLUMN_HEIGHT / 2)
 
     def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
@@ -159,7 +154,6 @@ class Navigation(WaypointTask):
         return jnp.min(distance, 1) - COLUMN_RADIUS - RADIUS
 
     def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """(A,) bool, drones that collided with each other or a column, crashed or left."""
         return super().ended(drones, state) | (self.clearance(drones, state) < 0)
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:

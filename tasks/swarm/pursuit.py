@@ -62,7 +62,6 @@ class PursuitConfig(DroneTeamConfig):
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         super().__post_init__()
         if (self.targets is not None and self.targets < 1) or self.seen < 1:
             raise EmbodiedError(f"targets={self.targets} and seen={self.seen}; expected at least 1")
@@ -99,7 +98,6 @@ class Pursuit(DroneTeam[Goal]):
     instruction = ("Track the targets.", "Stay above the moving targets.", "Chase every target, each its own.")
 
     def __init__(self, config: PursuitConfig | None = None) -> None:
-        """Make the square as large as the targets need."""
         options = config or self.config_type()
         self.targets = options.targets or options.agents
         self.half = (AREA * max(self.targets, options.agents)) ** 0.5 / 2
@@ -109,11 +107,9 @@ class Pursuit(DroneTeam[Goal]):
         super().__init__(options)
 
     def start_box(self) -> Box:
-        """Over the targets' square."""
         return Box((-self.half, -self.half, HEIGHT), (self.half, self.half, HEIGHT))
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
-        """Drones and targets at random places, targets with random headings."""
         starts, ends, heading = jax.random.split(key, 3)
         drones = self.scattered(starts)
         pos = scatter(ends, self.target_grid, self.targets)[:, :2]
@@ -183,11 +179,9 @@ class Pursuit(DroneTeam[Goal]):
         return entity_rows(Kind.TARGET, measured, jnp.zeros_like(measured), RADIUS, present)
 
     def _share(self, goal: Goal) -> Array:
-        """() share of the targets that are tracked."""
         return jnp.mean((goal.distance < CAUGHT).astype(jnp.float32))
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         drones, goal = Drones.of(world), state.goal
         which = jnp.minimum(goal.seen, self.targets - 1)
@@ -205,7 +199,6 @@ class Pursuit(DroneTeam[Goal]):
         }
 
     def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """Nine of ten targets are tracked."""
         del drones
         return self._share(state.goal) >= 0.9
 
@@ -219,6 +212,5 @@ class Pursuit(DroneTeam[Goal]):
         }
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """The targets."""
         del world
         return {"target": jnp.pad(state.goal.pos, ((0, 0), (0, 1)), constant_values=0.05)}

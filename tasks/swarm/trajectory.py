@@ -74,7 +74,6 @@ class Trajectory(WaypointTask):
     instruction = ("Follow the trajectory.", "Stay with the moving point.", "Fly along the path.")
 
     def __init__(self, config: TrajectoryConfig | None = None) -> None:
-        """Lay the drones' paths side by side."""
         options = config or self.config_type()
         side = int(np.ceil(np.sqrt(options.agents)))
         number = np.arange(options.agents)
@@ -85,7 +84,6 @@ class Trajectory(WaypointTask):
         super().__init__(options)
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
-        """A path, and a drone near its beginning."""
         way, away = jax.random.split(key)
         nobody = still(jnp.asarray(self.middles))
         course = self.course(nobody, way)
@@ -94,11 +92,9 @@ class Trajectory(WaypointTask):
         return drones, self.begun(course, drones)
 
     def course(self, drones: Drones, key: Array) -> Course:
-        """Random paths for all drones."""
         return PATHS[self.config.path](jnp.asarray(self.middles), self.config.period, key)
 
     def points(self, course: Course, time: Array, drones: Drones) -> tuple[Array, Array]:
-        """Where the paths are at a time, and how fast."""
         del drones
         angle = course.frequency * time + course.phase
         point = course.middle + jnp.sum(course.amplitude * jnp.sin(angle), -1)

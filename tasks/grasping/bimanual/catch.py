@@ -110,7 +110,6 @@ class Catch(FloatingHandsTask[TaskState]):
     view = ((1.2, -0.35, 1.0), (0.0, 0.23, 0.65))
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """The ball held by the first hand, the other one opened, somewhere near its place."""
         place, fields = jax.random.split(key)
         grip = initial_grasp(self.hand, self.item, THROWER, IN_PALM, (1.0, 0.0, 0.0, 0.0))
         spread = jnp.array(SPREAD) * ("start" in self.varied)
@@ -123,7 +122,6 @@ class Catch(FloatingHandsTask[TaskState]):
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """See how long the ball has been flying, or held."""
         del action, key
         dt = self.timing.control_dt
         flight = jnp.where(world["object_touch"][0] > 0, 0.0, state.flight + dt)

@@ -112,7 +112,6 @@ class HandOver(FloatingHandsTask[TaskState]):
     view = ((1.1, -0.3, 1.1), (0.0, 0.15, 0.66))
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """The baton in the giver's grip, the taker opened above its other end."""
         place, along, goal, fields = jax.random.split(key, 4)
         varied = 1.0 * ("start" in self.varied)
         grip = initial_grasp(self.hand, self.item, GIVER, (0.0, HELD_AT, IN_PALM), (1.0, 0.0, 0.0, 0.0))
@@ -128,7 +127,6 @@ class HandOver(FloatingHandsTask[TaskState]):
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """Count how long the baton has been resting."""
         del action, key
         dt = self.timing.control_dt
         rested = jnp.where(self.at_rest(world, state), state.rested + dt, 0.0)
@@ -189,7 +187,6 @@ class HandOver(FloatingHandsTask[TaskState]):
         return {"passed": self.passed(world).astype(jnp.float32), "position_error": self.error(world, state)[0]}
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Where the baton's middle and ends shall be."""
         del world
         return {"goal": state.goal + jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])}
 

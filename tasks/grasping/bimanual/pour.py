@@ -139,7 +139,6 @@ class Pour(FloatingHandsTask[TaskState]):
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """See whether the command is fulfilled; then there is a new one."""
         del action
         dt = self.timing.control_dt
         inside = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command) < WITHIN

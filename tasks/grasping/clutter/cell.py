@@ -73,12 +73,10 @@ class Cell:
 
     @property
     def target(self) -> str:
-        """The object that is wanted."""
         return self.scene.target
 
     @property
     def time(self) -> float:
-        """s since the beginning."""
         return float(self.data.time)
 
     @property
@@ -248,7 +246,6 @@ class Cell:
             self._advance()
 
     def _move_fingers(self, targets: np.ndarray) -> None:
-        """Move the fingers' servos to targets (m,) rad."""
         while np.abs(targets - self._fingers).max() > 1e-6:
             self._fingers = self._fingers + np.clip(targets - self._fingers, -2 * BEND, 2 * BEND)
             self._advance()
@@ -262,7 +259,6 @@ class Cell:
         self.data.ctrl[self._layout.actuators] = self._fingers
 
     def _advance(self) -> None:
-        """One control step."""
         self._command()
         mujoco.mj_step(self.model, self.data, nstep=self.substeps)
 

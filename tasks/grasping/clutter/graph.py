@@ -52,7 +52,6 @@ MEDIUM_REMOVALS = 3  # removals up to which a target is of medium difficulty; ou
 
 
 def severity(ratio: float) -> Severity:
-    """The class of a hidden share."""
     return next((name for limit, name in SEVERITIES if ratio < limit), Severity.HEAVILY)
 
 

@@ -182,7 +182,6 @@ def clutter_scene(seed: int, config: ClutterConfig | None = None) -> ClutterScen
 def _draw(
     seed: int, config: ClutterConfig, random: np.random.Generator, seen: collections.Counter[str]
 ) -> ClutterScene | None:
-    """One try; counts what became of it."""
     settled = settle(arrange_objects(_items(config, random), config.arrangement, random), config.arrangement.radius)
     objects = settled.objects
     if settled.failure:

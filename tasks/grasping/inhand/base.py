@@ -122,7 +122,6 @@ class InHand(Task[M], Generic[M]):
         self.varied = frozenset(term.name for term in self.terms)
 
     def build_spec(self) -> mujoco.MjSpec:
-        """The hand, palm up, and the cube over it."""
         spec = spec_of(self.hand, self.palm, scene="scenes/floor.xml")
         set_physics(spec, PHYSICS_DT)
         add_cube(spec, (0.0, 0.0, HEIGHT + ABOVE))
@@ -218,7 +217,6 @@ class InHand(Task[M], Generic[M]):
         return jnp.sum(jnp.abs(torque * world.qvel[self.layout.qvel]))
 
     def lost(self, world: World) -> Array:
-        """() bool, whether the cube was dropped."""
         return world["cube_pos"][2] - HEIGHT < LOST
 
 

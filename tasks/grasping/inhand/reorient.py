@@ -212,7 +212,6 @@ class Reorient(InHand[TaskState]):
         return {name: w if name in ONCE else self.timing.control_dt * w for name, w in weights.items()}
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """The cube over the hand, turned any way, and any target."""
         return self._start(key, jnp.zeros(()) if self.config.curriculum else jnp.ones(()))
 
     def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
@@ -327,7 +326,6 @@ class Reorient(InHand[TaskState]):
         }
 
     def goal_visualization(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Beside the hand, the cube as it is to lie."""
         del world
         return {"cube": jnp.concatenate([self.palm + jnp.array(GHOST), state.goal])}
 

@@ -91,7 +91,6 @@ class RotateZ(InHand[TaskState]):
         return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """The cube over the hand, turned any way."""
         place, turn, fields = jax.random.split(key, 3)
         qpos, qvel = self.initial_joint_state(place, random_quat(turn))
         still, nothing = jnp.zeros((ACTIONS, self.action_size)), jnp.zeros(())
@@ -99,7 +98,6 @@ class RotateZ(InHand[TaskState]):
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
-        """Servo targets (m,) rad."""
         del world, key
         state = dataclasses.replace(state, actions=jnp.concatenate([action[None], state.actions[:-1]]))
         return jnp.asarray(self.home.targets) + self.config.action_scale * action, state

@@ -229,7 +229,6 @@ class Lift(Task[TaskState]):
         )
 
     def build_spec(self) -> mujoco.MjSpec:
-        """Table, robot, and a body that can be any object."""
         spec = arm_scene(self.hand)
         add_variable_object(spec)
         add_palm_sensors(spec)
@@ -292,7 +291,6 @@ class Lift(Task[TaskState]):
         return Control(ctrl=jnp.zeros(self.model.nu).at[motors].set(command)), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """See how far it has come."""
         del action, key
         tips = self._touch(world)[: len(self.hand.fingers)]
         touching = jnp.sum(tips > FELT).astype(jnp.float32)
@@ -376,7 +374,6 @@ class Lift(Task[TaskState]):
         }
 
     def _lost(self, world: World, state: TaskState) -> Array:
-        """() bool, whether the object was pushed away."""
         return jnp.linalg.norm(world["object_pos"][:2] - state.start[:2]) > AWAY
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
@@ -390,7 +387,6 @@ class Lift(Task[TaskState]):
         return {"height": state.height, "touching": state.touching}
 
     def geom_appearance(self, state: TaskState) -> Mapping[str, Array]:
-        """The shapes of the object."""
         body = self.model.body("object")
         first = int(body.geomadr[0])
         fields = [self.fields[name][state.item] for name in ("geom_size", "geom_pos", "geom_quat")]

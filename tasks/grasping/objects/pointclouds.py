@@ -37,7 +37,6 @@ class Cloud:
     """(n,) int, number of the object that each point is on."""
 
     def of(self, label: int) -> Cloud:
-        """The points on one object."""
         chosen = self.labels == label
         return Cloud(self.points[chosen], self.normals[chosen], self.labels[chosen])
 

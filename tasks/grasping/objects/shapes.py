@@ -109,7 +109,6 @@ class Part:
         return dataclasses.replace(self, pos=(x, y, z))
 
     def local(self, points: Points) -> Points:
-        """Points of the object's frame in the part's."""
         return (points - np.array(self.pos)) @ self.rotation
 
     def distance(self, points: Points) -> np.ndarray:

@@ -85,7 +85,6 @@ def _sorted(item: ObjectSpec) -> tuple[list[Part], list[Part]]:
 
 
 def _rows(item: ObjectSpec) -> dict[str, np.ndarray]:
-    """Fields of the slots, boxes first."""
     boxes, capsules = _sorted(item)
     if not fits(item):
         raise EmbodiedError(

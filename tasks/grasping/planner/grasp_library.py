@@ -144,7 +144,6 @@ def plans_for(hand: Hand) -> Plans:
 
 
 def load(path: Path) -> Plans:
-    """Read a file that `save` wrote."""
     with safe_open(path, framework="numpy") as file:
         meta = file.metadata() or {}
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -152,7 +151,6 @@ def load(path: Path) -> Plans:
 
 
 def save(path: Path, plans: Plans) -> None:
-    """Write plans to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.ascontiguousarray(getattr(plans, name)) for name in (*ROWS, "tried")}
     save_file(arrays, path, metadata={"objects": json.dumps(plans.objects)})
@@ -206,7 +204,6 @@ def _at(planner: Planner, item: ObjectSpec, random: np.random.Generator) -> tupl
 
 
 def _row(place: np.ndarray, plan: Plan) -> dict[str, np.ndarray]:
-    """One plan as numbers."""
     shape = plan.shape
     return {
         "place": place.astype(np.float32),

@@ -66,7 +66,6 @@ class State:
     """(S,) mean negative log likelihood of the points; lower is better."""
 
     def at(self, chosen: np.ndarray) -> State:
-        """Some of the candidates."""
         return State(*(getattr(self, field.name)[chosen] for field in dataclasses.fields(self)))
 
     def moved(self, step: np.ndarray) -> State:

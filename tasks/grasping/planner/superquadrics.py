@@ -59,7 +59,6 @@ class Superquadric:
         return 2 * math.prod(self.axes) * e1 * e2 * _beta(e1 / 2 + 1, e1) * _beta(e2 / 2, e2 / 2)
 
     def local(self, points: Points) -> Points:
-        """Points of the cloud's frame in its own."""
         return (points - np.array(self.pos)) @ self.rotation
 
     def gauge(self, points: Points) -> np.ndarray:
@@ -171,5 +170,4 @@ def _box_points(axes: np.ndarray, count: int, random: np.random.Generator) -> tu
 
 
 def _beta(x: float, y: float) -> float:
-    """Euler's beta function."""
     return math.exp(math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y))

@@ -65,7 +65,6 @@ class Ant(Classic):
     action_size = 8
 
     def fields(self, bodies: int) -> Mapping[str, int]:
-        """Body positions for the speed, and contact forces where they count."""
         contact = self.config.include_cfrc_ext_in_observation or self.config.weights.contact
         return {"xpos": 3 * bodies, **({"cfrc_ext": 6 * bodies} if contact else {})}
 
@@ -78,7 +77,6 @@ class Ant(Classic):
         return jnp.clip(world["cfrc_ext"].reshape(-1, 6), *self.config.contact_force_range)
 
     def healthy(self, world: World) -> Array:
-        """Whether the torso's height is within the healthy range."""
         low, high = self.config.healthy_z_range
         return (low <= world.qpos[2]) & (world.qpos[2] <= high)
 
@@ -94,7 +92,6 @@ class Ant(Classic):
         return {"policy": terms}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         forces = self.contact_forces(world).ravel() if "cfrc_ext" in world.layout.slices else jnp.zeros(1)
         return {
             **self.common_rewards(world, state, action),

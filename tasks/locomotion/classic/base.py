@@ -57,7 +57,6 @@ class ClassicConfig:
     """Whether the policy is kept from seeing where on the floor it is."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         if self.frame_skip < 1 or self.reset_noise_scale < 0:
             raise ValueError(
                 f"frame_skip={self.frame_skip} must be at least 1 and reset_noise_scale={self.reset_noise_scale} not "
@@ -95,7 +94,6 @@ class Classic(Task[TaskState], abc.ABC):
     """m/s, mean forward speed above which an episode to the end counts as solved."""
 
     def __init__(self, config: Any = None) -> None:
-        """Set the clocks and look up the motors."""
         super().__init__(config)
         step = self.config.frame_skip * self.physics_dt
         self.timing = Timing(self.physics_dt, self.config.frame_skip, EPISODE_STEPS * step)
@@ -149,7 +147,6 @@ class Classic(Task[TaskState], abc.ABC):
         return jnp.sum(self.points * (self.place(world) - state.before)) / self.timing.control_dt
 
     def distance(self, world: World, state: TaskState) -> Array:
-        """() m along +x since the start."""
         return world.qpos[0] - state.origin
 
     @abc.abstractmethod

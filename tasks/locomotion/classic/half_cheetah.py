@@ -64,5 +64,4 @@ class HalfCheetah(Classic):
         return {"policy": {"position": self.positions(world), "velocity": world.qvel}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         return self.common_rewards(world, state, action)

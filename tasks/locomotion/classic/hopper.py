@@ -69,7 +69,6 @@ class Hopper(Classic):
     action_size = 3
 
     def healthy(self, world: World) -> Array:
-        """Whether height, pitch and everything else lie within the healthy ranges."""
         config = self.config
         state = jnp.concatenate([world.qpos[2:], world.qvel])
         return (
@@ -85,6 +84,5 @@ class Hopper(Classic):
         return {"policy": {"position": self.positions(world), "velocity": velocity}}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         survive = self.healthy(world).astype(jnp.float32)
         return {**self.common_rewards(world, state, action), "survive": survive}

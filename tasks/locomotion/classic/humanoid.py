@@ -85,7 +85,6 @@ class Humanoid(Classic):
         return spec
 
     def fields(self, bodies: int) -> Mapping[str, int]:
-        """Mass centres for the speed, and what is observed."""
         config = self.config
         wanted = {
             "xipos": (3 * bodies, True),
@@ -105,7 +104,6 @@ class Humanoid(Classic):
         return world["xipos"][::3]
 
     def healthy(self, world: World) -> Array:
-        """Whether the torso's height is within the healthy range."""
         return within(world.qpos[2], self.config.healthy_z_range)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
@@ -130,7 +128,6 @@ class Humanoid(Classic):
         return {"policy": terms}
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         return {
             **self.common_rewards(world, state, action),
             "survive": self.healthy(world).astype(jnp.float32),

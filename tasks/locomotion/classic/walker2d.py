@@ -48,7 +48,6 @@ class Walker2d(Hopper):
     action_size = 6
 
     def healthy(self, world: World) -> Array:
-        """Whether height and pitch lie within the healthy ranges."""
         z, pitch = world.qpos[1], world.qpos[2]
         return within(z, self.config.healthy_z_range) & within(pitch, self.config.healthy_angle_range)
 

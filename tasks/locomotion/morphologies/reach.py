@@ -61,7 +61,6 @@ class ReachConfig:
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        """Reject targets that are reached where they are drawn."""
         low, high = self.target_distance
         if not 0 < self.reach < low <= high:
             raise ValueError(f"expected 0 < reach={self.reach} < target_distance={self.target_distance}, low to high")
@@ -101,14 +100,12 @@ class Reach(Task[TaskState]):
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
     def __init__(self, config: ReachConfig | None = None) -> None:
-        """Look the parts up in the model."""
         super().__init__(config)
         self.layout = Layout.of(self.body, self.model)
         self.height = standing_height(self.body)
 
     @property
     def body(self) -> Limb:
-        """The root of the body's description."""
         return self.family.variants[self.variant]
 
     def build_spec(self) -> mujoco.MjSpec:
@@ -130,7 +127,6 @@ class Reach(Task[TaskState]):
         return tuple(Term(name, description, optional=False) for name, description in drawn.items())
 
     def reset(self, key: Array) -> ResetState[TaskState]:
-        """Standing, at any heading, moving a little."""
         model, layout, noise = self.model, self.layout, self.config.noise
         sizes = np.cumsum([layout.has.sum(), model.nv, 1])
         pose, speed, heading, aim = jnp.split(jax.random.uniform(key, (int(sizes[-1]) + 2,)), sizes)
@@ -144,17 +140,14 @@ class Reach(Task[TaskState]):
         return ResetState(qpos, noise * (2 * speed - 1), state)
 
     def _draw_target(self, origin: Array, uniform: Array) -> Array:
-        """A point (2,) m around `origin` (2,) m, from `uniform` (2,)."""
         angle = 2 * jnp.pi * uniform[0]
         return origin + between(self.config.target_distance, uniform[1]) * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
-        """The numbers that have a motor."""
         del world
         return Control(ctrl=command[self.layout.motors]), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """How far it came, and the next target where this one is reached."""
         del action
         place = world["torso_pos"][:2]
         distance = jnp.linalg.norm(state.target - place)
@@ -212,7 +205,6 @@ class Reach(Task[TaskState]):
         return jnp.stack([world[f"{name}_{what}"] for name in self.layout.names])
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         return {
             "approach": state.approach,
             "alive": 1.0 - self._fallen(world).astype(jnp.float32),
@@ -235,7 +227,6 @@ class Reach(Task[TaskState]):
         return {"approach_speed": state.approach, "target_distance": state.distance, "reached": state.reached}
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The target, on the ground."""
         return {"target": jnp.append(state.target, 0.05)}
 
 

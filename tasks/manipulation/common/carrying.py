@@ -24,7 +24,6 @@ class CarryTask(Tabletop):
     """m from the thing's origin up to where it is grasped."""
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The thing where it was drawn."""
         return Placement(goal, {"object": start})
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:

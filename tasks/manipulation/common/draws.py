@@ -29,7 +29,6 @@ class Box:
     high: Point
 
     def __post_init__(self) -> None:
-        """Reject a range that is none."""
         if any(low > high for low, high in zip(self.low, self.high, strict=True)):
             raise ValueError(f"low={self.low} must not exceed high={self.high}")
 
@@ -54,7 +53,6 @@ class Ranges:
     """m between start and goal along the table (x and y), at least."""
 
     def __post_init__(self) -> None:
-        """Make sure that there is a valid draw."""
         if self.apart and np.linalg.norm((self._fallback[0] - self._fallback[1])[:2]) < self.apart:
             raise ValueError(f"apart={self.apart} m: no start and goal are as far from each other")
 

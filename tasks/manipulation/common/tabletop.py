@@ -56,7 +56,6 @@ class TabletopConfig:
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
 
     def __post_init__(self) -> None:
-        """Check the count."""
         if self.goals is not None and self.goals < 1:
             raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
 
@@ -153,7 +152,6 @@ class Tabletop(Task[TaskState], abc.ABC):
     # What follows from it.
 
     def build_spec(self) -> mujoco.MjSpec:
-        """Table and robot, furnished."""
         spec = compose(SCENE, panda.ASSET)
         base = spec.body("link0")
         base.pos, base.quat = panda.BASE_POS, panda.BASE_QUAT
@@ -170,7 +168,6 @@ class Tabletop(Task[TaskState], abc.ABC):
         return self._numbered(jax.random.randint(key, (), 0, goals), goals)
 
     def draw(self, key: Array) -> ResetState[TaskState]:
-        """The start that a key stands for."""
         return self.begin(self.place(*self.ranges.draw(key)))
 
     def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
@@ -228,12 +225,10 @@ class Tabletop(Task[TaskState], abc.ABC):
         return jnp.concatenate([joints, action[3:]]), state
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
-        """Servo targets, and fixtures where they stand."""
         del world
         return Control(ctrl=command, mocap_pos=self.mocap_positions(state)), state
 
     def mocap_positions(self, state: TaskState) -> Array | None:
-        """Where the fixtures stand."""
         return state.fixtures if self.model.nmocap else None
 
     def seen(self, world: World) -> Array:
@@ -291,11 +286,9 @@ class Tabletop(Task[TaskState], abc.ABC):
         return Outcome(success=self.solved(world, state), failure=jnp.zeros((), bool))
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """What is left to do, in m."""
         return {"position_error": self.error(world, state)}
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The goal."""
         del world
         return {"goal": state.goal}
 

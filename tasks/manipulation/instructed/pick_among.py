@@ -123,11 +123,9 @@ class PickAmong(Tabletop):
         return dataclasses.replace(start, task_state=state)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The objects at their positions `start`, (3, 3) m."""
         return Placement(goal, dict(zip(THINGS, start, strict=True)))
 
     def solved(self, world: World, state: table.TaskState) -> Array:
-        """The target is up."""
         del state
         return world["object1_pos"][2] > REST + LIFTED
 
@@ -138,7 +136,6 @@ class PickAmong(Tabletop):
         return Outcome(success=solved, failure=wrong & ~solved)
 
     def progress(self, world: World, state: table.TaskState) -> Mapping[str, Array]:
-        """The hand at the target; the target held; its height while held."""
         del state
         thing = world["object1_pos"]
         held = grasp(world, thing)
@@ -146,7 +143,6 @@ class PickAmong(Tabletop):
         return {"reach": reach(world, thing, 0.01), "grasp": held, "lift": lifted}
 
     def script(self, seen: Seen) -> Aim:
-        """Fetch the target, and hold it up."""
         return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
 
     def geom_appearance(self, state: TaskState) -> Mapping[str, Array]:

@@ -144,11 +144,9 @@ class BoxClose(CarryTask):
         objects.loose(body, type=objects.CAPSULE, size=[0.008, 0, 0], fromto=bar, mass=0.02, rgba=objects.STEEL)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """Lid and box where they were drawn."""
         return Placement(goal, {"object": start}, {"box": goal.at[2].set(0.0)})
 
     def solved(self, world: World, state: TaskState) -> Array:
-        """What is left is less than `reached`."""
         return self.error(world, state) < self.reached
 
     def script(self, seen: Seen) -> Aim:

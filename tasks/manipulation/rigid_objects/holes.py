@@ -37,7 +37,6 @@ class PickOutOfHole(CarryTask):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A board with a wide hole, and a puck in it."""
         objects.slab(spec, WIDE_BOARD, *WIDE_HOLE)
         objects.puck(spec)
 
@@ -64,7 +63,6 @@ class HandInsert(CarryTask):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A board with a narrow hole, and a block on it."""
         objects.slab(spec, BOARD, *HOLE)
         objects.block(spec)
 

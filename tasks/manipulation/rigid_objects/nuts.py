@@ -74,7 +74,6 @@ class Assembly(NutTask):
     )
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The nut where it always is, the peg where it was drawn."""
         return Placement(goal, {"nut": start}, {"peg": at_height(goal, 0.0)})
 
     def error(self, world: World, state: TaskState) -> Array:
@@ -83,12 +82,10 @@ class Assembly(NutTask):
         return jnp.maximum(aside(ring, state.goal), ring[2] - state.goal[2])
 
     def solved(self, world: World, state: TaskState) -> Array:
-        """The ring is around the peg."""
         ring = world["ring"]
         return (aside(ring, state.goal) < ON_PEG) & (ring[2] < state.goal[2])
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the handle, the nut held, as high as the peg, over it, and down."""
         ring, handle = world["ring"], world["object1_pos"]
         held, off = grasp(world, handle), aside(ring, state.goal)
         around = near(off, ON_PEG, ON_PEG)
@@ -125,20 +122,16 @@ class Disassemble(NutTask):
     )
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The peg where it was drawn, the nut around it."""
         del goal
         return Placement(at_height(start, 0.175), {"nut": start}, {"peg": at_height(start, 0.0)})
 
     def error(self, world: World, state: TaskState) -> Array:
-        """Height that is missing."""
         return jnp.maximum(state.goal[2] - world["object1_pos"][2], 0.0)
 
     def solved(self, world: World, state: TaskState) -> Array:
-        """The handle is higher than the goal."""
         return world["object1_pos"][2] > state.goal[2]
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the handle, the nut held, and lifted while held."""
         handle = world["object1_pos"]
         held = grasp(world, handle)
         return {

@@ -60,7 +60,6 @@ class PegInsertSide(Tabletop):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A peg with a red head, and a box with a hole through it."""
         peg = objects.free_body(spec, "peg", point=PEG_GRASP)
         objects.loose(peg, type=objects.BOX, size=PEG_HALF, mass=PEG_MASS, rgba=objects.GREEN)
         tip = [0.01, PEG_HALF[1] + 0.0005, PEG_HALF[2] + 0.0005]
@@ -69,7 +68,6 @@ class PegInsertSide(Tabletop):
         pierced(objects.fixture(spec, "box"), SIDE, BOX_HOLE, objects.PINE)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """Peg and box where they were drawn."""
         return Placement(goal + jnp.array(IN_HOLE), {"peg": start}, {"box": goal})
 
     def error(self, world: World, state: TaskState) -> Array:
@@ -77,7 +75,6 @@ class PegInsertSide(Tabletop):
         return distance(jnp.array([1.0, 2.0, 2.0]) * (world["peg_head"] - state.goal), 0.0)
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the peg, the peg held, as high as the hole, in line with it, and in it."""
         point, head = world["object1_pos"], world["peg_head"]
         held = grasp(world, raised(point, TAKE))
         return {
@@ -115,7 +112,6 @@ class PegUnplugSide(Tabletop):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A plug, and a wall with the socket."""
         plug = objects.free_body(spec, "plug", point=PLUG_POINT)
         for (low, high), side, rgba in ((PRONG, PRONG_SIDE, objects.STEEL), (GRIP, GRIP_SIDE, objects.BLUE)):
             half, middle = [(high - low) / 2, side, side], [(low + high) / 2, 0, 0]
@@ -126,19 +122,16 @@ class PegUnplugSide(Tabletop):
         pierced(objects.fixture(spec, "wall"), WALL_HALF, SOCKET, objects.WHITE)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The wall where it was drawn, the plug in it."""
         del goal
         return Placement(start + jnp.array(OUT), {"plug": start + jnp.array(PLUG_START)}, {"wall": start})
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the plug, the plug held, and pulled out while held."""
         plug = world["object1_pos"]
         held = grasp(world, plug)
         pulled = share(self.error(world, state), OUT[0] - PLUG_START[0] - PLUG_POINT[0], self.reached)
         return {"reach": reach(world, plug, 0.01), "grasp": held, "pull": held * pulled}
 
     def script(self, seen: Seen) -> Aim:
-        """Grasp it, and pull it straight out."""
         return fetch(seen, seen.object, then=Aim(seen.goal, CLOSE))
 
 

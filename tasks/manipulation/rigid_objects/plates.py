@@ -55,7 +55,6 @@ class PlateTask(Tabletop):
     """m from the drawn start, which is the cabinet's where the plate begins in it, to the plate."""
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """The plate and the cabinet."""
         plate(spec)
         if self.cabinet_at is None:
             cabinet(objects.fixture(spec, "cabinet"))
@@ -69,7 +68,6 @@ class PlateTask(Tabletop):
         return Placement(goal, {"plate_x": slid[0], "plate_y": slid[1]}, fixtures)
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the plate, the plate near the goal."""
         return {
             "reach": reach(world, world["object1_pos"], PLATE_HALF + 0.01),
             "move": near(self.error(world, state), self.reached),

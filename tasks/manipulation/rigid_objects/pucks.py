@@ -38,14 +38,12 @@ class PuckTask(Tabletop):
     """Whether there is a wall between puck and goal."""
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A puck, the goal's mark, and perhaps a wall."""
         objects.puck(spec)
         self.mark_goal(spec)
         if self.walled:
             objects.wall(spec, WALL_POS, WALL_HALF)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """Puck and goal where they were drawn."""
         return Placement(goal, {"object": start}, {} if self.config.hide_goal else {objects.GOAL: goal})
 
     def mark_goal(self, spec: mujoco.MjSpec) -> None:
@@ -70,15 +68,12 @@ class Reach(PuckTask):
     )
 
     def error(self, world: World, state: TaskState) -> Array:
-        """From the tcp to the goal."""
         return distance(world["tcp_pos"], state.goal)
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Nearness of the tcp."""
         return {"reach": reach(world, state.goal, self.reached)}
 
     def script(self, seen: Seen) -> Aim:
-        """Straight to the goal."""
         return Aim(seen.goal, OPEN)
 
 
@@ -97,7 +92,6 @@ class ReachWall(Reach):
     )
 
     def script(self, seen: Seen) -> Aim:
-        """Over the wall."""
         return Aim(over(seen, seen.goal, OVER_WALL, seen.tcp[1] < seen.goal[1] - 0.02), OPEN)
 
 
@@ -117,7 +111,6 @@ class Push(PuckTask):
     )
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the puck, the puck near the goal."""
         return {
             "reach": reach(world, world["object1_pos"], 0.02),
             "move": near(self.error(world, state), self.reached),
@@ -172,7 +165,6 @@ class PushBack(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A block, and the goal's mark."""
         objects.block(spec)
         self.mark_goal(spec)
 
@@ -192,7 +184,6 @@ class PickPlace(PuckTask):
     )
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the puck, the puck held, off the table, near the goal while held."""
         puck = world["object1_pos"]
         held = grasp(world, puck)
         return {
@@ -203,7 +194,6 @@ class PickPlace(PuckTask):
         }
 
     def script(self, seen: Seen) -> Aim:
-        """Fetch it, and carry it straight to the goal."""
         return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
 
 
@@ -222,7 +212,6 @@ class PickPlaceWall(PickPlace):
     )
 
     def script(self, seen: Seen) -> Aim:
-        """Fetch it, and carry it over the wall."""
         way = over(seen, seen.goal, OVER_WALL, seen.tcp[1] < seen.goal[1] - 0.02)
         return fetch(seen, before_wall(seen), then=Aim(way, CLOSE))
 

@@ -71,7 +71,6 @@ class ShelfPlace(CarryTask):
         objects.block(spec)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """Block and shelf where they were drawn."""
         return Placement(goal, {"object": start}, {"shelf": goal - jnp.array([0.0, 0.0, GOAL_ABOVE])})
 
     def script(self, seen: Seen) -> Aim:
@@ -107,7 +106,6 @@ class Basketball(CarryTask):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A basket and a ball."""
         basket = objects.fixture(spec, "basket")
         self.backboard(basket)
         self.ring(basket)
@@ -160,7 +158,6 @@ class Basketball(CarryTask):
         objects.looks(basket, type=objects.BOX, pos=[x, -0.02, z], size=[0.014, 0.012, 0.004], rgba=ORANGE)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """Ball and basket where they were drawn."""
         return Placement(goal + jnp.array(HOOP), {"object": start}, {"basket": goal})
 
     def error(self, world: World, state: TaskState) -> Array:

@@ -52,12 +52,10 @@ class Soccer(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A ball and a goal."""
         ball(spec)
         soccer_goal(objects.fixture(spec, "goal"))
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """Ball and goal where they were drawn."""
         return Placement(goal, {"object": start}, {"goal": goal})
 
     def script(self, seen: Seen) -> Aim:

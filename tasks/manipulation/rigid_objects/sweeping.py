@@ -34,12 +34,10 @@ class Sweep(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A block, and the goal's mark."""
         objects.block(spec)
         self.mark_goal(spec)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The block where it was drawn, the goal to its right."""
         del goal
         return super().place(start, jnp.stack([jnp.asarray(FAR_SIDE[0]), start[1], jnp.asarray(FAR_SIDE[1])]))
 
@@ -58,12 +56,10 @@ class SweepInto(Push):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A board with a hole, and a block on it; the hole marks the goal."""
         objects.slab(spec, BOARD, *HOLE)
         objects.block(spec)
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The block where it was drawn, the goal in the hole."""
         del goal
         return Placement(jnp.asarray(HOLE_GOAL), {"object": start})
 

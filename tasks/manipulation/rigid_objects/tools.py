@@ -72,7 +72,6 @@ class Hammer(Tabletop):
     )
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A hammer, and a block with a nail in its side."""
         hammer = objects.free_body(spec, "hammer")
         hammer.quat = [math.cos(LEAN / 2), 0, -math.sin(LEAN / 2), 0]
         shaft = {"size": [SHAFT_RADIUS, 0, 0], "fromto": [-SHAFT_HALF, 0, 0, SHAFT_HALF, 0, 0], "mass": SHAFT_MASS}
@@ -98,7 +97,6 @@ class Hammer(Tabletop):
         objects.watch(spec, 2, mujoco.mjtObj.mjOBJ_XBODY, "nail")
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The hammer where it was drawn; the goal is where the driven nail's head is."""
         del goal
         return Placement(jnp.array(NAIL_POS) + jnp.array([0.0, NAIL_TRAVEL, 0.0]), {"hammer": start})
 
@@ -107,17 +105,14 @@ class Hammer(Tabletop):
         return world.qpos[self.model.joint("nail").qposadr[0]]
 
     def error(self, world: World, state: TaskState) -> Array:
-        """What of the nail is still out."""
         del state
         return jnp.maximum(NAIL_TRAVEL - self.depth(world), 0.0)
 
     def solved(self, world: World, state: TaskState) -> Array:
-        """The nail is in."""
         del state
         return self.depth(world) > DRIVEN
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the hammer, the hammer held, its face at the nail, and the nail driven."""
         del state
         shaft, struck = world["object1_pos"], world["object2_pos"] - jnp.array([0.0, NAIL_HALF, 0.0])
         held = grasp(world, shaft)
@@ -154,7 +149,6 @@ class StickTask(Tabletop):
     """m, y from the thermos's axis to what is observed of it."""
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """A wooden stick with a red end, and a thermos with a handle."""
         stick = objects.free_body(spec, "stick")
         objects.loose(stick, type=objects.BOX, size=STICK_HALF, mass=STICK_MASS, rgba=objects.PINE)
         tip = [0.008, STICK_HALF[1] + 0.0005, STICK_HALF[2] + 0.0005]
@@ -192,7 +186,6 @@ class StickTask(Tabletop):
         objects.watch(spec, 2, mujoco.mjtObj.mjOBJ_SITE, "thermos")
 
     def error(self, world: World, state: TaskState) -> Array:
-        """From the thermos's point to the goal."""
         return distance(world["object2_pos"], state.goal)
 
 
@@ -215,7 +208,6 @@ class StickPush(StickTask):
     )
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The stick where it was drawn."""
         return Placement(goal, {"stick": start})
 
     def solved(self, world: World, state: TaskState) -> Array:
@@ -228,7 +220,6 @@ class StickPush(StickTask):
         return (self.error(world, state) <= REACHED) & touched & between & lifted
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the stick, the stick held, off the table, and the thermos near the goal meanwhile."""
         stick = world["object1_pos"]
         held = grasp(world, stick)
         return {
@@ -271,7 +262,6 @@ class StickPull(StickTask):
     )
 
     def place(self, start: Array, goal: Array) -> Placement:
-        """The stick where it was drawn, the thermos 9 cm farther away."""
         return Placement(goal, {"stick": start, "thermos_y": jnp.asarray(ASIDE)})
 
     def solved(self, world: World, state: TaskState) -> Array:
@@ -281,7 +271,6 @@ class StickPull(StickTask):
         return (self.error(world, state) <= REACHED) & through
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """The hand at the stick, the stick held, its end through the handle, and that near the goal meanwhile."""
         taken, handle = world["stick_taken"], world["object2_pos"]
         held, missing = grasp(world, taken), jnp.abs(world["stick_end"] - handle)
         short = jnp.maximum(handle[0] - world["stick_end"][0], 0.0)

@@ -76,7 +76,6 @@ class State:
 
     @classmethod
     def first(cls, facts: Facts) -> State:
-        """Before the first step."""
         none = (None,) * len(facts.robots)
         return cls((HOME,) * len(facts.robots), none, (START,) * len(facts.objects))
 
@@ -98,7 +97,6 @@ class Verdict:
 
 
 def goal_holds(facts: Facts, goal: Goal, state: State) -> bool:
-    """Whether a goal holds."""
     lies = dict(zip(facts.objects, state.lies, strict=True))
     return set(goal.inspections) <= state.inspected and all(lies[number] == place for number, place in goal.deliveries)
 

@@ -38,7 +38,6 @@ class Facts:
     """Places from which what was put there can be taken again."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
         return {
             field.name: sorted(list(entry) if isinstance(entry, tuple) else entry for entry in value)
             if isinstance(value := getattr(self, field.name), frozenset)
@@ -48,7 +47,6 @@ class Facts:
 
     @classmethod
     def of_document(cls, row: Mapping[str, Any]) -> Facts:
-        """The facts that `document` wrote."""
         pairs = {name: frozenset((a, b) for a, b in row[name]) for name in ("takes", "holds", "serves", "inspects")}
         parts: dict[str, Any] = {name: tuple(row[name]) for name in ("robots", "objects", "places")}
         return cls(**{**parts, **pairs}, meets=frozenset(row["meets"]), flat=frozenset(row["flat"]))
@@ -64,12 +62,10 @@ class Goal:
     """Places that somebody looked into since anything was put there."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
         return {"deliveries": [list(pair) for pair in self.deliveries], "inspections": list(self.inspections)}
 
     @classmethod
     def of_document(cls, row: Mapping[str, Any]) -> Goal:
-        """The goal that `document` wrote."""
         return cls(tuple((number, place) for number, place in row["deliveries"]), tuple(row["inspections"]))
 
 

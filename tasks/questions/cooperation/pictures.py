@@ -130,7 +130,6 @@ def path_picture(scene: CooperationScene, task: PathTask, camera: Camera = VIEW)
 
 
 def arm_of(scene: CooperationScene, task: PathTask) -> Arm:
-    """The arm that moves."""
     return next(robot for robot in scene.robots if isinstance(robot, Arm) and robot.name == task.arm)
 
 

@@ -108,12 +108,10 @@ class CooperationScene:
 
     @property
     def robots(self) -> tuple[Robot, ...]:
-        """Who is there."""
         return team(self.team, self.distance)
 
     @functools.cached_property
     def facts(self) -> Facts:
-        """What each robot can do where."""
         return facts_of(self.robots, self.objects, self.places)
 
     @property
@@ -143,7 +141,6 @@ def cooperation_scene(seed: int, config: SceneConfig | None = None) -> Cooperati
 
 
 def _draw(seed: int, config: SceneConfig, random: np.random.Generator) -> CooperationScene | None:
-    """One try."""
     kind = config.team or list(Team)[int(random.integers(len(Team)))]
     distance = float(random.uniform(*DISTANCES))
     items = drawn(int(random.integers(COUNT[0], COUNT[1] + 1)), random)

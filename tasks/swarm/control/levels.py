@@ -64,7 +64,6 @@ class LevelSpec:
 
     @property
     def size(self) -> int:
-        """Numbers per drone."""
         return len(self.entries)
 
     def start(self, motion: Motion) -> Any:

@@ -85,7 +85,6 @@ class Box:
     """m."""
 
     def __post_init__(self) -> None:
-        """Reject boxes that are inside out."""
         if not all(low <= high for low, high in zip(self.low, self.high, strict=True)):
             raise ValueError(f"box from {self.low} to {self.high} m: expected low <= high")
 

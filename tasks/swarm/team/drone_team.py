@@ -72,7 +72,6 @@ class DroneTeamConfig:
     """Whether a collision, a crash or a drone that leaves ends the episode as a failure; else they only cost reward."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         for name in ("agents", "rate", "decimation"):
             if getattr(self, name) < 1:
                 raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
@@ -125,7 +124,6 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
 
     def __init__(self, config: Any = None) -> None:
-        """Set the clocks, and lay out the starts."""
         super().__init__(config)
         options = self.config
         self.agents = options.agents
@@ -173,7 +171,6 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return still(scatter(key, self.start_grid, self.config.agents))
 
     def reset(self, key: Array) -> ResetState[TaskState[G]]:
-        """A fresh start, rotors at hover."""
         config = self.config
         drawn, air, spread = jax.random.split(key, 3)
         drones, goal = self.draw(drawn)
@@ -192,7 +189,6 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return {"body_mass": mass * scale, "body_inertia": inertia * scale[:, None]}
 
     def declared_terms(self) -> tuple[Term, ...]:
-        """What every episode draws anew, besides what the task itself draws."""
         config = self.config
         terms = [Term("start", "at random places, at least 30 cm apart", optional=False)]
         if spread := config.thrust_spread:
@@ -217,7 +213,6 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return Control(wrench=wrench), dataclasses.replace(state, flight=flight)
 
     def post_step(self, world: World, state: TaskState[G], action: Array, key: Array) -> TaskState[G]:
-        """Look around, and move on what the drones are after."""
         del action
         drones = Drones.of(world)
         near, gap, miss = self._look_around(drones)
@@ -296,8 +291,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return self.collided(state) | self.lost(drones)
 
     @abc.abstractmethod
-    def solved(self, drones: Drones, state: TaskState[G]) -> Array:
-        """() bool."""
+    def solved(self, drones: Drones, state: TaskState[G]) -> Array: ...
 
     def outcome(self, world: World, state: TaskState[G]) -> Outcome:
         """Success as the task says; failure when a drone collides, crashes or leaves."""

@@ -90,7 +90,6 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         """The points (A, 3) m and their velocities (A, 3) m/s at a time."""
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
-        """Drones at random places, and their points."""
         place, way = jax.random.split(key)
         drones = self.scattered(place)
         return drones, self.begun(self.course(drones, way), drones)
@@ -107,7 +106,6 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         return Goal(point, velocity, acceleration, course, time, steady_steps)
 
     def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
-        """Move the points, and count for how long all drones have been there."""
         del key
         goal = state.goal
         moved = self._at(goal.course, goal.time + self.timing.control_dt, drones, goal.steady_steps)
@@ -148,7 +146,6 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         return {**found, "aims": entity_rows(Kind.TARGET, turn(drones, way), turn(drones, going), 0.0, present)}
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
-        """See `Weights`."""
         del action
         drones = Drones.of(world)
         offset = state.goal.point - drones.pos
@@ -174,7 +171,6 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         return {"position_error": error, "squared_position_error": error**2, "collision": collided}
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """The points."""
         del world
         return {"target": state.goal.point}
 
