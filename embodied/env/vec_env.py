@@ -153,3 +153,16 @@ class VecEnv(Protocol):
     def close(self) -> None:
         """Release what the environments hold: worlds of an engine, buffers, threads."""
         ...
+
+
+class SeededVecEnv(VecEnv, Protocol):
+    """A `VecEnv` whose episodes can be begun from a seed, in groups that begin alike: `embodied.Env` is one."""
+
+    def reset(self, seed: int | None = None, *, group_size: int = 1) -> Mapping[str, Tensor]:
+        """Begin a fresh episode everywhere and return its first observation.
+
+        Args:
+            seed: The same one gives the same episodes; by default the environment's own.
+            group_size: How many neighbours have the same initial state.
+        """
+        ...

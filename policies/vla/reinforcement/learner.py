@@ -19,8 +19,13 @@ from policies.vla.policy import VLAPolicy
 from policies.vla.reinforcement.advantages import AdvantageEstimator, Advantages
 from policies.vla.reinforcement.grpo import GRPOEstimator
 from policies.vla.reinforcement.ppo import PPOEstimator
-from policies.vla.reinforcement.rollout_envs import RolloutEnv
-from policies.vla.reinforcement.rollouts import RolloutBatch, StochasticPolicy, collect_rollouts, token_head
+from policies.vla.reinforcement.rollouts import (
+    RolloutBatch,
+    RolloutTask,
+    StochasticPolicy,
+    collect_rollouts,
+    token_head,
+)
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
 
@@ -76,7 +81,7 @@ class RLFineTuning:
     def __init__(
         self,
         policy: VLAPolicy,
-        envs: Sequence[RolloutEnv],
+        tasks: Sequence[RolloutTask],
         algorithm: RLAlgorithm,
         config: RLConfig,
         *,
@@ -87,7 +92,7 @@ class RLFineTuning:
 
         Args:
             policy: Its head is `tokens`.
-            envs: One for each task, of `config.episodes` environments, on the policy's device.
+            tasks: Of `config.episodes` environments each, on the policy's device.
             algorithm: grpo, or ppo.
             config: Options.
             seed: Of initial states, sampled actions, minibatches and the critic.
@@ -98,21 +103,21 @@ class RLFineTuning:
                 partial credit for a task without progress.
         """
         require_tokens(policy)
-        for env in envs:
-            if env.num_envs != config.episodes:
+        for task in tasks:
+            if task.env.num_envs != config.episodes:
                 raise EmbodiedError(
-                    f"'{env.name}' has {env.num_envs} environments; expected {config.groups} groups of "
+                    f"'{task.name}' has {task.env.num_envs} environments; expected {config.groups} groups of "
                     f"{config.group_size}, {config.episodes}"
                 )
-        if config.partial_credit and (silent := [env.name for env in envs if not env.has_progress]):
+        if config.partial_credit and (silent := [task.name for task in tasks if task.max_reward is None]):
             raise EmbodiedError(
                 f"partial_credit={config.partial_credit}, but the reward of {', '.join(silent)} does not tell how far "
                 "the task is done; expected 0"
             )
         keep_freed_memory()
-        self.policy, self.envs, self.config = policy, tuple(envs), config
+        self.policy, self.tasks, self.config = policy, tuple(tasks), config
         self.timer, device = timer or PhaseTimer(policy.device), policy.device
-        self.estimator = make_estimator(algorithm, config, self.envs, device, seed)
+        self.estimator = make_estimator(algorithm, config, self.tasks, device, seed)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
         self.optimizer = FlatAdamW(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
         self._order = torch.Generator().manual_seed(seed)
@@ -148,10 +153,10 @@ class RLFineTuning:
             The episodes, which of them are kept (E,) bool, and metrics of all.
         """
         parts: list[RolloutBatch] = []
-        wanted, kept = len(self.envs) * self.config.episodes, 0
+        wanted, kept = len(self.tasks) * self.config.episodes, 0
         for _ in range(self.config.rounds):
-            for number, env in enumerate(self.envs):
-                parts.append(self._episodes(number, env))
+            for number, task in enumerate(self.tasks):
+                parts.append(self._episodes(number, task))
                 kept += int(self.estimator.keep_mask(parts[-1]).sum())
             self._rounds += 1
             if kept >= wanted:
@@ -219,18 +224,19 @@ class RLFineTuning:
         self.iterations, self.env_steps = int(tree["iterations"]), int(tree["env_steps"])
         self.gradient_steps, self._rounds = int(tree["gradient_steps"]), int(tree["rounds"])
 
-    def _episodes(self, number: int, env: RolloutEnv) -> RolloutBatch:
+    def _episodes(self, number: int, task: RolloutTask) -> RolloutBatch:
         """One in every environment; the groups take the task's instructions in turn."""
-        config, known = self.config, env.instructions
+        config, known = self.config, task.instructions
         first = self._rounds * config.groups
-        texts = [known[(first + place // config.group_size) % len(known)] for place in range(env.num_envs)]
+        texts = [known[(first + place // config.group_size) % len(known)] for place in range(task.env.num_envs)]
         seed, group_size = int(torch.randint(SEEDS, (), generator=self._order)), self.estimator.group_size
-        return collect_rollouts(env, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer)
+        return collect_rollouts(task, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer)
 
     def _metrics(self, batch: RolloutBatch, keep: Tensor) -> dict[str, float]:
         success = batch.success.float()
         each = {
-            f"success/{env.name}": success[batch.task == number].mean().item() for number, env in enumerate(self.envs)
+            f"success/{task.name}": success[batch.task == number].mean().item()
+            for number, task in enumerate(self.tasks)
         }
         decisions = len(batch.episode)
         return {
@@ -246,12 +252,12 @@ class RLFineTuning:
 
 
 def make_estimator(
-    algorithm: RLAlgorithm, config: RLConfig, envs: Sequence[RolloutEnv], device: torch.device, seed: int
+    algorithm: RLAlgorithm, config: RLConfig, tasks: Sequence[RolloutTask], device: torch.device, seed: int
 ) -> AdvantageEstimator:
     """The advantage estimator of an algorithm."""
     if algorithm is RLAlgorithm.GRPO:
         return GRPOEstimator(config)
-    return PPOEstimator(config, len(envs), max(env.privileged_size for env in envs), device, seed)
+    return PPOEstimator(config, len(tasks), max(task.privileged_size for task in tasks), device, seed)
 
 
 def require_tokens(policy: VLAPolicy, what: str = "the policy") -> None:

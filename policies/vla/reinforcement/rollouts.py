@@ -3,17 +3,73 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, cast
 
 import torch
 from torch import Tensor
 
 from embodied.core.hooks import PROPRIO
+from embodied.env.env import Env
+from embodied.env.instructions import instructions_of
+from embodied.env.vec_env import CRITIC, POLICY, SeededVecEnv, vector_sizes
+from policies.vla.action_chunks import select_rows
 from policies.vla.model.token_head import TokenHead, detokenize
 from policies.vla.policy import VLAPolicy
-from policies.vla.reinforcement.rollout_envs import RolloutEnv
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RolloutTask:
+    """The environments of a task, and what rollouts need to know of it beside them."""
+
+    name: str
+    env: SeededVecEnv
+    """N environments, with the policy's cameras."""
+    instructions: tuple[str, ...]
+    """That a policy may be given."""
+    horizon: int
+    """Control steps within which the task is to be solved."""
+    max_reward: float | None = None
+    """The reward of a step at which the task is solved; None where it is unknown."""
+    episode_instructions: Callable[[], Sequence[str]] | None = None
+    """Gives the instruction of each running episode, N, where episodes have instructions of their own."""
+
+    @classmethod
+    def of(cls, env: Env, policy: VLAPolicy, horizon: int = 0, what: str = "the policy") -> Self:
+        """A task's environments, checked for a policy.
+
+        Args:
+            env: Made with the policy's cameras.
+            policy: Whose observations and instructions are needed.
+            horizon: Control steps of an episode; 0, or more than the task's own: the task's own.
+            what: What errors call the policy.
+
+        Raises:
+            EmbodiedError: policy and environment do not fit, or there is no instruction.
+        """
+        policy.require_fit(env, what)
+        known, limit = policy.instructions(env, what), env.max_episode_steps
+
+        def of_episodes() -> list[str]:
+            return [instruction.paraphrases[0] for instruction in instructions_of(env)]
+
+        own = of_episodes if env.task.instruction_varies else None
+        return cls(env.name, cast("SeededVecEnv", env), known, min(horizon or limit, limit), env.task.max_reward, own)
+
+    @property
+    def privileged_group(self) -> str:
+        """The observation group of the simulation's critic: `critic`, or `policy` where there is none."""
+        return CRITIC if CRITIC in self.env.observation_spec else POLICY
+
+    @property
+    def privileged_size(self) -> int:
+        """Length of the critic's privileged observation."""
+        return vector_sizes(self.env.observation_spec)[self.privileged_group]
+
+    def progress(self, reward: Tensor) -> Tensor:
+        """Share of the full reward, 0 to 1, of each reward (N,); 0 where the full reward is unknown."""
+        return torch.zeros_like(reward) if self.max_reward is None else (reward / self.max_reward).clamp(0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,10 +198,10 @@ def token_head(policy: VLAPolicy) -> TokenHead:
 
 @torch.no_grad()
 def collect_rollouts(
-    env: RolloutEnv,
+    task: RolloutTask,
     policy: StochasticPolicy,
     instructions: Sequence[str],
-    task: int,
+    number: int,
     *,
     group_size: int,
     seed: int,
@@ -154,17 +210,19 @@ def collect_rollouts(
     """One episode in every environment, chunk by chunk; environments that are done are not rendered again.
 
     Args:
-        env: N environments of a task.
+        task: Of N environments.
         policy: What samples actions.
         instructions: One for each environment, N, unless its episode has an instruction of its own.
-        task: Its number, for the record.
+        number: Of the task, for the record.
         group_size: How many neighbours have the same initial state; they are a group.
         seed: Of the initial states.
         timer: What counts the time.
     """
-    vla, count, device = policy.policy, env.num_envs, policy.policy.device
+    vla, env, count, device = policy.policy, task.env, task.env.num_envs, policy.policy.device
     with timer.phase(Phase.PHYSICS):
-        instructions = env.reset(seed, group_size, instructions)
+        obs = env.reset(seed, group_size=group_size)
+    if task.episode_instructions is not None:
+        instructions = task.episode_instructions()
     distinct = tuple(dict.fromkeys(instructions))
     instruction = torch.tensor([distinct.index(text) for text in instructions], device=device)
     with timer.phase(Phase.INFERENCE):
@@ -173,34 +231,35 @@ def collect_rollouts(
     running = torch.ones(count, dtype=torch.bool, device=device)
     success, length, time, decisions = torch.zeros_like(running), torch.zeros_like(everyone), 0, []
     progress = torch.zeros(count, device=device)
-    while time < env.horizon and bool(running.any()):
+    while time < task.horizon and bool(running.any()):
         rows = everyone[running]
         with timer.phase(Phase.RENDERING):
-            obs = env.observe(rows)
-            pixels = vla.pixels(obs)
+            seen = select_rows(obs, vla.groups, rows)
+            pixels = vla.pixels(seen)
         with timer.phase(Phase.INFERENCE):
-            chunk, tokens, log_prob = policy.sample(pixels, obs[PROPRIO], text[rows])
-        privileged, elapsed = env.privileged(rows), torch.full((len(rows),), time / env.horizon, device=device)
+            chunk, tokens, log_prob = policy.sample(pixels, seen[PROPRIO], text[rows])
+        privileged = obs[task.privileged_group][rows]
+        elapsed = torch.full((len(rows),), time / task.horizon, device=device)
         executed = torch.zeros(chunk.shape[:2], dtype=torch.bool, device=device)
-        for place in range(min(vla.execute, env.horizon - time)):
+        for place in range(min(vla.execute, task.horizon - time)):
             executed[:, place] = running[rows]
             action = torch.zeros(count, chunk.shape[-1], device=device)
             action[rows] = chunk[:, place] * executed[:, place, None]
             with timer.phase(Phase.PHYSICS):
-                solved, ended, now = env.step(action)
-            time += 1
+                step = env.step(action)
+            obs, time = step.obs, time + 1
             length += running
-            success |= solved & running
-            progress = torch.where(running, torch.maximum(progress, now), progress)
-            running = running & ~(solved | ended)
+            success |= step.success & running
+            progress = torch.where(running, torch.maximum(progress, task.progress(step.reward)), progress)
+            running = running & ~(step.success | step.terminated | step.truncated)
             if not bool(running.any()):
                 break
-        decisions.append((pixels, obs[PROPRIO], privileged, elapsed, tokens.short(), log_prob, executed, rows))
+        decisions.append((pixels, seen[PROPRIO], privileged, elapsed, tokens.short(), log_prob, executed, rows))
     columns = zip(PER_DECISION, zip(*decisions, strict=True), strict=True)
     return RolloutBatch(
         **{name: torch.cat(parts) for name, parts in columns},
         instruction=instruction,
-        task=torch.full_like(everyone, task),
+        task=torch.full_like(everyone, number),
         group=everyone // group_size,
         success=success,
         progress=progress,

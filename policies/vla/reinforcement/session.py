@@ -16,7 +16,7 @@ from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.vla.policy import VLAPolicy
 from policies.vla.reinforcement.learner import RLFineTuning, require_tokens
-from policies.vla.reinforcement.rollout_envs import TaskRolloutEnv
+from policies.vla.reinforcement.rollouts import RolloutTask
 from policies.vla.reinforcement.settings import Settings
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
 from policies.vla.session import VLASession
@@ -48,15 +48,17 @@ class RLSession(VLASession):
         self.settings, self.suite = settings, suite
         spec, device = policy.spec, str(policy.device)
         config = shared_config(suite, training=True)
-        envs = []
+        tasks = []
         for task in suite.tasks:
             env = make(
                 task, settings.rl.episodes, settings.engine, device=device, config=config,
                 cameras=spec.cameras, resolution=spec.resolution,
             )  # fmt: skip
-            envs.append(TaskRolloutEnv(env, policy, settings.rl.horizon, what))
+            tasks.append(RolloutTask.of(env, policy, settings.rl.horizon, what))
         self.timer = PhaseTimer(policy.device)
-        self.learner = RLFineTuning(policy, envs, settings.algorithm, settings.rl, seed=settings.seed, timer=self.timer)
+        self.learner = RLFineTuning(
+            policy, tasks, settings.algorithm, settings.rl, seed=settings.seed, timer=self.timer
+        )
         self.trials = Trials(suite, spec, settings.trial_episodes, settings.engine, device)
 
     @property
@@ -150,7 +152,7 @@ class RLSession(VLASession):
         goes_on = "" if resume is None else f", from iteration {learner.iterations:,}"
         count = learner.optimizer.vector.numel()
         cli.console().print(
-            f"{settings.algorithm}: {len(learner.envs)} tasks x {settings.rl.episodes} environments, "
+            f"{settings.algorithm}: {len(learner.tasks)} tasks x {settings.rl.episodes} environments, "
             f"{count / 1e6:.1f} M parameters learn, {learner.policy.device}{goes_on} -> {run.path}"
         )
 

@@ -20,12 +20,12 @@ from policies.vla.data.normalization import Normalization
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.config import Head
 from policies.vla.policy import VLAPolicy
-from policies.vla.reinforcement.rollout_envs import TaskRolloutEnv
+from policies.vla.reinforcement.rollouts import RolloutTask
 from policies.vla.reinforcement.session import speeds
 from policies.vla.reinforcement.settings import Settings
 from policies.vla.reinforcement.timing import Phase
 from policies.vla.rl_finetune import main, vla_policy
-from tests.policies.vla.reinforcement.toy_rollout_env import COARSE
+from tests.policies.vla.reinforcement.toy_task import COARSE
 from tests.policies.vla.toy_demonstrations import episode
 
 TASK = "manipulation/reach"
@@ -74,7 +74,7 @@ def test_what_cannot_be_improved_is_named(stored, tmp_path, capsys):
     policy = vla_policy(open_checkpoint(stored()), "policy 'x'", "cpu")
     policy.require_fit = lambda env, what: None
     with pytest.raises(EmbodiedError, match="'toy/mute' has no instruction, which policy 'x' needs; say one"):
-        TaskRolloutEnv(Deaf(), policy, what="policy 'x'")
+        RolloutTask.of(Deaf(), policy, what="policy 'x'")
 
 
 def test_messages_of_the_settings():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from policies.vla.reinforcement.grpo import GRPOEstimator, group_advantage, group_std
-from tests.policies.vla.reinforcement.toy_rollout_env import BRIEF, ToyRolloutEnv, fresh_policy, toy_episodes
+from tests.policies.vla.reinforcement.toy_task import BRIEF, fresh_policy, toy_episodes, toy_task
 
 GROUP = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
 SCORE = torch.tensor([1, 0, 0, 1, 1, 1, 1, 0, 1, 1.0])
@@ -27,7 +27,7 @@ def test_groups_without_spread_teach_nothing():
 
 
 def test_every_episode_weighs_the_same_however_long_it_is():
-    batch = toy_episodes(fresh_policy(), ToyRolloutEnv())
+    batch = toy_episodes(fresh_policy(), toy_task())
     estimator = GRPOEstimator(BRIEF)
     advantages = estimator.estimate(batch)
     per_number = advantages.weight[:, None, None] * batch.executed[..., None].expand_as(batch.tokens)

@@ -16,18 +16,18 @@ from policies.vla.reinforcement.grpo import GRPOEstimator
 from policies.vla.reinforcement.learner import UPDATE_METRICS, RLFineTuning, clipped_policy_loss
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase
-from tests.policies.vla.reinforcement.toy_rollout_env import (
+from tests.policies.vla.reinforcement.toy_task import (
     BRIEF,
     DEMONSTRATIONS,
-    ToyRolloutEnv,
     fresh_policy,
     toy_episodes,
+    toy_task,
 )
 from tests.policies.vla.toy_demonstrations import SMALL, untrained
 
 
 def learner(algorithm: RLAlgorithm, config: RLConfig = BRIEF, *, goal: float = 1.0, seed: int = 0):
-    return RLFineTuning(fresh_policy(seed), [ToyRolloutEnv(goal=goal)], algorithm, config, seed=seed)
+    return RLFineTuning(fresh_policy(seed), [toy_task(goal=goal)], algorithm, config, seed=seed)
 
 
 @pytest.mark.parametrize("algorithm", list(RLAlgorithm))
@@ -64,7 +64,7 @@ def test_frozen_parts_stay_as_they_are():
     policy = fresh_policy()
     policy.network.image_encoder.requires_grad_(False)
     frozen = {name: value.clone() for name, value in policy.network.image_encoder.state_dict().items()}
-    made = RLFineTuning(policy, [ToyRolloutEnv()], RLAlgorithm.GRPO, BRIEF)
+    made = RLFineTuning(policy, [toy_task()], RLAlgorithm.GRPO, BRIEF)
     made.step()
     assert all(torch.equal(value, frozen[name]) for name, value in policy.network.image_encoder.state_dict().items())
 
@@ -86,7 +86,7 @@ def test_a_resumed_training_is_the_same_bit_for_bit(algorithm):
 
 def test_the_step_size_rises():
     config = dataclasses.replace(BRIEF, warmup=1000)
-    made = RLFineTuning(fresh_policy(), [ToyRolloutEnv()], RLAlgorithm.GRPO, config)
+    made = RLFineTuning(fresh_policy(), [toy_task()], RLAlgorithm.GRPO, config)
     made.step()
     assert made.gradient_steps > 0
     assert made.optimizer.learning_rate == pytest.approx(config.learning_rate * made.gradient_steps / 1000)
@@ -126,14 +126,13 @@ def test_messages():
     with pytest.raises(EmbodiedError, match="has the head 'flow', whose actions have no probability"):
         RLFineTuning(
             untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=Head.FLOW)),
-            [ToyRolloutEnv()],
+            [toy_task()],
             RLAlgorithm.GRPO,
             BRIEF,
         )
     with pytest.raises(EmbodiedError, match="'toy/left' has 30 environments; expected 8 groups of 4, 32"):
-        RLFineTuning(fresh_policy(), [ToyRolloutEnv(30)], RLAlgorithm.GRPO, BRIEF)
-    silent, generous = ToyRolloutEnv(), dataclasses.replace(BRIEF, partial_credit=0.5)
-    silent.has_progress = False
+        RLFineTuning(fresh_policy(), [toy_task(30)], RLAlgorithm.GRPO, BRIEF)
+    silent, generous = toy_task(max_reward=None), dataclasses.replace(BRIEF, partial_credit=0.5)
     with pytest.raises(EmbodiedError, match=r"partial_credit=0\.5, but the reward of toy/left does not tell"):
         RLFineTuning(fresh_policy(), [silent], RLAlgorithm.GRPO, generous)
 
@@ -182,8 +181,8 @@ def test_it_is_clipped_farther_upwards_than_downwards(ratio, advantage, expected
 @pytest.fixture(scope="module")
 def setting():
     policy = fresh_policy()
-    learner = RLFineTuning(policy, [ToyRolloutEnv()], RLAlgorithm.GRPO, BRIEF)
-    batch = toy_episodes(policy, ToyRolloutEnv())
+    learner = RLFineTuning(policy, [toy_task()], RLAlgorithm.GRPO, BRIEF)
+    batch = toy_episodes(policy, toy_task())
     return learner, batch, GRPOEstimator(BRIEF).estimate(batch)
 
 

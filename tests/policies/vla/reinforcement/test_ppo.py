@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from policies.vla.reinforcement.ppo import outcome_gae
-from tests.policies.vla.reinforcement.toy_rollout_env import ToyRolloutEnv, fresh_policy, toy_episodes
+from tests.policies.vla.reinforcement.toy_task import fresh_policy, toy_episodes, toy_task
 
 
 def test_a_critics_advantages_are_those_of_each_episode_by_itself():
-    batch = toy_episodes(fresh_policy(), ToyRolloutEnv(), seed=3)
+    batch = toy_episodes(fresh_policy(), toy_task(), seed=3)
     value = torch.rand(len(batch.episode), generator=torch.Generator().manual_seed(0))
     score = batch.score(0.5)
     advantage, returns = outcome_gae(batch, score, value, 0.9, 0.8)

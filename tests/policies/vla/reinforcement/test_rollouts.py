@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from policies.vla.reinforcement.rollouts import RolloutBatch
-from tests.policies.vla.reinforcement.toy_rollout_env import COARSE, ToyRolloutEnv, fresh_policy, toy_episodes
+from tests.policies.vla.reinforcement.toy_task import COARSE, ToyEnv, fresh_policy, toy_episodes, toy_task
 
 
 def test_a_group_begins_alike_is_told_the_same_and_goes_apart():
-    batch = toy_episodes(fresh_policy(), ToyRolloutEnv())
+    batch = toy_episodes(fresh_policy(), toy_task())
     first = batch.decision_index == 0
     assert first.sum() == len(batch) == 32
     for group in range(8):
@@ -24,30 +24,31 @@ def test_a_group_begins_alike_is_told_the_same_and_goes_apart():
 
 @pytest.mark.parametrize("execute", [0, 3])
 def test_what_is_over_is_neither_looked_at_nor_counted(execute):
-    env = ToyRolloutEnv()
-    batch = toy_episodes(fresh_policy(execute=execute), env)
+    task = toy_task()
+    assert isinstance(task.env, ToyEnv)
+    batch = toy_episodes(fresh_policy(execute=execute), task)
     assert torch.equal(batch.action_counts, batch.length)
-    assert sum(map(len, env.looked)) == len(batch.episode)
+    assert sum(map(len, task.env.cameras.looked)) == len(batch.episode)
     stride = execute or COARSE.chunk
     for number in range(len(batch)):
         rows = batch.episode == number
         assert rows.sum() == -(-batch.length[number] // stride)
-        assert torch.equal(batch.elapsed[rows], torch.arange(int(rows.sum())) * stride / env.horizon)
+        assert torch.equal(batch.elapsed[rows], torch.arange(int(rows.sum())) * stride / task.horizon)
     assert not batch.executed[:, stride:].any()
-    assert (batch.length < env.horizon).any()
+    assert (batch.length < task.horizon).any()
 
 
 def test_an_episode_succeeds_at_its_goal_and_fails_beyond_the_other_side():
-    env = ToyRolloutEnv(goal=0.5)
-    batch = toy_episodes(fresh_policy(), env)
+    task = toy_task(goal=0.5)
+    batch = toy_episodes(fresh_policy(), task)
     assert batch.success.any()
     assert (~batch.success).any()
-    ended = batch.length < env.horizon
+    ended = batch.length < task.horizon
     assert (ended | ~batch.success).all() or batch.success[~ended].any()
 
 
 def test_experience_is_selected_and_joined_without_losing_whose_is_what():
-    one, other = (toy_episodes(fresh_policy(), ToyRolloutEnv(), seed=seed) for seed in (0, 1))
+    one, other = (toy_episodes(fresh_policy(), toy_task(), seed=seed) for seed in (0, 1))
     joined = RolloutBatch.concatenate([one, other])
     assert joined.group.unique().tolist() == list(range(16))
     assert joined.instructions == one.instructions
@@ -58,7 +59,7 @@ def test_experience_is_selected_and_joined_without_losing_whose_is_what():
 
 
 def test_a_failure_is_worth_less_than_a_success_and_more_the_farther_it_came():
-    batch = toy_episodes(fresh_policy(), ToyRolloutEnv())
+    batch = toy_episodes(fresh_policy(), toy_task())
     solved, score = batch.success, batch.score(0.5)
     assert 0 < solved.sum() < len(batch)
     assert torch.equal(batch.score(0.0), solved.float())

@@ -1,0 +1,111 @@
+"""A task small enough to be learned in seconds: a red picture says left, a blue one right."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from embodied.env.step import LazyObservation
+from embodied.env.vec_env import ObservationSpec, StepData
+from policies.vla.reinforcement.rollouts import RolloutBatch, RolloutTask, StochasticPolicy, collect_rollouts
+from policies.vla.reinforcement.settings import RLConfig
+from policies.vla.reinforcement.timing import PhaseTimer
+from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, shown, untrained
+
+if TYPE_CHECKING:
+    from embodied.rendering.cameras import CameraObserver
+    from embodied.rendering.render_state import RenderState
+
+COARSE = dataclasses.replace(SMALL, width=16, layers=1, channels=(4, 8, 8), text_width=8, bins=4, chunk=4)
+BRIEF = RLConfig(
+    groups=8,
+    group_size=4,
+    rounds=2,
+    horizon=8,
+    partial_credit=0.0,
+    temperature=1.0,
+    learning_rate=5e-3,
+    minibatch=64,
+    epochs=2,
+    critic_warmup=1,
+    bfloat16=False,
+)
+DEMONSTRATIONS = shown([episode(0), episode(1)])
+
+
+class ToyCameras:
+    """Draws the side of the goal, and remembers of which environments."""
+
+    shapes: Mapping[str, tuple[int, ...]] = {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
+
+    def __init__(self) -> None:
+        self.looked: list[list[int]] = []
+
+    def render(self, side: torch.Tensor, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.looked.append(rows.tolist())
+        front = torch.zeros(len(rows), 3, 32, 32, dtype=torch.uint8)
+        front[torch.arange(len(rows)), 2 * side[rows]] = 255
+        return {"pixels/front": front, "pixels/wrist": torch.zeros_like(front)}
+
+
+class ToyEnv:
+    """Environments on a line, with the goal on one side or the other."""
+
+    observation_spec: Mapping[str, ObservationSpec] = {
+        "critic": ObservationSpec((2,)),
+        "proprio": ObservationSpec((3,)),
+    } | {group: ObservationSpec(shape, torch.uint8) for group, shape in ToyCameras.shapes.items()}
+    device, action_size, max_episode_steps = torch.device("cpu"), 2, 8
+
+    def __init__(self, num_envs: int, goal: float) -> None:
+        """The goal is `goal` away, and as far on the other side an episode fails."""
+        self.num_envs, self.goal, self.cameras = num_envs, goal, ToyCameras()
+
+    def reset(self, seed: int | None = None, *, group_size: int = 1) -> Mapping[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed or 0)
+        drawn = torch.randint(2, (self.num_envs // group_size,), generator=generator)
+        self.side, self.place = drawn.repeat_interleave(group_size), torch.zeros(self.num_envs)
+        return self.observe()
+
+    def observe(self) -> Mapping[str, torch.Tensor]:
+        critic = torch.stack([self.side.float(), self.place], -1)
+        vectors = {"critic": critic, "proprio": torch.zeros(self.num_envs, 3)}
+        return LazyObservation(vectors, cast("CameraObserver", self.cameras), cast("RenderState", self.side))
+
+    def step(self, action: torch.Tensor, /) -> StepData:
+        self.place = self.place + action[:, 0] * (2 * self.side - 1)
+        progress = (self.place / self.goal).clamp(0.0, 1.0)
+        never = torch.zeros(self.num_envs, dtype=torch.bool)
+        obs = self.observe()
+        return StepData(obs, progress, self.place < -self.goal, never, self.place > self.goal, obs)
+
+    def spread_episode_lengths(self) -> None: ...
+
+    def statistics(self) -> dict[str, float]:
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: Mapping[str, Any], /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def toy_task(num_envs: int = BRIEF.episodes, goal: float = 1.0, max_reward: float | None = 1.0) -> RolloutTask:
+    return RolloutTask("toy/left", ToyEnv(num_envs, goal), (LEFT, RIGHT), 8, max_reward)
+
+
+def fresh_policy(seed: int = 0, execute: int = 0):
+    torch.manual_seed(seed)
+    return untrained(DEMONSTRATIONS, COARSE, execute)
+
+
+def toy_episodes(policy, task: RolloutTask, *, group_size: int = 4, seed: int = 0) -> RolloutBatch:
+    """One in every environment, half of the groups told to go to either side."""
+    sampler = StochasticPolicy(policy, 1.0, torch.Generator().manual_seed(seed), bfloat16=False)
+    texts = [(LEFT, RIGHT)[place // 4 % 2] for place in range(task.env.num_envs)]
+    return collect_rollouts(task, sampler, texts, 0, group_size=group_size, seed=seed, timer=PhaseTimer())
