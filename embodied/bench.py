@@ -67,14 +67,12 @@ class Settings:
     """Also write the result, with hardware and command, to this file."""
 
     def __post_init__(self) -> None:
-        """Check counts."""
         if self.turns < 1 or self.steps < 1:
             raise EmbodiedError(f"--turns {self.turns} and --steps {self.steps}: expected at least 1 of each")
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Measure as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "bench")
     registry = join_content()
     suites = registry.suites

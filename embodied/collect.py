@@ -69,7 +69,6 @@ class Settings(CollectConfig, Generic[C]):
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Record as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
     entry = registry.find(cli.required_task(words, registry, "embodied.collect"))

@@ -62,7 +62,6 @@ class Settings:
     """The picture."""
 
     def __post_init__(self) -> None:
-        """Check that there are runs, and a name for each."""
         if not self.runs:
             raise EmbodiedError("which runs? python -m embodied.curves RUN ...")
         if self.names and len(self.names) != len(self.runs):
@@ -75,7 +74,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Draw as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "curves")
     names = settings.names or called(settings.runs)
     records = [Run.open(path).metrics() for path in settings.runs]

@@ -85,7 +85,6 @@ class Settings(Generic[C]):
     """The task's own options."""
 
     def __post_init__(self) -> None:
-        """Check counts."""
         if self.episodes < 1 or self.num_envs < 1:
             raise EmbodiedError(
                 f"--episodes {self.episodes} and --num-envs {self.num_envs}: expected at least 1 of each"
@@ -94,7 +93,6 @@ class Settings(Generic[C]):
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Evaluate as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
     entry = registry.find(cli.required_task(words, registry, "embodied.evaluate"))

@@ -28,7 +28,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """List as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "list")
     registry = join_content()
     names = [settings.task] if settings.task else list(registry)

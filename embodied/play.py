@@ -69,7 +69,6 @@ class Settings:
     """Address the viewer listens on; 0.0.0.0 lets other machines in."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be shown."""
         if not 1 <= self.num_envs <= 64:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected 1 to 64; more cannot be told apart")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
@@ -80,7 +79,6 @@ class Settings:
 
 @guard
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "play")
     layout = _layout(settings.layout)
     if settings.video is not None:

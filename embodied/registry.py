@@ -77,7 +77,6 @@ class Suite:
     """Training defaults: a `policies.training.defaults.TrainConfig`."""
 
     def __post_init__(self) -> None:
-        """Check names."""
         if not self.tasks or not self.name or "/" in self.name:
             raise EmbodiedError(f"suite {self.name!r} of {len(self.tasks)} tasks: expected a name without '/', tasks")
 

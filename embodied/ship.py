@@ -35,7 +35,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Ship as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "ship")
     path = ship(settings.run, replace=settings.replace)
     size = sum(file.stat().st_size for file in path.iterdir())

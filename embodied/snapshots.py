@@ -55,7 +55,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Play, choose, write."""
     from embodied.evaluation.suites import shared_config
     from embodied.factory import make
 

@@ -21,7 +21,6 @@ RESUMABLE = {"steps": int, "json": Path}
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line says; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
     if run := cli.flag_value(words, "--resume"):

@@ -81,7 +81,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Record as the command line says; returns the exit code."""
     from embodied.factory import make
     from embodied.registry import join_content
 

@@ -16,14 +16,12 @@ class Interrupts:
     """The name of the signal that arrived, if one did."""
 
     def __enter__(self) -> Self:
-        """Take the signals over."""
         self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give them back."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 

@@ -37,13 +37,11 @@ class Line:
         self._id = self._bar.add_task(what, total=total, text="") if self._bar else None
 
     def __enter__(self) -> Line:
-        """Begin to show progress."""
         if self._bar:
             self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the last state on the screen."""
         if self._bar:
             self._bar.stop()
 

@@ -75,7 +75,6 @@ def _uniform(
     combine: Callable[[Array, Array], Array],
     sign: str,
 ) -> Term:
-    """A term that combines rows of a field with uniform draws."""
     if low > high:
         raise ValueError(f"randomisation term {name!r}: low={low} must not exceed high={high}")
 

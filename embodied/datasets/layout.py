@@ -86,7 +86,6 @@ def data_path(folder: Path, index: int) -> Path:
 
 
 def video_path(folder: Path, camera: str, index: int) -> Path:
-    """The video of a camera."""
     return folder / VIDEO_PATH.format(video_key=IMAGES + camera, **chunk_and_file(index))
 
 

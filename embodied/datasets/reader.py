@@ -114,7 +114,6 @@ class Dataset(Sequence[Episode]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Episode:  # type: ignore[override]
-        """The episode `index`, with its images."""
         return self.part(index)
 
     def __iter__(self) -> Iterator[Episode]:

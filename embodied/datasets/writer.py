@@ -200,7 +200,6 @@ class DatasetWriter:
         return frame_table(Episode("", "", {}, *shapes, success=False), self.info, 0, 0, 0).schema
 
     def _measured(self, episode: Episode, table: pa.Table) -> dict[str, Statistics]:
-        """The statistics of every feature of an episode."""
         vectors = {STATE: episode.state, ACTION: episode.action}
         counters = {name: table[name].to_numpy() for name in layout.COUNTERS}
         images = {IMAGES + camera: of_images(episode.images[camera]) for camera in self.info.cameras}

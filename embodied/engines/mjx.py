@@ -105,7 +105,6 @@ class MjxEngine:
         self._of_last_step = of_last_step(self.model)
 
     def start(self, start: ResetState[Any]) -> MjxState:
-        """The state at an episode's start; see `FusedEngine.start`."""
         fields = self._derive(dict(start.model))
         data = self._template.replace(qpos=start.qpos, qvel=start.qvel)
         if start.mocap_pos is not None:
@@ -125,7 +124,6 @@ class MjxEngine:
         )
 
     def step(self, physics: MjxState, control: Control, substeps: int) -> MjxState:
-        """Advance under one held control; see `FusedEngine.step`."""
         initial = self._controlled(physics, control)
         model = self._with_props(self._episode_model(physics.fields), initial)
 
@@ -150,7 +148,6 @@ class MjxEngine:
         )
 
     def _mjx_step(self, model: Any, data: Any) -> Any:
-        """One physics step."""
         return self._with_force_sensors(model, self._mjx.step(model, data), data)
 
     def _with_force_sensors(self, model: Any, data: Any, before: Any) -> Any:
@@ -177,11 +174,9 @@ class MjxEngine:
         return data.replace(sensordata=sensordata)
 
     def world(self, physics: MjxState) -> World:
-        """What the task may know; see `FusedEngine.world`."""
         return World(physics.time, physics.qpos, physics.qvel, physics.sensordata, self._layout)
 
     def overflow(self, physics: MjxState) -> Array:
-        """Whether a buffer was too small; see `FusedEngine.overflow`."""
         return physics.overflow
 
     def _episode_model(self, fields: Mapping[str, Array]) -> Any:

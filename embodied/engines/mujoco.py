@@ -55,7 +55,6 @@ class MujocoEngine:
         self._sensordata = np.zeros(self._outputs.shape, np.float32)
 
     def reset(self, ids: np.ndarray, start: ResetState[Any]) -> None:
-        """Start new episodes in the environments `ids`; see `HostEngine.reset`."""
         if not len(ids):
             return
         batch = self.batch
@@ -85,7 +84,6 @@ class MujocoEngine:
             raise EngineError(f"engine mujoco cannot vary the model field {name!r} per environment: {error}") from None
 
     def step(self, control: Control, substeps: int) -> None:
-        """Advance every environment; see `HostEngine.step`."""
         batch = self.batch
         if control.ctrl is not None:
             batch.ctrl[...] = control.ctrl

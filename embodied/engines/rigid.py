@@ -73,7 +73,6 @@ class RigidEngine:
         self._sensors = tuple(self._sensor(index) for index in range(self.model.nsensor))
 
     def start(self, start: ResetState[Any]) -> RigidState:
-        """The state at an episode's start; see `FusedEngine.start`."""
         if unknown := sorted(set(start.model) - set(VARIABLE)):
             raise EngineError(f"engine rigid cannot vary the model fields {unknown}; it can vary {list(VARIABLE)}")
         count = len(self._bodies)
@@ -92,7 +91,6 @@ class RigidEngine:
         )
 
     def step(self, physics: RigidState, control: Control, substeps: int) -> RigidState:
-        """Advance under one held control; see `FusedEngine.step`."""
         wrench = control.wrench
         wrench = jnp.zeros((self.model.nbody, 6)) if wrench is None else wrench
         if substeps == 1:
@@ -120,7 +118,6 @@ class RigidEngine:
         )
 
     def world(self, physics: RigidState) -> World:
-        """What the task may know; see `FusedEngine.world`."""
         readings = [read(physics) for read in self._sensors]
         return World(
             time=physics.time,

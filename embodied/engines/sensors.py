@@ -243,7 +243,6 @@ def _check(
 
 
 def _ids(types: list[mujoco.mjtSensor], kind: mujoco.mjtSensor) -> np.ndarray:
-    """Ids of the sensors of one type."""
     return np.array([index for index, other in enumerate(types) if other == kind], int)
 
 

@@ -209,7 +209,6 @@ def weigh(terms: Mapping[str, Array], weights: "Mapping[str, float] | DataclassI
 
 
 def _chosen(sigmoid: Sigmoid | str) -> Sigmoid:
-    """The sigmoid of that name."""
     try:
         return Sigmoid(sigmoid)
     except ValueError:

@@ -63,7 +63,6 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _height_field(model: mujoco.MjModel, field: int) -> trimesh.Trimesh:
-    """The surface of a height field."""
     rows, columns = int(model.hfield_nrow[field]), int(model.hfield_ncol[field])
     wide, deep, high, _ = model.hfield_size[field]
     first = int(model.hfield_adr[field])

@@ -168,7 +168,6 @@ class Panel:
     def __init__(
         self, server: viser.ViserServer, title: str, policies: Sequence[str], num_envs: int, spacing: float
     ) -> None:
-        """Lay it out."""
         gui = server.gui
         gui.configure_theme(dark_mode=False, show_logo=False)
         gui.set_panel_label(title)

@@ -137,7 +137,6 @@ def scale_textures(model: mujoco.MjModel, low: float, high: float) -> Term:
 
 
 def _camera(model: mujoco.MjModel, name: str) -> int:
-    """Id of a camera."""
     names = [model.camera(i).name for i in range(model.ncam)]
     if name not in names:
         raise UnknownNameError("camera", name, filter(None, names))

@@ -45,7 +45,6 @@ class DemonstrationReplay:
 
     @property
     def has_demonstrations(self) -> bool:
-        """Whether it was given demonstrations."""
         return self.prefilled or self.demonstrations is not None
 
     def extend(self, steps: Transitions) -> None:

@@ -54,7 +54,6 @@ class NetworkConfig:
     """Of architecture entities: with how many numbers of the agent's own an observation begins."""
 
     def __post_init__(self) -> None:
-        """Reject layers that cannot be built."""
         if self.architecture is not Architecture.MLP and (self.heads < 1 or self.hidden[0] % self.heads):
             raise ValueError(f"hidden={self.hidden} heads={self.heads}: the first width must be divisible by heads")
         if self.architecture is Architecture.PARTS and len(set(self.hidden)) != 1:

@@ -37,7 +37,6 @@ class AWACConfig(ActorCriticConfig):
         require(self.blur >= 0, "blur", self.blur, "0 or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
-        """The actor and its critics."""
         actor = AWACActorUpdate(self.build_actor(sizes, generator, stochastic=True), self)
         return actor, self.build_critics(sizes, generator)
 

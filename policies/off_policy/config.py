@@ -151,7 +151,6 @@ class OffPolicyConfig:
         return FlatAdamW(parameters, learning_rate, weight_decay=self.weight_decay, max_grad_norm=self.max_grad_norm)
 
     def critic_optimizer(self, critic: nn.Module) -> FlatAdamW:
-        """AdamW of a critic."""
         return self.optimizer(critic.parameters(), self.critic_learning_rate)
 
 
@@ -226,7 +225,6 @@ class ActorCriticConfig(OffPolicyConfig):
         return CategoricalHead(self.atoms, self.value_low, self.value_high, device)
 
     def actor_optimizer(self, actor: SquashedActor) -> FlatAdamW:
-        """AdamW of the actor."""
         return self.optimizer(actor.learned_parameters(), self.actor_learning_rate)
 
 

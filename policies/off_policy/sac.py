@@ -36,7 +36,6 @@ class SACConfig(AdvisedConfig):
         require(rate >= 0, "temperature_learning_rate", rate, "0 or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
-        """The actor and its critics."""
         actor = SACActorUpdate(self.build_actor(sizes, generator, stochastic=True), self)
         return actor, self.build_critics(sizes, generator)
 

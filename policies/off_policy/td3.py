@@ -43,7 +43,6 @@ class TD3Config(AdvisedConfig):
         require(self.noise_max >= self.noise_min, "noise_max", self.noise_max, f"noise_min={self.noise_min} or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
-        """The actor and its critics."""
         actor = TD3ActorUpdate(self.build_actor(sizes, generator, stochastic=False), self, sizes.num_envs)
         return actor, self.build_critics(sizes, generator)
 

@@ -80,7 +80,6 @@ class PPOConfig:
     """Fuse the loss's element-wise operations with torch.compile; no faster on a CPU, and slow to start."""
 
     def __post_init__(self) -> None:
-        """Reject settings under which nothing can be learned."""
         for name in ("unroll", "epochs", "minibatches"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for item in fields(self):

@@ -63,7 +63,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Compare as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "policies.vla.compare")
     named = {f"policy '{path}'": path for path in (settings.before, settings.after)}
     policies = {what: vla_policy(open_checkpoint(path), what, settings.device) for what, path in named.items()}

@@ -211,7 +211,6 @@ class VLAPolicy:
         return [*env.task.instruction, *self._demonstrated_instructions(env)]
 
     def _instruction(self, env: Env, what: str) -> str:
-        """The default instruction."""
         if not (known := self._own_instructions(env)):
             raise EmbodiedError(f"'{env.name}' has no instruction, which {what} needs; say one")
         return known[0]

@@ -24,7 +24,6 @@ from policies.vla.trials import suite_of
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, COMMAND)
     if settings.resume is None:
         assert settings.policy is not None

@@ -28,7 +28,6 @@ COMMAND = "policies.vla.train"
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Train as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, COMMAND)
     if settings.resume is None:
         session = make_session(settings)

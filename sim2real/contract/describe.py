@@ -51,7 +51,6 @@ def describe(task: Task[Any], name: str) -> Contract:
 
 @describe.register
 def _wrapped(task: TaskWrapper, name: str) -> Contract:
-    """The contract of the task within."""
     return describe(task.task, name)
 
 

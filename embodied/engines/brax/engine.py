@@ -131,7 +131,6 @@ class BraxEngine:
         return jnp.asarray(qpos, jnp.float32) - self._table.reference
 
     def start(self, start: ResetState[Any]) -> BraxState:
-        """The state at an episode's start; see `FusedEngine.start`."""
         if unknown := sorted(set(start.model) - VARIABLE - {"dof_armature"}):
             raise EngineError(f"engine brax cannot vary the model fields {unknown}; it can vary {sorted(VARIABLE)}")
         fields = dict(start.model)
@@ -147,7 +146,6 @@ class BraxEngine:
         return BraxState(jnp.zeros(()), x.pos, x.rot, links.vel, links.angvel, qpos, qvel, sensordata, fields)
 
     def step(self, physics: BraxState, control: Control, substeps: int) -> BraxState:
-        """Advance under one held control; see `FusedEngine.step`."""
         ctrl = jnp.zeros(self.model.nu) if control.ctrl is None else control.ctrl
         wrench = jnp.zeros((self.model.nbody, 6)) if control.wrench is None else control.wrench
         system = model.varied(self._system, physics.fields)
@@ -216,7 +214,6 @@ class BraxEngine:
         )
 
     def world(self, physics: BraxState) -> World:
-        """What the task may know; see `FusedEngine.world`."""
         return World(physics.time, physics.qpos, physics.qvel, physics.sensordata, self._layout)
 
     def overflow(self, physics: BraxState) -> Array:

@@ -81,7 +81,6 @@ class PybulletEngine:
         self._sensordata = np.zeros((num_envs, self.model.nsensordata), np.float32)
 
     def reset(self, ids: np.ndarray, start: ResetState[Any]) -> None:
-        """Start new episodes in the environments `ids`; see `HostEngine.reset`."""
         for row, index in enumerate(ids):
             for name, values in start.model.items():
                 self._field(name)[index] = values[row]

@@ -134,7 +134,6 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         return tuple(self._renderer.frame(index, state=state) for index in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close `env`."""
         del kwargs
         if self._renderer is not None:
             self._renderer.close()

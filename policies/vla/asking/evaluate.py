@@ -70,7 +70,6 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Evaluate as the command line says; returns the exit code."""
     settings = cli.parse(Settings, arguments, "policies.vla.asking.evaluate")
     actor = None if settings.policy == SCRIPT else stored(Path(settings.policy), "the policy")
     asker = None if settings.asker is None else stored(settings.asker, "the asker")

@@ -77,7 +77,6 @@ class Settings(RunSettings):
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Make scenes, train, test; returns the exit code."""
     settings, run = cli.parse(Settings, arguments, COMMAND), None
     if settings.resume is not None:
         run = Run.open(settings.resume)

@@ -254,7 +254,6 @@ class RLFineTuning:
 def make_estimator(
     algorithm: RLAlgorithm, config: RLConfig, tasks: Sequence[RolloutTask], device: torch.device, seed: int
 ) -> AdvantageEstimator:
-    """The advantage estimator of an algorithm."""
     if algorithm is RLAlgorithm.GRPO:
         return GRPOEstimator(config)
     return PPOEstimator(config, len(tasks), max(task.privileged_size for task in tasks), device, seed)

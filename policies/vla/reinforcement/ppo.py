@@ -102,7 +102,6 @@ class PPOEstimator:
         self.critic = PrivilegedCritic(tasks, privileged, config, device, seed)
 
     def keep_mask(self, batch: RolloutBatch) -> Tensor:
-        """All of them."""
         return torch.ones_like(batch.success)
 
     def estimate(self, batch: RolloutBatch) -> Advantages:
