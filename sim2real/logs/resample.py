@@ -8,14 +8,13 @@ and not inside a gap. There is no low-pass filter; a signal above half the new r
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 import numpy as np
 
-from embodied.errors import EmbodiedError, UnknownNameError, listing
+from embodied.errors import EmbodiedError, listing
 from sim2real.logs.log import WXYZ, Channel, Log, LogError
 
 MAX_GAP = 0.1  # s, our choice: five periods of a 50 Hz controller
@@ -97,26 +96,6 @@ def at_times(channel: Channel, times: np.ndarray, kind: Interpolation, max_gap: 
     share = np.where(exact, 0.0, (times - channel.time[before]) / np.where(interval > 0, interval, 1.0))
     values = _BETWEEN[kind](channel, before, after, share[:, None])
     return dataclasses.replace(channel, time=times, values=values)
-
-
-def aligned(log: Log, names: tuple[str, ...]) -> Log:
-    """These channels of a resampled log, with only the rows whose times all of them have.
-
-    Raises:
-        UnknownNameError: the log lacks one of them.
-        LogError: they have no time in common.
-    """
-    for name in names:
-        if name not in log:
-            raise UnknownNameError("channel", name, log.channels)
-    common = functools.reduce(np.intersect1d, (log[name].time for name in names))
-    if not len(common):
-        raise LogError(f"the channels {listing(names)} have no time in common; resample the log first")
-    rows = {name: np.searchsorted(log[name].time, common) for name in names}
-    channels = {
-        name: dataclasses.replace(log[name], time=common, values=log[name].values[rows[name]]) for name in names
-    }
-    return dataclasses.replace(log, channels=channels)
 
 
 def unbroken(time: np.ndarray, max_gap: float = MAX_GAP) -> list[slice]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.rendering.pictures import choose_backend
-from tasks.grasping.clutter.pictures import SCALE, Image, Picture
+from tasks.grasping.clutter.pictures import SCALE, Picture
 from tasks.grasping.objects.model import add_object
 from tasks.grasping.objects.pointclouds import Camera, PlacedObject
 from tasks.grasping.objects.shapes import quaternion
@@ -137,10 +137,3 @@ def pixels_of(path: np.ndarray | Sequence[Sequence[float]], camera: Camera = VIE
     """(n, 2) pixels of tcp positions (n, 2) m at `LEVEL`."""
     points = np.asarray(path, float)
     return camera.pixels(np.column_stack([points, np.full(len(points), LEVEL)]))
-
-
-def drawn_path(image: Image, pixels: np.ndarray, ink: tuple[int, int, int]) -> Image:
-    """A picture with a path (n, 2) pixels on it."""
-    result = np.ascontiguousarray(image)
-    cv2.polylines(result, [np.round(pixels - 0.5).astype(np.int32)], False, ink, 3, cv2.LINE_AA)
-    return result

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import EmbodiedError
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log, LogError
-from sim2real.logs.resample import Interpolation, aligned, at_times, resample, unbroken
+from sim2real.logs.resample import Interpolation, resample, unbroken
 
 
 def drawn(seed: int) -> Log:
@@ -119,19 +119,6 @@ def test_rounding_moves_no_command():
 def test_equal_times_do_no_harm():
     channel = Channel(np.array([0.0, 0.01, 0.01, 0.02]), np.array([[0.0], [1.0], [2.0], [3.0]]), ("a",))
     np.testing.assert_array_equal(resample(Log({"gyro": channel}), 100.0)["gyro"].values[:, 0], [0, 2, 3])
-
-
-def test_aligned_channels_share_their_times():
-    log = resample(drawn(0), 100.0)
-    part = aligned(log, ("command", "joint_pos", "orientation"))
-    for name in part.channels:
-        np.testing.assert_array_equal(part[name].time, part["command"].time)
-        same = at_times(log[name], part[name].time, Interpolation.HOLD)
-        np.testing.assert_array_equal(part[name].values, same.values)
-    with pytest.raises(UnknownNameError, match="unknown channel 'gyro'"):
-        aligned(log, ("gyro",))
-    with pytest.raises(LogError, match="the channels joint_pos, empty have no time in common"):
-        aligned(log, ("joint_pos", "empty"))
 
 
 def test_runs_without_a_gap():
