@@ -1,31 +1,20 @@
-"""`python -m embodied.bench`: how fast a task runs, and how much of the bare engine's speed is left.
-
-Environment and bare engine take turns in one process, so that a machine whose speed drifts slows both; every figure is
-the median over the turns. The bare engine moves the same number of copies of the same model from the same states by
-the same number of physics steps, with nothing else: no task, no resets, no policy, no torch.
-"""
+"""`python -m embodied.bench`: how fast a task runs, and how much of the bare engine's speed is left."""
 
 from __future__ import annotations
 
 import dataclasses
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import jax
-import jax.numpy as jnp
 import torch
 import tyro
-from mujoco.batch import Batch
 
 from embodied import cli
-from embodied.core.world import Control
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, guard
+from embodied.evaluation import speed
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
 from policies.registry import DEFAULT, build_algorithm, default_config
@@ -99,46 +88,22 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     )
     options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
     env = make(name, num_envs, engine, settings.seed, engine_options=options)
-    started = time.perf_counter()
     act = acting(env, settings)
-    obs = env.reset()
-    obs = env.step(act(obs)).obs
-    bare = bare_engine(env)
-    bare()
-    compile_seconds = time.perf_counter() - started
-    whole, physics = [], []
     with cli.Line(f"{name} on {engine}", settings.turns) as line:
-        for turn in range(settings.turns + 1):
-            begin = time.perf_counter()
-            for _ in range(settings.steps):
-                step = env.step(act(obs))
-                obs, _ = step.obs, (step.reward, step.terminated, step.truncated)
-            whole.append((time.perf_counter() - begin) / settings.steps)
-            bare = bare_engine(env, bare)
-            begin = time.perf_counter()
-            for _ in range(settings.steps):
-                bare()
-            physics.append((time.perf_counter() - begin) / settings.steps)
-            line.update(turn, f"{cli.number(num_envs / whole[-1])} env steps/s")
-    whole, physics = whole[1:], physics[1:]  # the first turn compiles what only some steps need
-    seconds, bare_seconds = statistics.median(whole), statistics.median(physics)
-    substeps = env.task.timing.substeps
+
+        def show(turn: int, seconds: float) -> None:
+            line.update(turn, f"{cli.number(num_envs / seconds)} env steps/s")
+
+        speeds = speed.measure(env, act, turns=settings.turns, steps=settings.steps, on_turn=show)
     return {
         "task": name,
         "engine": engine,
         "impl": str(getattr(env.engine, "impl", "")) or None,
         "pipeline": str(getattr(env.engine, "pipeline", "")) or None,
         "num_envs": num_envs,
-        "substeps": substeps,
+        "substeps": env.task.timing.substeps,
         "policy": settings.policy,
-        "env_steps_per_second": num_envs / seconds,
-        "physics_steps_per_second": substeps * num_envs / seconds,
-        "bare_physics_steps_per_second": substeps * num_envs / bare_seconds,
-        "engine_fraction": statistics.median(b / w for b, w in zip(physics, whole, strict=True)),
-        "milliseconds_per_step": 1e3 * seconds,
-        "milliseconds_per_step_low": 1e3 * min(whole),
-        "milliseconds_per_step_high": 1e3 * max(whole),
-        "compile_seconds": compile_seconds,
+        **speeds,
         "turns": settings.turns,
         "steps_per_turn": settings.steps,
     }
@@ -158,44 +123,6 @@ def acting(env: Env, settings: Settings) -> PolicyFunction:
         return load_policy("shipped", env)
     training = env.entry.load_training() if env.entry and env.entry.training else TrainConfig()
     return build_algorithm(cast("VecEnv", env), default_config(DEFAULT, training), settings.seed).policy
-
-
-def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callable[[], None]:
-    """A function that moves the bare engine by one control step, from the environment's present states."""
-    return _bare_host(env, previous) if not env.engine.fused else _bare_fused(env, previous)
-
-
-class _bare_host:
-    """`mujoco.Batch` by itself."""
-
-    def __init__(self, env: Env, previous: Any = None) -> None:
-        self.batch = previous.batch if previous is not None else Batch(env.engine.model, env.num_envs)
-        self.batch.state[...] = env.engine.batch.state
-        self.substeps = env.task.timing.substeps
-
-    def __call__(self) -> None:
-        """One control step."""
-        self.batch.step(nstep=self.substeps)
-
-
-class _bare_fused:
-    """The fused engine's step by itself, compiled alone."""
-
-    def __init__(self, env: Env, previous: Any = None) -> None:
-        engine, substeps, model = env.engine, env.task.timing.substeps, env.task.model
-        held = Control(ctrl=jnp.zeros(model.nu) if model.nu else None, wrench=jnp.zeros((model.nbody, 6)))
-        step = jax.vmap(lambda physics: engine.step(physics, held, substeps))
-        self.step = (
-            previous.step
-            if previous is not None
-            else jax.jit(step, donate_argnums=0, compiler_options=dict(engine.compiler_options))
-        )
-        self.physics = jax.tree.map(jnp.copy, env.physics_state)
-        self.ready = jax.block_until_ready
-
-    def __call__(self) -> None:
-        """One control step."""
-        self.physics = self.ready(self.step(self.physics))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embodied.curves import BINS, COLOURS, binned
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import page as pages
+from embodied.evaluation.learning_curves import BINS, COLOURS, binned
 from embodied.evaluation.page import Html
 from embodied.evaluation.suites import Rows, overall
 from embodied.registry import Suite

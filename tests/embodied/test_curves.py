@@ -9,8 +9,9 @@ from pathlib import Path
 import cv2
 import pytest
 
-from embodied.curves import Across, binned, called, chosen, curve, main
+from embodied.curves import main
 from embodied.errors import EmbodiedError
+from embodied.evaluation.learning_curves import Across, binned, called, chosen, curve
 from embodied.storage.runs import Run
 
 
