@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import tyro
 
 from embodied import cli
-from embodied.env.vec_env import VecEnv, vector_sizes
+from embodied.env.vec_env import VecEnv
 from embodied.errors import EmbodiedError, guard
 from policies.imitation.demonstrations import (
     Demonstrator,
@@ -117,7 +117,7 @@ def _actor(settings: Settings, env: Env) -> RecordedActor:
 
 
 def _earlier(path: Path, env: VecEnv) -> Recording:
-    steps = load(path, vector_sizes(env.observation_spec), env.action_size, env.device)
+    steps = load(path, env.observation_spec, env.action_size, env.device)
     return Recording(steps, load_source(path, env.device))
 
 

@@ -6,10 +6,11 @@ any of the training code.
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from embodied.env.vec_env import POLICY, PolicyFunction
 from policies.networks.build import FORMED, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import Formed, FormedActor
+from policies.networks.structured_actor import FormedActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -75,7 +76,7 @@ class Policy:
     @property
     def kind(self) -> str:
         """What it is called where it is stored."""
-        if isinstance(self.network.actor, Formed):
+        if isinstance(self.network.actor, FormedActor):
             return self.network.actor.kind
         return SQUASHED if self.squashed else KINDS[self.config.architecture]
 
@@ -116,16 +117,19 @@ class Policy:
                 f"an observation of length {obs.shape[-1]} was given to a policy that reads {self.observation_size} "
                 f"numbers (group '{self.group}')"
             )
-        rows = obs.flatten(0, -2)
-        action = self.network(rows)
-        if self._generator is not None:
-            noise = torch.empty_like(action).normal_(generator=self._generator)
-            action = self.network.sample(rows, noise)
-        return action.unflatten(0, obs.shape[:-1]).clamp(-1.0, 1.0)
+        return self._chosen(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1]).clamp(-1.0, 1.0)
 
-    def stochastic(self, seed: int) -> Policy:
+    def _chosen(self, obs: Any) -> Tensor:
+        """Actions (N, A), of what the network reads of N observations."""
+        action = self.network(obs)
+        if self._generator is None:
+            return action
+        noise = torch.empty_like(action).normal_(generator=self._generator)
+        return self.network.sample(obs, noise)
+
+    def stochastic(self, seed: int) -> Self:
         """Return the same policy with sampled actions."""
-        policy = Policy(self.network, self.config, self.group)
+        policy = copy.copy(self)
         policy._generator = torch.Generator(self.network.observation_mean.device).manual_seed(seed)
         return policy
 
@@ -142,7 +146,7 @@ class Policy:
         }
         if isinstance(self.network.actor, SquashedActor):
             meta["stochastic"] = self.network.actor.log_std is not None
-        if isinstance(self.network.actor, Formed):
+        if isinstance(self.network.actor, FormedActor):
             meta["form"] = asdict(self.network.actor.form)
         if self.config.architecture is not Architecture.MLP:
             meta |= {"heads": self.config.heads, "own": self.config.own}
@@ -220,7 +224,10 @@ def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tens
         raise ValueError(f"the policy's tensors do not fit its description: {'; '.join(wrong)}")
 
 
-OTHERS = {"vla": ("policies.vla.policy", "VLAPolicy")}
+OTHERS = {
+    "squashed-pixels": ("policies.off_policy.svea.policy", "PixelPolicy"),
+    "vla": ("policies.vla.policy", "VLAPolicy"),
+}
 """Kinds that `policies.policy.Policy` does not know -> module and class, which are imported when one is met."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from embodied.env.vec_env import VecEnv, vector_sizes
+from embodied.env.vec_env import ObservationSpec, VecEnv, vector_sizes
 from embodied.errors import UnknownNameError
 from embodied.registry import load_target
 
@@ -24,7 +24,7 @@ class Build(Protocol):
 
     def __call__(
         self,
-        observation_sizes: Mapping[str, int],
+        observation_spec: Mapping[str, ObservationSpec],
         action_size: int,
         num_envs: int,
         config: Any,
@@ -32,7 +32,7 @@ class Build(Protocol):
         device: torch.device | str,
         seed: int,
     ) -> Algorithm:
-        """Build networks and buffers for N = `num_envs` environments; observation sizes by group."""
+        """Build networks and buffers for N = `num_envs` environments with these observation groups."""
         ...
 
 
@@ -48,7 +48,7 @@ class AlgorithmEntry:
     summary: str
     """One line for command lines."""
     needs_images: bool = False
-    """Whether it learns from images; its settings then have a field `image_shape`."""
+    """Whether it learns from images."""
     imitate_expert: str | None = None
     """What makes a policy to begin with from a task's scripted expert, if anything."""
     num_envs: int | None = None
@@ -146,5 +146,5 @@ def build_algorithm(env: VecEnv, config: Any, seed: int) -> Algorithm:
     """The algorithm to which settings belong, for an environment."""
     entry = algorithm_of(config)
     build: Build = entry.load(entry.build_target)
-    sizes = (vector_sizes(env.observation_spec), env.action_size, env.num_envs)
-    return build(*sizes, config, device=env.device, seed=seed)
+    spec: Any = vector_sizes(env.observation_spec) if entry.name == DEFAULT else env.observation_spec
+    return build(spec, env.action_size, env.num_envs, config, device=env.device, seed=seed)

@@ -54,6 +54,11 @@ def unflatten(flat: Mapping[str, torch.Tensor], like: Mapping[str, Any] | None =
     return tree if like is None else _restored(tree, like, "")
 
 
+def key_of(name: str) -> str:
+    """A name, such as that of an observation group, as one key of a tree."""
+    return name.replace("/", ".")
+
+
 def path_name(path: Any) -> str:
     """The name of a JAX pytree path, `physics.qpos`."""
     return jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "value"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import PolicyFunction
+from embodied.env.vec_env import ObservationSpec, PolicyFunction
 from embodied.errors import EmbodiedError
 
 ADVICE = "advice"
@@ -36,7 +36,7 @@ class Advice:
             action_size: A.
         """
         self.name, self._interval, self._limit, self._weight = adviser, interval, limit, weight
-        self.sizes = {ADVICE: action_size + 1}
+        self.spec = {ADVICE: ObservationSpec((action_size + 1,))}
         self.rule: PolicyFunction | None = None
         self._given, self._step = 0, 0
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import POLICY, Step
+from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from policies.algorithm import Algorithm, DivergedError
 from policies.imitation.demonstrations import load as load_demonstrations
@@ -119,7 +119,7 @@ class BehaviourCloning(Algorithm):
 
     def __init__(
         self,
-        observation_sizes: Mapping[str, int],
+        observation_spec: Mapping[str, ObservationSpec],
         action_size: int,
         num_envs: int,
         config: BehaviourCloningConfig,
@@ -128,13 +128,14 @@ class BehaviourCloning(Algorithm):
         seed: int = 0,
     ) -> None:
         """Build network and normaliser; arguments as of `OffPolicyLearner`."""
-        if POLICY not in observation_sizes:
-            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {[*observation_sizes]}")
+        if POLICY not in observation_spec:
+            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {[*observation_spec]}")
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
-        self._size = observation_sizes[POLICY]
+        self._spec = {POLICY: observation_spec[POLICY]}
+        size = vector_sizes(self._spec)[POLICY]
         weights = torch.Generator().manual_seed(seed)
-        actor = SquashedActor(self._size, action_size, config.actor, stochastic=True, generator=weights)
+        actor = SquashedActor(size, action_size, config.actor, stochastic=True, generator=weights)
         self.actor = actor.to(self.device)
         self.optimizer = FlatAdamW(
             self.actor.parameters(), config.learning_rate,
@@ -142,7 +143,7 @@ class BehaviourCloning(Algorithm):
         )  # fmt: skip
         self.best = copy.deepcopy(self.actor)
         self._best_parameters = join(self.best.parameters())
-        self.normalizer = Normalizer(self._size, self.device, config.observation_clip)
+        self.normalizer = Normalizer(size, self.device, config.observation_clip)
         self._seed = seed
         self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self.training: Dataset | None = None
@@ -243,7 +244,7 @@ class BehaviourCloning(Algorithm):
                 "behaviour cloning learns from demonstrations, of which there are none; expected demonstrations=FILE, "
                 "as python -m policies.demonstrations writes it"
             )
-        steps = load_demonstrations(path, {POLICY: self._size}, self.action_size, self.device)
+        steps = load_demonstrations(path, self._spec, self.action_size, self.device)
         self.set_demonstrations(steps, load_source(path, self.device) if self.config.weigh_interventions else None)
 
     def _weighted(self, dataset: Dataset, source: Tensor, ends: Tensor) -> tuple[Dataset, Tensor]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from policies.off_policy.config import OffPolicyConfig
 from policies.off_policy.replay_buffer import Batch, ReplayBuffer, Transitions, concatenated, split_into_envs
@@ -28,14 +29,14 @@ class DemonstrationReplay:
         self,
         config: OffPolicyConfig,
         num_envs: int,
-        observation_sizes: Mapping[str, int],
+        observation_spec: Mapping[str, ObservationSpec],
         action_size: int,
         device: torch.device,
-        first_obs_sizes: Mapping[str, int],
+        first_obs_spec: Mapping[str, ObservationSpec],
     ) -> None:
-        """Allocate the buffer; arguments as of `ReplayBuffer`. Demonstrations have zeros in `first_obs_sizes`."""
-        self._config, self._sizes, self._action_size, self._device = config, observation_sizes, action_size, device
-        self._first_obs_sizes = first_obs_sizes
+        """Allocate the buffer; arguments as of `ReplayBuffer`. Demonstrations have zeros in `first_obs_spec`."""
+        self._config, self._spec, self._action_size, self._device = config, observation_spec, action_size, device
+        self._first_obs_spec = first_obs_spec
         self.buffer = self._make_buffer(config.buffer_size, num_envs)
 
     @property
@@ -115,12 +116,15 @@ class DemonstrationReplay:
     def _make_buffer(self, capacity: int, num_envs: int, *, is_demo: bool = False) -> ReplayBuffer:
         config = self._config
         return ReplayBuffer(
-            capacity, num_envs, self._sizes, self._action_size, gamma=config.gamma, n_step=config.n_step,
+            capacity, num_envs, self._spec, self._action_size, gamma=config.gamma, n_step=config.n_step,
             action_sequence=config.sequence_length, return_horizon=config.return_horizon, is_demo=is_demo,
-            first_obs_sizes=self._first_obs_sizes, dtype=config.buffer_dtype, device=self._device,
+            first_obs_spec=self._first_obs_spec, dtype=config.buffer_dtype, device=self._device,
         )  # fmt: skip
 
     def _scaled(self, steps: Transitions) -> Transitions:
         reward = self._config.reward_scale * steps.reward
-        absent = {group: steps.reward.new_zeros(*reward.shape, size) for group, size in self._first_obs_sizes.items()}
+        absent = {
+            group: torch.zeros(*reward.shape, *spec.shape, dtype=spec.dtype, device=reward.device)
+            for group, spec in self._first_obs_spec.items()
+        }
         return dataclasses.replace(steps, obs=absent | dict(steps.obs), reward=reward)

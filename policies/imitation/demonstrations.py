@@ -1,6 +1,6 @@
 """Demonstrations: whole episodes of an expert or a policy, recorded, saved and loaded.
 
-A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, size),
+A file holds the steps of episodes one after another, as safetensors: `obs/<group>` and `next_obs/<group>` (T, ...),
 `action` (T, A), `reward`, `terminated`, `truncated` (T,); and optionally `source` (T,), who acted.
 """
 
@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import PolicyFunction, Step, VecEnv
+from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, VecEnv
 from embodied.errors import EmbodiedError, listing, reason
 from policies.imitation.interventions import Source
 from policies.off_policy.replay_buffer import Transitions, combined
@@ -149,13 +149,16 @@ def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
 
 
 def load(
-    path: Path, observation_sizes: Mapping[str, int], action_size: int, device: torch.device | str = "cpu"
+    path: Path,
+    observation_spec: Mapping[str, ObservationSpec],
+    action_size: int,
+    device: torch.device | str = "cpu",
 ) -> Transitions:
     """Read what `save` wrote; the last step ends an episode whatever the file says.
 
     Args:
         path: The file.
-        observation_sizes: Groups to read, and their sizes.
+        observation_spec: Groups to read.
         action_size: Length of an action.
         device: Where to put them.
 
@@ -170,7 +173,8 @@ def load(
     except (OSError, safetensors.SafetensorError) as error:
         raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
     shapes: dict[str, tuple[int, ...]] = {name: () for name in PLAIN} | {"action": (action_size,)}
-    shapes |= {f"{kind}/{group}": (size,) for kind in ("obs", "next_obs") for group, size in observation_sizes.items()}
+    observed = {f"{kind}/{group}": spec for kind in ("obs", "next_obs") for group, spec in observation_spec.items()}
+    shapes |= {name: spec.shape for name, spec in observed.items()}
     if missing := sorted(set(shapes) - set(tensors)):
         raise EmbodiedError(f"demonstrations '{path}' lack {listing(missing)}; they have {listing(sorted(tensors))}")
     count = len(tensors["reward"])
@@ -179,16 +183,16 @@ def load(
     wrong += [f"{name} holds numbers that are not finite" for name in shapes if not tensors[name].isfinite().all()]
     if wrong or not count:
         raise EmbodiedError(f"demonstrations '{path}' do not fit: {'; '.join(wrong) or 'they hold no step'}")
-    kinds = {"terminated": torch.bool, "truncated": torch.bool}
+    kinds = {"terminated": torch.bool, "truncated": torch.bool} | {name: spec.dtype for name, spec in observed.items()}
     parts = {name: tensors[name].to(device, kinds.get(name, torch.float32))[:, None] for name in shapes}
     parts["truncated"][-1] |= ~parts["terminated"][-1]
     return Transitions(
-        {group: parts[f"obs/{group}"] for group in observation_sizes},
+        {group: parts[f"obs/{group}"] for group in observation_spec},
         parts["action"],
         parts["reward"],
         parts["terminated"],
         parts["truncated"],
-        {group: parts[f"next_obs/{group}"] for group in observation_sizes},
+        {group: parts[f"next_obs/{group}"] for group in observation_spec},
     )
 
 

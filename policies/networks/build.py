@@ -11,7 +11,6 @@ from policies.networks.structured_actor import FormedActor
 from policies.off_policy.cqn.network import CQNActor
 from policies.off_policy.idql.network import IDQLActor
 from policies.off_policy.q_transformer.network import QTransformerActor
-from policies.off_policy.svea.network import PixelActor
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
     Architecture.MLP: GaussianActor,
@@ -23,9 +22,7 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.PARTS: PartsCritic,
     Architecture.ENTITIES: EntitiesCritic,
 }
-FORMED: dict[str, type[FormedActor] | type[PixelActor]] = {
-    actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor, PixelActor)
-}
+FORMED: dict[str, type[FormedActor]] = {actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor)}
 """What a stored policy is called to the actor it is, where that is no network alone."""
 
 

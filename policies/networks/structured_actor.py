@@ -10,17 +10,13 @@ from torch import Tensor, nn
 from policies.networks.mlp import NetworkConfig
 
 
-class Formed:
-    """What has a form: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
+class FormedActor(nn.Module):
+    """An actor with a form: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
 
     kind: ClassVar[str]
     """What a stored policy of it is called."""
     form_type: ClassVar[type[Any]]
     form: Any
-
-
-class FormedActor(Formed, nn.Module):
-    """An actor that is no perceptron."""
 
     def __init__(
         self,

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
-from embodied.env.vec_env import POLICY
+from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
 from policies.imitation.advice import Advice
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
 from policies.networks.value_heads import CategoricalHead, ScalarHead, ValueHead
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
 from policies.off_policy.replay_buffer import BufferDtype
 from policies.optim.flat_parameters import FlatAdamW
+from policies.policy import NormalizedActor, Policy
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,44 @@ class Sizes:
     """Sizes of observations and actions, and the device of networks."""
 
     policy: int
-    """Length of the actor's observation."""
+    """Length of the actor's vector."""
     critic: int
-    """Length of the critics' observation."""
+    """Length of the critics' vector."""
     action: int
     num_envs: int
     device: torch.device
+    image_shape: tuple[int, int, int] | None = None
+    """Channels, height and width of all images stacked, of algorithms that read images."""
+
+
+@dataclass(frozen=True)
+class ObservationGroups:
+    """The observation groups that actor and critics read: a vector each, normalised."""
+
+    spec: Mapping[str, ObservationSpec]
+    """All that are read, and so stored."""
+    actor: str
+    """Group of the actor's vector."""
+    critic: str
+    """Group of the critics' vector."""
+
+    @property
+    def image_shape(self) -> tuple[int, int, int] | None:
+        """Channels, height and width of all images stacked; here there are none."""
+        return None
+
+    def actor_input(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> Any:
+        """What the actor is given of raw observations, (N, ...)."""
+        return normalizers[self.actor](obs[self.actor])
+
+    def inputs(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> tuple[Any, Any]:
+        """What actor and critics are given of raw observations."""
+        actor = self.actor_input(obs, normalizers)
+        return actor, actor if self.critic == self.actor else normalizers[self.critic](obs[self.critic])
+
+    def policy(self, actor: Any, mean: Tensor, scale: Tensor, config: OffPolicyConfig) -> Policy:
+        """The policy of an actor, whose vector is shifted by `mean` and scaled."""
+        return Policy(NormalizedActor(actor, mean, scale, config.observation_clip), config.policy_network, self.actor)
 
 
 def relu_network(*hidden: int) -> NetworkConfig:
@@ -100,8 +135,19 @@ class OffPolicyConfig:
 
     @property
     def critic_obs_group(self) -> str:
-        """Observation group that the critics read."""
+        """Observation group that the critics read, where the environment has it."""
         return POLICY
+
+    def groups(self, spec: Mapping[str, ObservationSpec]) -> ObservationGroups:
+        """What the algorithm reads of an environment's observation groups.
+
+        Raises:
+            ValueError: There is no group `policy`.
+        """
+        if POLICY not in vector_sizes(spec):
+            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(spec)}")
+        critic = self.critic_obs_group if self.critic_obs_group in vector_sizes(spec) else POLICY
+        return ObservationGroups({group: spec[group] for group in (POLICY, critic)}, POLICY, critic)
 
     @property
     def policy_network(self) -> NetworkConfig:

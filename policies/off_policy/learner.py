@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import POLICY, PolicyFunction, Step
+from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from policies.algorithm import Algorithm, DivergedError
 from policies.imitation.advice import QFunction
@@ -23,7 +23,7 @@ from policies.off_policy.config import OffPolicyConfig, Sizes
 from policies.off_policy.replay_buffer import Batch, Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
-from policies.policy import NormalizedActor, Policy
+from policies.policy import Policy
 
 
 class OffPolicyLearner(Algorithm):
@@ -31,7 +31,7 @@ class OffPolicyLearner(Algorithm):
 
     def __init__(
         self,
-        observation_sizes: Mapping[str, int],
+        observation_spec: Mapping[str, ObservationSpec],
         action_size: int,
         num_envs: int,
         config: OffPolicyConfig,
@@ -42,7 +42,7 @@ class OffPolicyLearner(Algorithm):
         """Build networks, normalisers and buffer.
 
         Args:
-            observation_sizes: Group to flat size; "policy" must be among them.
+            observation_spec: The environment's observation groups, "policy" among them.
             action_size: Length of an action.
             num_envs: N.
             config: Settings, whose type says which algorithm.
@@ -50,21 +50,19 @@ class OffPolicyLearner(Algorithm):
             seed: Fixes the initial weights and, together with the rank, all random draws.
         """
         keep_freed_memory()
-        sizes = dict(observation_sizes)
-        if POLICY not in sizes:
-            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
-        self.critic_group = config.critic_obs_group if config.critic_obs_group in sizes else POLICY
-        self.sizes = {group: sizes[group] for group in (POLICY, self.critic_group)}
+        self.groups = groups = config.groups(observation_spec)
+        sizes = vector_sizes(groups.spec)
         weights = torch.Generator().manual_seed(seed)
         self.actor_update, self.critic_update = config.build(
-            Sizes(sizes[POLICY], self.sizes[self.critic_group], action_size, num_envs, self.device), weights
+            Sizes(sizes[groups.actor], sizes[groups.critic], action_size, num_envs, self.device, groups.image_shape),
+            weights,
         )
         clip = config.observation_clip
-        self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in self.sizes.items()}
+        self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in sizes.items()}
         self.advice = config.advice(action_size)
-        advice_sizes = {} if self.advice is None else self.advice.sizes
-        self.replay = DemonstrationReplay(config, num_envs, self.sizes, action_size, self.device, advice_sizes)
+        advice_spec = {} if self.advice is None else self.advice.spec
+        self.replay = DemonstrationReplay(config, num_envs, groups.spec, action_size, self.device, advice_spec)
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
         self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
@@ -83,9 +81,9 @@ class OffPolicyLearner(Algorithm):
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
-        actor, statistics = self.actor_update.actor, self.normalizers[POLICY]
+        actor, statistics = self.actor_update.actor, self.normalizers[self.groups.actor]
         mean, scale = actor.statistics(statistics.mean, statistics.scale)
-        return Policy(NormalizedActor(actor, mean, scale, self.config.observation_clip), self.config.policy_network)
+        return self.groups.policy(actor, mean, scale, self.config)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
@@ -99,7 +97,7 @@ class OffPolicyLearner(Algorithm):
         self.critic_update.update_target(1.0)  # of a policy that maximises its critic, the weights were the critic's
         self._random_warm_up = False
         if self.config.normalize_observations:
-            self.normalizers[POLICY].adopt(policy.network.observation_mean, policy.network.observation_scale)
+            self.normalizers[self.groups.actor].adopt(policy.network.observation_mean, policy.network.observation_scale)
 
     def add_demonstrations(self, steps: Transitions) -> None:
         """Learn from these steps of one environment too, (T, 1, ...); their observations enter the statistics."""
@@ -124,7 +122,7 @@ class OffPolicyLearner(Algorithm):
         """Choose exploring actions for the present observations and keep both for `record`.
 
         Args:
-            obs: Group to (N, size) raw observations.
+            obs: Group to (N, *shape) raw observations.
 
         Returns:
             (N, A) actions in [-1, 1].
@@ -132,7 +130,7 @@ class OffPolicyLearner(Algorithm):
         if self._started is None:
             self._started = time.perf_counter()
         self._prepare()
-        self._obs = {group: obs[group].clone() for group in self.sizes}
+        self._obs = {group: obs[group].clone() for group in self.groups.spec}
         if self.config.normalize_observations:
             for group, normalizer in self.normalizers.items():
                 normalizer.observe(self._obs[group])
@@ -143,7 +141,7 @@ class OffPolicyLearner(Algorithm):
             self._action = noise.uniform_(-1.0, 1.0, generator=self.noise_generator)
         else:
             noise.normal_(generator=self.noise_generator)
-            self._action = self.actor_update.explore(self.normalizers[POLICY](self._obs[POLICY]), noise)
+            self._action = self.actor_update.explore(self.groups.actor_input(self._obs, self.normalizers), noise)
         if self.advice is not None:
             self._obs |= self.advice.observe(obs, self._action)
         return self._action.clone()
@@ -156,7 +154,7 @@ class OffPolicyLearner(Algorithm):
             step.reward[None],
             step.terminated[None],
             step.truncated[None],
-            {group: step.final_obs[group][None] for group in self.sizes},
+            {group: step.final_obs[group][None] for group in self.groups.spec},
         )
         self.replay.extend(steps)
         if not self.replay.ready:
@@ -210,7 +208,7 @@ class OffPolicyLearner(Algorithm):
         config = self.config
         if not self.replay.has_demonstrations and config.demonstrations is not None:
             self.add_demonstrations(
-                load_demonstrations(config.demonstrations, self.sizes, self.action_size, self.device)
+                load_demonstrations(config.demonstrations, self.groups.spec, self.action_size, self.device)
             )
         if self._offline_updates >= config.offline_updates:
             return
@@ -228,11 +226,11 @@ class OffPolicyLearner(Algorithm):
         """One update of the critics, and those of policy and targets that are due with it."""
         config, self.updates = self.config, self.updates + 1
         batch = self.replay.sample(self.batch_generator)
-        obs = self._update_critics(batch)
+        actor_obs, critic_obs = self._update_critics(batch)
         if self.updates % config.policy_delay == 0:
-            q_value = self._q_function(obs)
+            q_value = self._q_function(critic_obs)
             penalty = None if self.advice is None else self.advice.penalty(batch.obs, q_value)
-            self._log(self.actor_update.update(obs[POLICY], batch.action, self._noise(), q_value, penalty))
+            self._log(self.actor_update.update(actor_obs, batch.action, self._noise(), q_value, penalty))
         if self.updates % config.target_delay == 0:
             self._update_targets()
 
@@ -240,23 +238,25 @@ class OffPolicyLearner(Algorithm):
         """One update of everything by demonstrations alone."""
         self._offline_updates += 1
         batch = self.replay.sample_demonstrations(self.batch_generator)
-        obs = self._update_critics(batch)
-        self._log(self.actor_update.update_offline(obs[POLICY], batch.action, self._noise(), self._q_function(obs)))
+        actor_obs, critic_obs = self._update_critics(batch)
+        q_value = self._q_function(critic_obs)
+        self._log(self.actor_update.update_offline(actor_obs, batch.action, self._noise(), q_value))
         self._update_targets()
 
-    def _update_critics(self, batch: Batch) -> dict[str, Tensor]:
-        """One update of the critics; returns the batch's normalised observations."""
-        obs = {group: normalizer(batch.obs[group]) for group, normalizer in self.normalizers.items()}
-        next_obs = {group: self.normalizers[group](values) for group, values in batch.next_obs.items()}
+    def _update_critics(self, batch: Batch) -> tuple[Any, Any]:
+        """One update of the critics; returns what actor and critics are given of the first observations."""
+        actor_obs, critic_obs = self.groups.inputs(batch.obs, self.normalizers)
+        next_actor_obs, next_critic_obs = self.groups.inputs(batch.next_obs, self.normalizers)
         with torch.no_grad():
-            next_action, bonus = self.actor_update.next_action(next_obs[POLICY], self._noise())
-        group, generator = self.critic_group, self.batch_generator
-        self._log(self.critic_update.update(batch, obs[group], next_obs[group], next_action, bonus, generator))
-        return obs
+            next_action, bonus = self.actor_update.next_action(next_actor_obs, self._noise())
+        self._log(
+            self.critic_update.update(batch, critic_obs, next_critic_obs, next_action, bonus, self.batch_generator)
+        )
+        return actor_obs, critic_obs
 
-    def _q_function(self, obs: Mapping[str, Tensor]) -> QFunction:
+    def _q_function(self, critic_obs: Any) -> QFunction:
         """Actions to their Q-values in these states."""
-        return lambda action: self.critic_update.q_value(obs[self.critic_group], action)
+        return lambda action: self.critic_update.q_value(critic_obs, action)
 
     def _update_targets(self) -> None:
         self.critic_update.update_target(self.config.tau)

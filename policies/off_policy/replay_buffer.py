@@ -15,11 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError, listing
+from embodied.storage.trees import key_of
 
 
 class BufferDtype(StrEnum):
-    """Data type in which observations and actions are stored; rewards are float32 always."""
+    """Data type in which vectors and actions are stored; images are uint8 and rewards float32 always."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -34,7 +36,7 @@ class Transitions:
     """T consecutive steps of N environments."""
 
     obs: Mapping[str, Tensor]
-    """Group to (T, N, size)."""
+    """Group to (T, N, *shape)."""
     action: Tensor
     """(T, N, A)."""
     reward: Tensor
@@ -44,7 +46,7 @@ class Transitions:
     truncated: Tensor
     """(T, N) bool, whether the time limit, or the end of a recording, cut the episode."""
     next_obs: Mapping[str, Tensor]
-    """Group to (T, N, size): the observation after the step, before any reset."""
+    """Group to (T, N, *shape): the observation after the step, before any reset."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Batch:
     """B n-step transitions."""
 
     obs: dict[str, Tensor]
-    """Group to (B, size) float32: the first observation."""
+    """Group to (B, *shape): the first observation; vectors are float32, images uint8."""
     action: Tensor
     """(B, A) float32, the first action; of a buffer of action sequences (B, K A), the first K actions."""
     reward: Tensor
@@ -60,7 +62,7 @@ class Batch:
     discount: Tensor
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]
-    """Group to (B, size) float32: the observation after the last step."""
+    """Group to (B, *shape): the observation after the last step."""
     is_demo: Tensor | None = None
     """(B,) bool, whether they are demonstrations, as far as is known."""
     return_to_go: Tensor | None = None
@@ -74,7 +76,7 @@ class ReplayBuffer:
         self,
         capacity: int,
         num_envs: int,
-        observation_sizes: Mapping[str, int],
+        observation_spec: Mapping[str, ObservationSpec],
         action_size: int,
         *,
         gamma: float,
@@ -82,7 +84,7 @@ class ReplayBuffer:
         action_sequence: int = 1,
         return_horizon: int = 0,
         is_demo: bool = False,
-        first_obs_sizes: Mapping[str, int] | None = None,
+        first_obs_spec: Mapping[str, ObservationSpec] | None = None,
         dtype: BufferDtype = BufferDtype.FLOAT32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -91,15 +93,15 @@ class ReplayBuffer:
         Args:
             capacity: Transitions, of which at least one step of every environment must fit.
             num_envs: N.
-            observation_sizes: Group to flat size.
+            observation_spec: The groups to store.
             action_size: A.
             gamma: Discount per control step.
             n_step: Most steps of a sampled transition.
             action_sequence: K, consecutive actions of a transition; after an episode's end the last one is repeated.
             return_horizon: Steps within which an episode must end for its return to go to be known; 0: never.
             is_demo: Whether its transitions are demonstrations.
-            first_obs_sizes: Further groups and sizes, which only the first observation of a transition has.
-            dtype: Of observations and actions.
+            first_obs_spec: Further groups, which only the first observation of a transition has.
+            dtype: Of vectors and actions; groups that are no floating-point numbers keep their own.
             device: Where everything lies.
 
         Raises:
@@ -116,9 +118,12 @@ class ReplayBuffer:
         def empty(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(self.rows, num_envs, *shape, dtype=dtype, device=device)
 
-        first = {**observation_sizes, **(first_obs_sizes or {})}
-        self._obs = {group: empty(size, dtype=dtype.torch) for group, size in first.items()}
-        self._next_obs = {group: empty(size, dtype=dtype.torch) for group, size in observation_sizes.items()}
+        def empty_group(spec: ObservationSpec) -> Tensor:
+            return empty(*spec.shape, dtype=dtype.torch if spec.dtype.is_floating_point else spec.dtype)
+
+        first = {**observation_spec, **(first_obs_spec or {})}
+        self._obs = {group: empty_group(spec) for group, spec in first.items()}
+        self._next_obs = {group: empty_group(spec) for group, spec in observation_spec.items()}
         self._action = empty(action_size, dtype=dtype.torch)
         self._reward = empty(dtype=torch.float32)
         self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
@@ -232,8 +237,8 @@ class ReplayBuffer:
         self._head, self._filled = head, filled
 
     def _buffers(self) -> dict[str, Tensor]:
-        groups = {f"obs-{group}": buffer for group, buffer in self._obs.items()}
-        groups |= {f"next-{group}": buffer for group, buffer in self._next_obs.items()}
+        groups = {f"obs-{key_of(group)}": buffer for group, buffer in self._obs.items()}
+        groups |= {f"next-{key_of(group)}": buffer for group, buffer in self._next_obs.items()}
         rest = {"action": self._action, "reward": self._reward}
         return groups | rest | {"terminated": self._terminated, "truncated": self._truncated}
 
@@ -296,4 +301,5 @@ def _write(buffer: Tensor, at: Tensor, values: Tensor) -> None:
 
 
 def _read(buffer: Tensor, at: Tensor) -> Tensor:
-    return buffer.flatten(0, 1).index_select(0, at).float()
+    rows = buffer.flatten(0, 1).index_select(0, at)
+    return rows.float() if rows.is_floating_point() else rows

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
-from embodied.env.pixels import ImageObservation, PixelPolicy
 from embodied.errors import EmbodiedError
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
+from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy
 from policies.registry import DEFAULT, find_algorithm
@@ -24,7 +24,6 @@ from policies.training.task_session import TaskSession
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.suites import JoinedEnv
-    from embodied.env.vec_env import VecEnv
 
 EXPERT = "expert"
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
@@ -41,7 +40,9 @@ def start(settings: Settings[Any, Any]) -> int:
     _check_cameras(settings)
     with distributed.joined(settings.device or "cpu"):
         env = _training_env(settings)
-        settings, policy = _with_policy(_with_image_shape(settings, env), env)
+        if settings.cameras:
+            PixelGroups.of(env.observation_spec)  # refuses what cannot be learned from before there is a run
+        settings, policy = _with_policy(settings, env)
         document = run_document(settings) | {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
         run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
@@ -80,18 +81,6 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
         raise EmbodiedError(f"--cameras {given}: images are for one task, not for the suite {settings.task}")
 
 
-def _with_image_shape(settings: Settings[Any, Any], env: Env | JoinedEnv) -> Settings[Any, Any]:
-    if not settings.cameras:
-        return settings
-    return _with_config(settings, image_shape=ImageObservation.of(cast("VecEnv", env)).image_shape)
-
-
-def _with_config(settings: Settings[Any, Any], **changes: Any) -> Settings[Any, Any]:
-    """The settings with changes to the algorithm's own."""
-    config = dataclasses.replace(settings.algorithm_config, **changes)
-    return dataclasses.replace(settings, algorithm_config=config)
-
-
 def _keep_calibration(path: Path, run: Run) -> None:
     """Copy a calibration, given by its folder or its file, into a run: what it was trained with stays with it."""
     file = path / CALIBRATION if path.is_dir() else path
@@ -109,10 +98,10 @@ def _with_policy(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Se
     policy = load_policy(settings.start_from, cast("Env", env))
     if settings.start_from == EXPERT:
         return settings, _imitation(settings, env, policy)
-    policy = policy.policy if isinstance(policy, PixelPolicy) else policy
     if not isinstance(policy, Policy):
         raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
-    return _with_config(settings, actor=policy.config), policy
+    config = dataclasses.replace(settings.algorithm_config, actor=policy.config)
+    return dataclasses.replace(settings, algorithm_config=config), policy
 
 
 def _imitation(settings: Settings[Any, Any], env: Env | JoinedEnv, expert: Any) -> Policy:

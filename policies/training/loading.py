@@ -23,7 +23,6 @@ from torch import Tensor
 
 from embodied.core.task import has_expert
 from embodied.env.env import Env
-from embodied.env.pixels import PixelPolicy
 from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
@@ -32,6 +31,7 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.paths import asset_roots
 from embodied.storage.runs import Run
+from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
 
@@ -139,8 +139,9 @@ def policy_for_env(
         return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
     if instruction is not None or wrong_instruction:
         raise _takes_no_instruction(what)
-    if cameras := checkpoint.meta["policy"].get("cameras"):
-        return PixelPolicy.in_env(policy, env, cameras, what)
+    if isinstance(policy, PixelPolicy):
+        policy.require_fit(env, what)
+        return policy
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from embodied.env.vec_env import PolicyFunction, VecEnv
+from embodied.storage.trees import key_of
 from policies.algorithm import Algorithm
 from policies.optim import distributed
 from policies.policy import Policy
@@ -78,7 +79,7 @@ class Trainer:
         return {
             "rank": distributed.rank(),
             "steps": self.steps,
-            "obs": {group: tensor.clone() for group, tensor in self._obs.items()},
+            "obs": {key_of(group): tensor.clone() for group, tensor in self._obs.items()},
             "algorithm": self.algorithm.state(),
             "env": self.env.state(),
         }
@@ -93,7 +94,7 @@ class Trainer:
         self.steps = int(tree["steps"])
         self.algorithm.load_state(tree["algorithm"], explore_alike=own)
         if own:
-            self._obs = {group: tensor.to(self.env.device).clone() for group, tensor in tree["obs"].items()}
+            self._obs = {group: tree["obs"][key_of(group)].to(self.env.device).clone() for group in self._obs}
             self.env.load_state(tree["env"])
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.env.multi_agent import AgentsEnv
-from embodied.env.pixels import ImageObservation, PixelEnv, PixelPolicy
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import tables
@@ -54,8 +53,6 @@ class TaskSession(Session):
 
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         described, tensors = self.trainer.policy.to_tensors()
-        if self.settings.cameras:
-            described |= ImageObservation.of(cast("VecEnv", self.env)).metadata()
         meta = {"policy": described, "task": self.settings.task}
         if getattr(self.env, "identified", False):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
@@ -91,9 +88,7 @@ class TaskSession(Session):
         return 0
 
     def _learning_env(self) -> VecEnv:
-        """What the algorithm steps: the environments; their images; every agent as one; or their adversaries."""
-        if self.settings.cameras:
-            return PixelEnv(cast("VecEnv", self.env))
+        """What the algorithm steps: the environments; every agent as one; or their adversaries."""
         if self.settings.adversaries:
             env = cast("Env", self.env)
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
@@ -165,10 +160,8 @@ class TaskSession(Session):
         return summary
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
-        """The learned policy for `env`, with its images or among its team; and how many agents make up the team."""
+        """The learned policy for `env`, or among its team; and how many agents make up the team."""
         adversaries = self.settings.adversaries
-        if self.settings.cameras:
-            return PixelPolicy(policy, ImageObservation.of(cast("VecEnv", env))), None
         if not adversaries:
             return policy, None
         assert env.agents is not None

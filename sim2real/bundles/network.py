@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from policies.networks.mlp import MLP, Activation, Architecture
-from policies.networks.structured_actor import Formed
+from policies.networks.mlp import MLP, Activation, Architecture, GaussianActor
+from policies.networks.squashed import SquashedActor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +66,8 @@ class Network:
                 f"'{Architecture.MLP}' can, with activations {', '.join(Activation)}"
             )
         network = policy.network
-        perceptron = None if isinstance(network.actor, Formed) else network.actor.mean
+        actor = network.actor
+        perceptron = actor.mean if type(actor) in (GaussianActor, SquashedActor) else None
         if not isinstance(perceptron, MLP):
             raise ExportError(
                 f"a policy of kind '{policy.kind}' cannot be exported; perceptrons can: clone it with learner bc"

@@ -185,8 +185,8 @@ def test_a_policy_that_sees_is_trained_resumed_and_evaluated_without_being_told_
     run = tmp_path / "run"
     assert train.main([*SEEING, "--out", str(run)]) == 0
     described = Run.open(run).load().meta["policy"]
-    assert (described["cameras"], described["resolution"], described["vector_group"]) == (["view"], [16, 16], "proprio")
-    assert described["observation_size"] == 11 + 3 * 16 * 16
+    assert (described["cameras"], described["resolution"], described["group"]) == (["view"], [16, 16], "proprio")
+    assert described["observation_size"] == 11
     assert train.main(["--resume", str(run), "--steps", "80"]) == 0
     result = tmp_path / "result.json"
     words = ["manipulation/reach", "--policy", str(run), "--engine", "mujoco", "--episodes", "1", "--json", str(result)]

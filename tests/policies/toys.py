@@ -13,13 +13,18 @@ from embodied.storage import trees
 from policies.training.loop import Trainer, train
 
 
+def vectors(**sizes: int) -> dict[str, ObservationSpec]:
+    """The spec of groups that are vectors of these sizes."""
+    return {group: ObservationSpec((size,)) for group, size in sizes.items()}
+
+
 class PointMass:
     """A point in the plane, moved by up to 0.1 m a step, that is to reach the origin and fails beyond 2 m.
 
     The reward is minus the distance. From a start 1 m away the best return is -(0.9 + 0.8 + ... + 0.1) = -4.5.
     """
 
-    observation_spec: Mapping[str, ObservationSpec] = {"policy": ObservationSpec((2,)), "critic": ObservationSpec((3,))}
+    observation_spec: Mapping[str, ObservationSpec] = vectors(policy=2, critic=3)
     action_size = 2
     max_episode_steps = 20
     device = torch.device("cpu")

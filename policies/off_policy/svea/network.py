@@ -1,13 +1,11 @@
-"""Actor and critics from images: MLPs behind one convolutional encoder, which only the critics' loss trains.
-
-An observation is a vector: the robot's proprioception first, then the images' pixels in [0, 1].
-"""
+"""Actor and critics from images: MLPs behind one convolutional encoder, which only the critics' loss trains."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,79 +14,58 @@ from torch.nn import functional
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import Formed
 
 CHANNELS = 32  # of every convolution, as DrQ's (Kostrikov et al. 2021)
 LAYERS = 3  # of stride 2; DrQ has four, of which only the first has a stride, for images of 84 by 84
 
 
 @dataclass(frozen=True)
-class ImageLayout:
-    """Layout of an observation of `own` + channels x height x width numbers."""
+class PixelObservation:
+    """What the networks here read: numbers, and the images of all cameras stacked."""
 
-    own: int
-    """Numbers of proprioception before the images."""
-    channels: int
-    """Three for each camera."""
-    height: int
-    width: int
-
-    @property
-    def size(self) -> int:
-        """Length of the observation."""
-        return self.own + self.channels * self.height * self.width
-
-    def split(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, size) to proprioception (B, own) and images (B, channels, height, width)."""
-        images = obs[:, self.own :].unflatten(-1, (self.channels, self.height, self.width))
-        return obs[:, : self.own], images
-
-    def joined(self, own: Tensor, images: Tensor) -> Tensor:
-        """The inverse of `split`."""
-        return torch.cat([own, images.flatten(1)], -1)
+    vector: Tensor
+    """(B, size) float32, normalised where the algorithm normalises."""
+    images: Tensor
+    """(B, channels, height, width) float32 in [0, 1], three channels for each camera."""
 
 
 class ImageEncoder(nn.Module):
-    """Three convolutions and a layer of `features` bounded by tanh; proprioception is concatenated."""
+    """Three convolutions and a layer of `features` bounded by tanh; the vector is concatenated."""
 
-    def __init__(self, layout: ImageLayout, features: int, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self,
+        vector_size: int,
+        image_shape: tuple[int, int, int],
+        features: int,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build it for vectors of a size and stacked images of a shape, (channels, height, width)."""
         super().__init__()
-        self.layout, self.features = layout, features
-        inputs = (layout.channels, *[CHANNELS] * (LAYERS - 1))
+        self.vector_size, self.image_shape, self.features = vector_size, image_shape, features
+        channels, height, width = image_shape
+        inputs = (channels, *[CHANNELS] * (LAYERS - 1))
         layers = [(_convolution(size, generator), nn.ReLU()) for size in inputs]
         self.convolutions = nn.Sequential(*(part for layer in layers for part in layer))
-        flat = CHANNELS * math.prod(-(-side // 2**LAYERS) for side in (layout.height, layout.width))
+        flat = CHANNELS * math.prod(-(-side // 2**LAYERS) for side in (height, width))
         self.project = linear(flat, features, 1.0, generator)
         self.norm = nn.LayerNorm(features)
-        self.outputs = layout.own + features
+        self.outputs = vector_size + features
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """(B, size) to (B, own + features)."""
-        own, images = self.layout.split(obs)
-        return torch.cat([own, self.norm(self.project(self.maps(images).flatten(1))).tanh()], -1)
+    def forward(self, obs: PixelObservation) -> Tensor:
+        """(B, vector_size + features)."""
+        seen = self.norm(self.project(self.maps(obs.images).flatten(1))).tanh()
+        return torch.cat([obs.vector, seen], -1)
 
     def maps(self, images: Tensor) -> Tensor:
         """Feature maps: (B, channels, height, width) to (B, CHANNELS, height / 8, width / 8)."""
         return self.convolutions(images - 0.5)
 
 
-@dataclass(frozen=True)
-class PixelForm:
-    """Numbers that describe a `PixelActor`."""
+class PixelActor(SquashedActor):
+    """A squashed actor on the critics' encoder, which is stored with the actor but not trained by its loss.
 
-    own: int
-    channels: int
-    height: int
-    width: int
-    features: int
-    stochastic: bool
-
-
-class PixelActor(Formed, SquashedActor):
-    """A squashed actor on the critics' encoder, which is stored with the actor but not trained by its loss."""
-
-    kind = "squashed-pixels"
-    form_type = PixelForm
+    Its observations are `PixelObservation`s.
+    """
 
     def __init__(
         self,
@@ -101,30 +78,21 @@ class PixelActor(Formed, SquashedActor):
     ) -> None:
         super().__init__(encoder.outputs, actions, config, stochastic=stochastic, generator=generator)
         self.encoder = encoder
-        self.form = PixelForm(**asdict(encoder.layout), features=encoder.features, stochastic=stochastic)
-
-    @classmethod
-    def build(cls, inputs: int, actions: int, config: NetworkConfig, form: PixelForm) -> PixelActor:
-        """An untrained one, with an encoder of its own."""
-        layout = ImageLayout(form.own, form.channels, form.height, form.width)
-        if layout.size != inputs:
-            raise ValueError(f"images and proprioception have {layout.size}, the observation {inputs}")
-        return cls(ImageEncoder(layout, form.features), actions, config, stochastic=form.stochastic)
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation, images included, and of the action."""
-        return self.encoder.layout.size, super().sizes[1]
+        """Lengths of the vector beside the images, and of the action."""
+        return self.encoder.vector_size, super().sizes[1]
 
     def learned_parameters(self) -> Iterable[nn.Parameter]:
         """All but the encoder's."""
         return (value for name, value in self.named_parameters() if not name.startswith("encoder."))
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """The most likely action: (N, size) to (N, A)."""
+    def forward(self, obs: Any) -> Tensor:
+        """The most likely action, (N, A)."""
         return super().forward(self.encoder(obs).detach())
 
-    def distribution(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+    def distribution(self, obs: Any) -> tuple[Tensor, Tensor]:
         """μ and log σ, (N, A) each."""
         return super().distribution(self.encoder(obs).detach())
 
@@ -148,17 +116,16 @@ class PixelCritics(CriticEnsemble):
         self.encoder = encoder
         self.saliency = linear(CHANNELS, 1, 1.0, generator) if saliency else None
 
-    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        """(B, size) and (B, A) to (E, B, outputs)."""
+    def forward(self, obs: Any, action: Tensor) -> Tensor:
+        """A `PixelObservation` of B rows and (B, A) to (E, B, outputs)."""
         return super().forward(self.encoder(obs), action)
 
-    def predicted_saliency(self, obs: Tensor) -> Tensor:
+    def predicted_saliency(self, images: Tensor) -> Tensor:
         """Logits (B, height, width) of salient pixels, as coarse as the feature maps."""
         assert self.saliency is not None
-        layout = self.encoder.layout
-        maps = self.encoder.maps(layout.split(obs)[1])
+        maps = self.encoder.maps(images)
         coarse = self.saliency(maps.movedim(1, -1)).movedim(-1, 1)
-        return functional.interpolate(coarse, (layout.height, layout.width))[:, 0]
+        return functional.interpolate(coarse, self.encoder.image_shape[1:])[:, 0]
 
 
 def _convolution(inputs: int, generator: torch.Generator | None) -> nn.Conv2d:

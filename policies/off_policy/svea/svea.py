@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from embodied.env.vec_env import CRITIC, ObservationSpec
 from embodied.rendering.augmentation import random_convolution, random_overlay, random_shift
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes, require
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate
 from policies.off_policy.replay_buffer import BufferDtype
 from policies.off_policy.sac import SACActorUpdate, SACConfig
-from policies.off_policy.svea.network import ImageEncoder, ImageLayout, PixelActor, PixelCritics
+from policies.off_policy.svea.network import ImageEncoder, PixelActor, PixelCritics, PixelObservation
+from policies.off_policy.svea.policy import PixelGroups
 
 
 class Augmentation(StrEnum):
@@ -45,11 +48,9 @@ class SVEAConfig(SACConfig):
     """SAC from images (SVEA, Hansen et al. 2021, arXiv:2107.00644); with `saliency`, SGQN (arXiv:2209.09203).
 
     Critics learn from plain and augmented images alike, with targets from plain ones; the policy acts on plain ones.
-    Observations are laid out by `embodied.env.pixels` and are not normalised.
+    Observations are not normalised.
     """
 
-    image_shape: tuple[int, int, int] = (3, 64, 64)
-    """Channels, three for each camera, height and width of the images at the end of an observation."""
     features: int = 50
     """Length of the encoder's output."""
     augmentation: Augmentation = Augmentation.CONVOLUTION
@@ -68,28 +69,27 @@ class SVEAConfig(SACConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        channels, height, width = self.image_shape
-        fits = channels % 3 == 0 and min(self.image_shape) > 0
-        require(fits, "image_shape", (channels, height, width), "channels, a multiple of 3, height and width")
         require(self.features >= 1, "features", self.features, "at least 1")
         for name in ("augmented_share", "saliency_share"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         require(self.saliency_weight >= 0, "saliency_weight", self.saliency_weight, "0 or more")
 
-    def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
-        """An actor and critics that share an encoder.
+    def groups(self, spec: Mapping[str, ObservationSpec]) -> PixelGroups:
+        """A vector, and the images of all cameras.
 
         Raises:
-            ValueError: Observations are too short for the images; or critics read others than the actor.
+            EmbodiedError: As of `PixelGroups.of`.
+            ValueError: Critics are to read others than the actor.
         """
-        own = sizes.policy - math.prod(self.image_shape)
-        if own < 0 or sizes.critic != sizes.policy:
-            raise ValueError(
-                f"image_shape={self.image_shape} does not fit observations of {sizes.policy} numbers for the policy "
-                f"and {sizes.critic} for the critics; expected both to be {math.prod(self.image_shape)} or longer, and "
-                f"equal"
-            )
-        encoder = ImageEncoder(ImageLayout(own, *self.image_shape), self.features, generator)
+        groups = PixelGroups.of(spec)
+        if self.critic_group not in (CRITIC, groups.critic) and self.critic_group in spec:
+            raise ValueError(f"critic_group={self.critic_group}: these critics read what the policy does; leave it out")
+        return groups
+
+    def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
+        """An actor and critics that share an encoder."""
+        assert sizes.image_shape is not None
+        encoder = ImageEncoder(sizes.policy, sizes.image_shape, self.features, generator)
         actor = PixelActor(encoder, sizes.action, self.actor, stochastic=True, generator=generator)
         critics = PixelCritics(
             encoder, sizes.action, self.critics, self.atoms, self.critic,
@@ -108,10 +108,10 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
             critics, config.value_head(device), config.critic_optimizer(critics), clipped_double=config.clipped_double,
             target_critics=config.target_critics, policy_value=config.policy_value,
         )  # fmt: skip
-        self.config, self._layout = config, critics.encoder.layout
+        self.config = config
 
     def loss(
-        self, obs: Tensor, action: Tensor, target: Tensor, generator: Generator
+        self, obs: Any, action: Tensor, target: Tensor, generator: Generator
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """(1 - β) L(o) + β L(aug(o)) (Hansen et al., eq. 7), and the saliency losses."""
         config, changed = self.config, self.augmented(obs, generator)
@@ -125,25 +125,24 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
             metrics |= {"consistency_loss": consistency.detach(), "saliency_loss": prediction.detach()}
         return outputs, loss, metrics
 
-    def augmented(self, obs: Tensor, generator: Generator) -> Tensor:
-        """Observations (B, size) whose images, each camera's by itself, are augmented."""
-        own, images = self._layout.split(obs)
-        cameras = images.unflatten(1, (-1, 3))
-        changed = self.config.augmentation.effect(cameras.flatten(0, 1), generator)
-        return self._layout.joined(own, changed.reshape(images.shape))
+    def augmented(self, obs: PixelObservation, generator: Generator) -> PixelObservation:
+        """Observations whose images, each camera's by itself, are augmented."""
+        cameras = obs.images.unflatten(1, (-1, 3))
+        changed = self.config.augmentation.effect(cameras.flatten(0, 1), generator).reshape(obs.images.shape)
+        return dataclasses.replace(obs, images=changed.contiguous())  # shifted ones are channels last: other sums
 
-    def _saliency_losses(self, obs: Tensor, changed: Tensor, action: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    def _saliency_losses(
+        self, obs: PixelObservation, changed: PixelObservation, action: Tensor, outputs: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Squared distance from Q-values of salient pixels alone, and cross entropy of predicted salient pixels."""
-        own, images = self._layout.split(obs)
 
-        def value_of(seen: Tensor) -> Tensor:
-            return self.head.value(self.critic(self._layout.joined(own, seen), action)).sum(0)
+        def values_of(images: Tensor) -> Tensor:
+            return self.head.value(self.critic(dataclasses.replace(obs, images=images), action))
 
-        mask = salient(value_of, images, self.config.saliency_share)
-        masked = self._layout.joined(own, images * mask[:, None])
-        value = self.head.value(self.critic(masked, action))
-        consistency = (self.head.value(outputs) - value).square().mean()
-        return consistency, functional.binary_cross_entropy_with_logits(self.critic.predicted_saliency(changed), mask)
+        mask = salient(lambda images: values_of(images).sum(0), obs.images, self.config.saliency_share)
+        consistency = (self.head.value(outputs) - values_of(obs.images * mask[:, None])).square().mean()
+        predicted = self.critic.predicted_saliency(changed.images)
+        return consistency, functional.binary_cross_entropy_with_logits(predicted, mask)
 
 
 def salient(value: Callable[[Tensor], Tensor], images: Tensor, share: float) -> Tensor:

@@ -20,7 +20,7 @@ from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3ActorUpdate, TD3Config
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import homewards
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 32, "warm_up": 64,
@@ -110,12 +110,12 @@ def test_advised_runs_go_on_bit_for_bit_and_weight_0_is_no_advice():
 
 
 def test_messages():
-    learner = OffPolicyLearner({"policy": 2}, 2, 4, SACConfig(**QUICK, adviser="expert"))
+    learner = OffPolicyLearner(vectors(policy=2), 2, 4, SACConfig(**QUICK, adviser="expert"))
     with pytest.raises(
         EmbodiedError, match=r"adviser='expert' is announced; give its policy to OffPolicyLearner.advise"
     ):
         learner.act({"policy": torch.zeros(4, 2)})
-    plain = OffPolicyLearner({"policy": 2}, 2, 4, AWACConfig(**QUICK))
+    plain = OffPolicyLearner(vectors(policy=2), 2, 4, AWACConfig(**QUICK))
     with pytest.raises(EmbodiedError, match="advice was offered to a learner without adviser"):
         plain.advise(homewards)
     with pytest.raises(ValueError, match="advice_interval=0 must be at least 1"):

@@ -20,8 +20,8 @@ from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
-from tests.policies.imitation.test_demonstrations import SIZES, homewards
-from tests.policies.toys import PointMass
+from tests.policies.imitation.test_demonstrations import SPEC, homewards
+from tests.policies.toys import PointMass, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK = BehaviourCloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
@@ -35,7 +35,7 @@ def file(tmp_path_factory) -> Path:
 
 
 def make(config: BehaviourCloningConfig, seed: int = 0) -> BehaviourCloning:
-    return BehaviourCloning(SIZES, 2, 4, config, seed=seed)
+    return BehaviourCloning(SPEC, 2, 4, config, seed=seed)
 
 
 def shown(episodes: int = 6) -> demonstrations.Transitions:
@@ -136,7 +136,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_
 
 def test_others_start_from_a_clone_and_a_clone_from_others(file):
     clone = train(PointMass(8), dataclasses.replace(QUICK, demonstrations=file), total_steps=512).policy
-    learner = OffPolicyLearner(SIZES, 2, 4, SACConfig(actor=SMALL, critic=SMALL), seed=3)
+    learner = OffPolicyLearner(SPEC, 2, 4, SACConfig(actor=SMALL, critic=SMALL), seed=3)
     learner.start_from(clone)
     obs = torch.randn(20, 2)
     torch.testing.assert_close(learner.policy(obs), clone(obs), atol=1e-5, rtol=1e-4)
@@ -144,7 +144,7 @@ def test_others_start_from_a_clone_and_a_clone_from_others(file):
     again.start_from(clone)
     assert torch.equal(again.optimizer.vector, again._best_parameters)
     assert torch.equal(again.actor(obs), clone.network.actor(obs))
-    deterministic = OffPolicyLearner(SIZES, 2, 4, TD3Config(actor=SMALL, critic=SMALL)).policy
+    deterministic = OffPolicyLearner(SPEC, 2, 4, TD3Config(actor=SMALL, critic=SMALL)).policy
     with pytest.raises(ValueError, match=r"kind 'squashed-mlp' with hidden=\(32, 32\) relu .* this learner's"):
         again.start_from(deterministic)
 
@@ -185,7 +185,7 @@ def test_messages_of_the_learner():
     with pytest.raises(EmbodiedError, match=r"held_out=0.1 of 1 demonstrated episode; expected at least 2 episodes"):
         make(QUICK).set_demonstrations(shown(1))
     with pytest.raises(ValueError, match=r"lacks the observation group 'policy'; it has \['camera'\]"):
-        BehaviourCloning({"camera": 3}, 2, 4, QUICK)
+        BehaviourCloning(vectors(camera=3), 2, 4, QUICK)
     learner = make(dataclasses.replace(QUICK, normalize_observations=False))
     steps = shown()
     steps.obs["policy"].fill_(math.nan)

@@ -23,7 +23,7 @@ from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_behaviour_cloning import success_of
-from tests.policies.imitation.test_demonstrations import SIZES, homewards
+from tests.policies.imitation.test_demonstrations import SPEC, homewards
 from tests.policies.toys import PointMass, assert_resumed_run_equals_whole
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
@@ -40,7 +40,7 @@ def file(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 16), (1.0, 64)])
 def test_batches_hold_their_share_of_demonstrations(share, expected):
-    learner = OffPolicyLearner(SIZES, 2, 4, SACConfig(**TOY, warm_up=0, demonstration_share=share, reward_scale=2.0))
+    learner = OffPolicyLearner(SPEC, 2, 4, SACConfig(**TOY, warm_up=0, demonstration_share=share, reward_scale=2.0))
     learner.add_demonstrations(demonstrations.record(PointMass(4), homewards, 6))
     own = PointMass(4, seed=3)
     obs = own.reset()
@@ -87,7 +87,7 @@ def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, ki
     learner = offline(config)
     assert (learner.updates, learner._offline_updates) == (0, 300)
     assert success_of(learner.policy) > 0.9
-    steps = demonstrations.load(file, SIZES, 2)
+    steps = demonstrations.load(file, SPEC, 2)
     obs = learner.normalizers["critic"](steps.obs["critic"][:, 0])
     # After the time limit the same would go on, so values are those of endless episodes: -Σ γᵏ distance.
     value = learner.critic_update.q_value(obs, steps.action[:, 0]).detach()
@@ -111,7 +111,7 @@ def test_sac_with_seeded_buffer_learns_at_once_by_its_policy_and_keeps_one_buffe
     assert seeded.replay.demonstrations is None
     assert len(beside.replay.buffer) == 32
     rewards = seeded.replay.buffer.gather(torch.arange(400)).reward
-    wanted = demonstrations.load(file, SIZES, 2).reward[:, 0]
+    wanted = demonstrations.load(file, SPEC, 2).reward[:, 0]
     assert torch.equal(rewards.sort().values, wanted.sort().values)
 
 
@@ -133,7 +133,7 @@ def test_folded_steps_are_the_same_transitions_and_no_return_crosses_a_column():
     assert torch.equal(rows.reward.T.flatten()[60:], steps.reward[:4, 0])
     assert rows.truncated[-1].all()
     assert torch.equal(rows.truncated[:-1].T.flatten()[:14], torch.zeros(14, dtype=torch.bool))
-    buffer = ReplayBuffer(160, 8, SIZES, 2, gamma=0.5, n_step=3)
+    buffer = ReplayBuffer(160, 8, SPEC, 2, gamma=0.5, n_step=3)
     buffer.extend(rows)
     buffer.extend(split_into_envs(steps, 8))
     last = buffer.gather(torch.arange(7 * 8, 8 * 8))  # the last seeded row

@@ -9,9 +9,9 @@ from safetensors.torch import load_file, save_file
 from embodied.errors import EmbodiedError
 from policies.imitation import demonstrations
 from policies.networks.mlp import Activation, NetworkConfig
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, vectors
 
-SIZES = {"policy": 2, "critic": 3}
+SPEC = vectors(policy=2, critic=3)
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
        "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
@@ -67,7 +67,7 @@ def test_steps_after_success_are_kept_for_as_long_as_is_wanted():
 
 def test_a_file_gives_back_what_was_saved(file):
     steps = demonstrations.record(PointMass(4), homewards, 6)
-    loaded = demonstrations.load(file, SIZES, 2)
+    loaded = demonstrations.load(file, SPEC, 2)
     assert torch.equal(loaded.reward, steps.reward)
     assert torch.equal(loaded.obs["critic"], steps.obs["critic"])
     assert torch.equal(loaded.truncated, steps.truncated)
@@ -76,22 +76,22 @@ def test_a_file_gives_back_what_was_saved(file):
 def test_the_last_step_of_a_file_ends_an_episode(file):
     tensors = load_file(file)
     save_file({name: tensor[:13].clone() for name, tensor in tensors.items()}, file)
-    loaded = demonstrations.load(file, SIZES, 2)
+    loaded = demonstrations.load(file, SPEC, 2)
     assert loaded.truncated[:, 0].tolist() == [False] * 12 + [True]
 
 
 def test_files_that_do_not_fit_are_refused(file, tmp_path):
     with pytest.raises(EmbodiedError, match=r"cannot read demonstrations from '.*missing.*'"):
-        demonstrations.load(tmp_path / "missing", SIZES, 2)
+        demonstrations.load(tmp_path / "missing", SPEC, 2)
     (tmp_path / "garbage").write_bytes(b"garbage" * 10)
     with pytest.raises(EmbodiedError, match=r"cannot read demonstrations from '.*garbage'"):
-        demonstrations.load(tmp_path / "garbage", SIZES, 2)
+        demonstrations.load(tmp_path / "garbage", SPEC, 2)
     with pytest.raises(EmbodiedError, match=r"do not fit: action is \(120, 2\), expected \(120, 5\)"):
-        demonstrations.load(file, SIZES, 5)
+        demonstrations.load(file, SPEC, 5)
     with pytest.raises(EmbodiedError, match=r"lack next_obs/touch, obs/touch; they have action, .*reward"):
-        demonstrations.load(file, SIZES | {"touch": 4}, 2)
+        demonstrations.load(file, SPEC | vectors(touch=4), 2)
     tensors = load_file(file)
     tensors["reward"][3] = torch.nan
     save_file(tensors, file)
     with pytest.raises(EmbodiedError, match="reward holds numbers that are not finite"):
-        demonstrations.load(file, SIZES, 2)
+        demonstrations.load(file, SPEC, 2)

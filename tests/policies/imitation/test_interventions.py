@@ -15,6 +15,7 @@ from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourClon
 from policies.imitation.interventions import Source, episodes_to_keep, mark_before, target_shares, weights
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.replay_buffer import Transitions
+from tests.policies.toys import vectors
 
 SHOWN, ROBOT, HELPED, BEFORE = (int(source) for source in Source)
 CONFIG = BehaviourCloningConfig(
@@ -95,7 +96,7 @@ def error_of(clone: BehaviourCloning) -> float:
 
 def test_weighted_cloning_learns_from_take_overs_and_not_from_what_led_to_them():
     steps, source = worked()
-    plain, weighted = (BehaviourCloning({"policy": 2}, 2, 4, CONFIG) for _ in range(2))
+    plain, weighted = (BehaviourCloning(vectors(policy=2), 2, 4, CONFIG) for _ in range(2))
     plain.set_demonstrations(steps)
     weighted.set_demonstrations(steps, source)
     assert error_of(weighted) < 0.1 < 0.2 < error_of(plain)
@@ -106,12 +107,12 @@ def test_who_acted_is_read_from_the_file_and_kept_in_checkpoints(tmp_path: Path)
     path = tmp_path / "worked.safetensors"
     demonstrations.save(path, steps, source)
     config = dataclasses.replace(CONFIG, demonstrations=path, weigh_interventions=True, max_steps=80)
-    clone = BehaviourCloning({"policy": 2}, 2, 4, config)
+    clone = BehaviourCloning(vectors(policy=2), 2, 4, config)
     clone.act({"policy": steps.obs["policy"][:4, 0]})
     assert clone.training is not None
     assert len(clone.training) <= 80
     assert (clone.training.weight == 0).any()
-    other = BehaviourCloning({"policy": 2}, 2, 4, config)
+    other = BehaviourCloning(vectors(policy=2), 2, 4, config)
     other.set_demonstrations(steps, source)
     other.load_state(clone.state())
     assert other.training is not None

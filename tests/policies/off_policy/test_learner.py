@@ -22,7 +22,7 @@ from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.ppo import PPO
 from policies.training.loop import Trainer, train
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,
@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {**TOY, "batch_size": 32, "warm_up": 64, "unroll": 4}
 
 
 def make(config: OffPolicyConfig, num_envs: int = 4, seed: int = 0) -> OffPolicyLearner:
-    return OffPolicyLearner({"policy": 2, "critic": 3}, 2, num_envs, config, seed=seed)
+    return OffPolicyLearner(vectors(policy=2, critic=3), 2, num_envs, config, seed=seed)
 
 
 def observe(num_envs: int = 4, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -114,9 +114,9 @@ def test_actions_before_the_first_update_are_uniform_unless_a_policy_is_given():
 
 def test_the_critic_reads_its_own_group_where_there_is_one():
     assert make(SACConfig(**QUICK)).critic_update.critic.weights[0].shape == (2, 3 + 2, 32)
-    alone = OffPolicyLearner({"policy": 4}, 2, 4, SACConfig(**QUICK))
+    alone = OffPolicyLearner(vectors(policy=4), 2, 4, SACConfig(**QUICK))
     assert alone.critic_update.critic.weights[0].shape == (2, 4 + 2, 32)
-    assert set(alone.sizes) == {"policy"}
+    assert set(alone.groups.spec) == {"policy"}
 
 
 def test_critics_with_a_group_of_their_own_do_not_read_the_policy_s():
@@ -168,7 +168,7 @@ def test_config_messages(kind, changes, message):
 
 def test_messages_of_the_learner():
     with pytest.raises(ValueError, match="lacks the observation group 'policy'; it has camera"):
-        OffPolicyLearner({"camera": 3}, 2, 4, SACConfig())
+        OffPolicyLearner(vectors(camera=3), 2, 4, SACConfig())
     with pytest.raises(EmbodiedError, match="a buffer of 3 transitions holds 0 steps of 4 environments"):
         make(SACConfig(**{**QUICK, "buffer_size": 3}))
     learner = make(SACConfig(**{**QUICK, "warm_up": 0}))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
+from embodied.storage import trees
 from policies.off_policy.replay_buffer import BufferDtype, ReplayBuffer, Transitions
+from tests.policies.toys import vectors
 
 GAMMA = 0.9
 SIZES = {"policy": 2, "critic": 3}
@@ -25,7 +28,7 @@ def steps(count: int, num_envs: int, seed: int = 0, ends: float = 0.2) -> Transi
 
 
 def buffer(capacity: int, num_envs: int, n_step: int = 1, dtype: BufferDtype = BufferDtype.FLOAT32) -> ReplayBuffer:
-    return ReplayBuffer(capacity, num_envs, SIZES, 1, gamma=GAMMA, n_step=n_step, dtype=dtype)
+    return ReplayBuffer(capacity, num_envs, vectors(**SIZES), 1, gamma=GAMMA, n_step=n_step, dtype=dtype)
 
 
 def row(of: Transitions, t: int) -> Transitions:
@@ -116,6 +119,26 @@ def test_a_resumed_buffer_goes_on_as_the_first():
     assert torch.equal(a.discount, b.discount)
 
 
+@pytest.mark.parametrize("dtype", BufferDtype)
+def test_images_are_stored_as_bytes_beside_vectors(dtype):
+    spec = {**vectors(proprio=2), "pixels/front": ObservationSpec((3, 4, 5), torch.uint8)}
+    made = ReplayBuffer(6, 2, spec, 1, gamma=GAMMA, dtype=dtype)
+    images = torch.arange(240).reshape(2, 2, 60).byte().unflatten(-1, (3, 4, 5))
+    groups = {"proprio": torch.ones(2, 2, 2), "pixels/front": images}
+    following = {"proprio": torch.zeros(2, 2, 2), "pixels/front": 255 - images}
+    over = torch.zeros(2, 2, dtype=torch.bool)
+    made.extend(Transitions(groups, torch.zeros(2, 2, 1), torch.zeros(2, 2), over, over, following))
+    batch = made.gather(torch.arange(4))
+    assert batch.obs["pixels/front"].dtype == torch.uint8
+    assert torch.equal(batch.obs["pixels/front"], images.flatten(0, 1))
+    assert torch.equal(batch.next_obs["pixels/front"], 255 - images.flatten(0, 1))
+    assert batch.obs["proprio"].dtype == torch.float32
+    restored = ReplayBuffer(6, 2, spec, 1, gamma=GAMMA, dtype=dtype)
+    restored.load_state(trees.unflatten(trees.flatten(made.state())))
+    assert torch.equal(restored.gather(torch.arange(4)).obs["pixels/front"], batch.obs["pixels/front"])
+    assert made.state()["obs-pixels.front"].nbytes == 4 * 60
+
+
 def test_half_numbers_halve_observations_and_keep_rewards():
     whole, half = buffer(20, 2), buffer(20, 2, dtype=BufferDtype.FLOAT16)
     data = steps(10, 2)
@@ -148,7 +171,7 @@ def test_messages():
 
 
 def test_sequences_repeat_the_last_to_action_an_episode_and_returns_end_with_it():
-    buffer = ReplayBuffer(16, 2, {"policy": 1}, 1, gamma=0.5, action_sequence=3, return_horizon=4, is_demo=True)
+    buffer = ReplayBuffer(16, 2, vectors(policy=1), 1, gamma=0.5, action_sequence=3, return_horizon=4, is_demo=True)
     rows = torch.arange(6.0)[:, None].expand(6, 2)
     ends = torch.zeros(6, 2, dtype=torch.bool)
     ends[3, 0] = True

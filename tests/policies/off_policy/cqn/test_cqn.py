@@ -14,6 +14,7 @@ from policies.off_policy.cqn.cqn import CQNConfig, CQNUpdate, preference
 from policies.off_policy.cqn.network import bin_indices, coarse_to_fine_search, interval_centres
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
+from tests.policies.toys import vectors
 
 TINY = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"critic": TINY, "batch_size": 32, "warm_up": 64,  "buffer_size": 20_000, "unroll": 4,
@@ -73,7 +74,7 @@ def wanted(obs: Tensor) -> Tensor:
 @pytest.mark.parametrize(("levels", "precise"), [(1, False), (3, True)])
 def test_few_demonstrations_teach_what_one_level_of_five_bins_cannot_express(levels, precise):
     config = CQNConfig(**QUICK, levels=levels, action_sequence=1, offline_updates=250, demonstration_share=1.0)
-    learner = OffPolicyLearner({"policy": 2}, 2, 1, config)
+    learner = OffPolicyLearner(vectors(policy=2), 2, 1, config)
     learner.add_demonstrations(one_step(64, 0))
     obs = one_step(500, 1).obs["policy"][:, 0]
     learner.act({"policy": obs[:1]})
@@ -83,7 +84,7 @@ def test_few_demonstrations_teach_what_one_level_of_five_bins_cannot_express(lev
 
 def test_without_imitation_values_are_what_actions_earned():
     config = CQNConfig(**QUICK, action_sequence=2, offline_updates=150, imitation_weight=0.0, critic_weight=1.0)
-    learner = OffPolicyLearner({"policy": 2}, 2, 1, config)
+    learner = OffPolicyLearner(vectors(policy=2), 2, 1, config)
     steps = one_step(64, 0)
     learner.add_demonstrations(dataclasses.replace(steps, reward=steps.obs["policy"][..., 0]))
     learner.act({"policy": steps.obs["policy"][0]})

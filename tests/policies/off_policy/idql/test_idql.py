@@ -15,6 +15,7 @@ from policies.off_policy.idql.network import IDQLActor
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
 from tests.policies.off_policy.cqn.test_cqn import uniform
+from tests.policies.toys import vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"critic": SMALL, "batch_size": 64, "buffer_size": 20_000, "unroll": 4, "gamma": 0.9,
@@ -52,7 +53,7 @@ def two_ways(count: int, seed: int) -> Transitions:
 
 def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_between():
     steps = two_ways(256, 0)
-    learner = OffPolicyLearner({"policy": 2}, 2, 8, IDQLConfig(**QUICK, offline_updates=400))
+    learner = OffPolicyLearner(vectors(policy=2), 2, 8, IDQLConfig(**QUICK, offline_updates=400))
     learner.add_demonstrations(steps)
     learner.act({"policy": steps.obs["policy"][:8, 0]})
     fresh = two_ways(200, 1).obs["policy"][:, 0]
@@ -66,7 +67,7 @@ def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_bet
         drawn = actor.samples(learner.normalizers["policy"](clear), actor.noise[:, None].expand(-1, len(clear), -1, -1))
     assert 0.2 < (drawn[..., 0] > 0).float().mean() < 0.8  # the model of behaviour knows both
     clone = BehaviourCloning(
-        {"policy": 2}, 2, 8, BehaviourCloningConfig(actor=SMALL, batch_size=64, learning_rate=3e-3, updates=5.0)
+        vectors(policy=2), 2, 8, BehaviourCloningConfig(actor=SMALL, batch_size=64, learning_rate=3e-3, updates=5.0)
     )
     clone.set_demonstrations(steps)
     for _ in range(2):

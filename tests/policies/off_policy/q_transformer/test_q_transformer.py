@@ -12,6 +12,7 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.q_transformer.network import to_action, to_bins
 from policies.off_policy.q_transformer.q_transformer import QTransformerConfig, QTransformerUpdate, backup
 from tests.policies.off_policy.cqn.test_cqn import one_step, uniform, wanted
+from tests.policies.toys import vectors
 
 QUICK: dict[str, Any] = {"critic": NetworkConfig((32, 32), Activation.RELU), "batch_size": 32, "buffer_size": 20_000,
         "bins": 16, "layers": 1, "unroll": 4, "gamma": 0.9, "tau": 0.05, "critic_learning_rate": 3e-3}  # fmt: skip
@@ -48,7 +49,7 @@ def test_bins_name_parts_of_the_range():
 
 
 def test_what_was_shown_is_worth_its_reward_and_unseen_bins_nothing():
-    learner = OffPolicyLearner({"policy": 2}, 2, 8, QTransformerConfig(**QUICK, offline_updates=300))
+    learner = OffPolicyLearner(vectors(policy=2), 2, 8, QTransformerConfig(**QUICK, offline_updates=300))
     steps = one_step(64, 0)
     learner.add_demonstrations(steps)
     learner.act({"policy": steps.obs["policy"][:8, 0]})

@@ -9,31 +9,35 @@ import pytest
 import torch
 from torch import Tensor
 
-from embodied.env.pixels import PixelEnv
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.critics import BellmanUpdate
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
-from policies.off_policy.svea.network import ImageLayout, PixelActor
+from policies.off_policy.svea.network import PixelActor, PixelObservation
+from policies.off_policy.svea.policy import PixelPolicy
 from policies.off_policy.svea.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
-from tests.policies.toys import SIDE, PixelPointMass, PointMass
+from policies.policy import rebuild
+from tests.policies.toys import SIDE, PointMass, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
-LAYOUT = ImageLayout(2, 3, SIDE, SIDE)
+IMAGE = ObservationSpec((3, SIDE, SIDE), torch.uint8)
+SPEC = {**vectors(policy=5, proprio=2), "pixels/above": IMAGE}
 CONFIG = SVEAConfig(actor=SMALL, critic=SMALL, gamma=0.9, batch_size=8, warm_up=32, unroll=4, buffer_size=2_000,
-                    image_shape=(3, SIDE, SIDE), features=8)  # fmt: skip
+                    features=8)  # fmt: skip
 
 
-def some(rows: int = 8) -> tuple[Tensor, Tensor, Tensor]:
+def some(rows: int = 8) -> tuple[PixelObservation, Tensor, Tensor]:
     """Observations, actions and scalar targets of two critics."""
     generator = torch.Generator().manual_seed(0)
-    obs = torch.rand(rows, LAYOUT.size, generator=generator)
-    return obs, obs[:, :2] * 2 - 1, torch.rand(1, rows, 1, generator=generator)
+    vector = torch.rand(rows, 2, generator=generator)
+    obs = PixelObservation(vector, torch.rand(rows, *IMAGE.shape, generator=generator))
+    return obs, vector * 2 - 1, torch.rand(1, rows, 1, generator=generator)
 
 
 def critics_of(**changes: Any) -> SVEAUpdate:
-    learner = OffPolicyLearner({"policy": LAYOUT.size}, 2, 4, dataclasses.replace(CONFIG, **changes))
+    learner = OffPolicyLearner(SPEC, 2, 4, dataclasses.replace(CONFIG, **changes))
     assert isinstance(learner.critic_update, SVEAUpdate)
     return learner.critic_update
 
@@ -57,9 +61,8 @@ def test_half_of_the_loss_is_that_of_changed_images_and_own_numbers_stay(augment
     obs, action, target = some()
     _, loss, _ = critics.loss(obs, action, target, torch.Generator().manual_seed(1))
     changed = critics.augmented(obs, torch.Generator().manual_seed(1))
-    own, images = LAYOUT.split(changed)
-    assert torch.equal(own, LAYOUT.split(obs)[0])
-    assert not torch.equal(images, LAYOUT.split(obs)[1])
+    assert torch.equal(changed.vector, obs.vector)
+    assert not torch.equal(changed.images, obs.images)
     halves = [critics.head.loss(critics.critic(seen, action), target) for seen in (obs, changed)]
     torch.testing.assert_close(loss, sum(halves) / 2)
 
@@ -72,9 +75,9 @@ def test_targets_are_of_plain_images_and_have_no_gradient(monkeypatch):
     monkeypatch.setattr(critics, "loss", lambda obs, action, target, generator: (
         seen.append(target) or loss(obs, action, target, generator)))  # fmt: skip
     obs, action, _ = some()
-    learner = OffPolicyLearner({"policy": LAYOUT.size}, 2, 8, CONFIG)
+    learner = OffPolicyLearner(SPEC, 2, 8, CONFIG)
     ends = torch.zeros(8, dtype=torch.bool)
-    groups = {"policy": obs}
+    groups = {"proprio": obs.vector, "pixels/above": (255 * obs.images).byte()}
     learner.replay.extend(recorded(groups, action, ends))
     batch = learner.replay.buffer.gather(torch.arange(8))
     expected = critics.head.target(
@@ -91,7 +94,7 @@ def recorded(groups: dict[str, Tensor], action: Tensor, ends: Tensor) -> Transit
 
 
 def test_the_policy_s_loss_does_not_teach_the_encoder_and_the_critics_does():
-    learner = OffPolicyLearner({"policy": LAYOUT.size}, 2, 4, CONFIG)
+    learner = OffPolicyLearner(SPEC, 2, 4, CONFIG)
     actor = learner.actor_update.actor
     assert isinstance(actor, PixelActor)
     obs, action, target = some()
@@ -128,12 +131,52 @@ def test_with_saliency_values_come_to_rest_on_the_salient_pixels():
     assert last["consistency_loss"] < 0.05
 
 
+def test_it_reads_proprioception_and_all_cameras_and_stores_images_as_they_are():
+    spec = {**SPEC, "pixels/wrist": IMAGE, "critic": ObservationSpec((7,))}
+    learner = OffPolicyLearner(spec, 2, 4, CONFIG)
+    stored = learner.replay.buffer.state()
+    assert {name for name in stored if name.startswith("obs-")} == {
+        "obs-proprio",
+        "obs-pixels.above",
+        "obs-pixels.wrist",
+    }
+    assert stored["obs-pixels.wrist"].dtype == torch.uint8
+    assert stored["obs-proprio"].dtype == torch.float16
+    obs = {group: torch.zeros(4, *of.shape, dtype=of.dtype) for group, of in spec.items()}
+    obs["pixels/wrist"] += 51
+    policy = learner.policy
+    assert isinstance(policy, PixelPolicy)
+    seen = policy.groups.observation(obs)
+    assert torch.equal(seen.vector, torch.zeros(4, 2))
+    assert torch.equal(seen.images, torch.cat([torch.zeros(4, 3, SIDE, SIDE), torch.full((4, 3, SIDE, SIDE), 0.2)], 1))
+    assert policy(obs).shape == learner.act(obs).shape == (4, 2)
+    assert not torch.equal(policy.stochastic(0)(obs), policy(obs))
+
+
 def test_messages():
-    with pytest.raises(ValueError, match=r"image_shape=\(3, 16, 16\) does not fit observations of 9 numbers"):
-        OffPolicyLearner({"policy": 9}, 2, 4, CONFIG)
-    with pytest.raises(ValueError, match=r"image_shape=\(4, 16, 16\) must be channels, a multiple of 3"):
-        SVEAConfig(image_shape=(4, 16, 16))
-    blind = PixelPointMass(4)
-    blind.observation_spec = PointMass.observation_spec
     with pytest.raises(EmbodiedError, match="images are none; expected cameras, of one resolution"):
-        PixelEnv(blind)
+        OffPolicyLearner(PointMass.observation_spec, 2, 4, CONFIG)
+    sizes = {**SPEC, "pixels/wrist": ObservationSpec((3, SIDE, 2 * SIDE), torch.uint8)}
+    with pytest.raises(EmbodiedError, match="expected cameras, of one resolution"):
+        OffPolicyLearner(sizes, 2, 4, CONFIG)
+    with pytest.raises(EmbodiedError, match="and one robot"):
+        OffPolicyLearner({**SPEC, "pixels/above": ObservationSpec((2, *IMAGE.shape), torch.uint8)}, 2, 4, CONFIG)
+    with pytest.raises(ValueError, match="critic_group=policy: these critics read what the policy does"):
+        OffPolicyLearner(SPEC, 2, 4, dataclasses.replace(CONFIG, critic_group="policy"))
+
+
+def test_a_policy_of_an_earlier_version_says_so():
+    meta, tensors = OffPolicyLearner(SPEC, 2, 4, CONFIG).policy.to_tensors()
+    form = {
+        "own": 2,
+        "channels": 3,
+        "height": SIDE,
+        "width": SIDE,
+        "features": meta.pop("features"),
+        "stochastic": True,
+    }
+    earlier = meta | {"group": "policy", "observation_size": 2 + 3 * SIDE * SIDE, "form": form}
+    with pytest.raises(
+        ValueError, match=r"an earlier version of this library wrote it; train again: .*--algorithm svea"
+    ):
+        rebuild(earlier, tensors)

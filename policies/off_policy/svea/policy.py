@@ -1,0 +1,158 @@
+"""A policy from images: the observation groups it reads, and how it is stored and rebuilt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from embodied.core.hooks import PIXELS, PROPRIO
+from embodied.env.env import Env
+from embodied.env.vec_env import POLICY, ObservationSpec, image_shapes
+from embodied.errors import EmbodiedError, listing
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.normalizer import Normalizer
+from policies.off_policy.config import ObservationGroups, OffPolicyConfig
+from policies.off_policy.svea.network import ImageEncoder, PixelActor, PixelObservation
+from policies.policy import NormalizedActor, Policy, require_same_shapes
+
+KIND = "squashed-pixels"
+"""What a stored policy from images is called."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PixelGroups(ObservationGroups):
+    """One vector group and the images of cameras, which actor and critics read alike.
+
+    A policy that reads images should not also be told where things are: its vector is the group `proprio`, where a task
+    has it.
+    """
+
+    @classmethod
+    def of(cls, spec: Mapping[str, ObservationSpec]) -> Self:
+        """Those of an environment with all its cameras.
+
+        Raises:
+            EmbodiedError: It has no camera, many agents, or images of several sizes.
+        """
+        shapes = image_shapes(spec)
+        vector = PROPRIO if PROPRIO in spec else POLICY
+        one_robot = len(spec[vector].shape) == 1 and all(len(shape) == 3 for shape in shapes.values())
+        if len({shape[1:] for shape in shapes.values()}) != 1 or not one_robot:
+            raise EmbodiedError(
+                f"the environment's images are {shapes or 'none'}; expected cameras, of one resolution and one robot"
+            )
+        return cls({group: spec[group] for group in (vector, *sorted(shapes))}, vector, vector)
+
+    @property
+    def cameras(self) -> list[str]:
+        """Names of the cameras, in the order in which their images are stacked."""
+        return [group.removeprefix(PIXELS) for group in image_shapes(self.spec)]
+
+    @property
+    def resolution(self) -> tuple[int, int]:
+        """Width and height of each image in pixels."""
+        height, width = next(iter(image_shapes(self.spec).values()))[1:]
+        return width, height
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of all images stacked."""
+        width, height = self.resolution
+        return 3 * len(self.cameras), height, width
+
+    @property
+    def vector_size(self) -> int:
+        """Length of the vector."""
+        return self.spec[self.actor].shape[0]
+
+    def observation(self, obs: Mapping[str, Tensor]) -> PixelObservation:
+        """What networks read of observation groups (N, ...), whose images are uint8."""
+        images = torch.cat([obs[group] for group in image_shapes(self.spec)], 1)
+        return PixelObservation(obs[self.actor], images.float() / 255)
+
+    def actor_input(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> PixelObservation:
+        seen = self.observation(obs)
+        return dataclasses.replace(seen, vector=normalizers[self.actor](seen.vector))
+
+    def policy(self, actor: Any, mean: Tensor, scale: Tensor, config: OffPolicyConfig) -> Policy:
+        network = NormalizedPixelActor(actor, mean, scale, config.observation_clip)
+        return PixelPolicy(network, config.policy_network, self)
+
+    def __str__(self) -> str:
+        width, height = self.resolution
+        return (
+            f"{listing(self.cameras)}, {width} x {height} pixels each, and {self.vector_size} numbers of '{self.actor}'"
+        )
+
+
+class NormalizedPixelActor(NormalizedActor):
+    """A network from a `PixelObservation` to the mean action; only the vector is normalised."""
+
+    def _normalized(self, obs: Any) -> Any:
+        return dataclasses.replace(obs, vector=super()._normalized(obs.vector))
+
+
+class PixelPolicy(Policy):
+    """Chooses actions from a vector group and the images of cameras."""
+
+    def __init__(self, network: NormalizedActor, config: NetworkConfig, groups: PixelGroups) -> None:
+        """Wrap a network, which is shared, not copied, and reads these groups."""
+        super().__init__(network, config, groups.actor)
+        self.groups = groups
+
+    @property
+    def kind(self) -> str:
+        return KIND
+
+    @torch.no_grad()
+    def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
+        """Observation groups (N, ...) to actions (N, A) in [-1, 1]."""
+        assert not isinstance(obs, Tensor)
+        return self._chosen(self.groups.observation(obs)).clamp(-1.0, 1.0)
+
+    def require_fit(self, env: Env, what: str) -> None:
+        """Compare an environment with what this policy, which errors call `what`, reads and gives.
+
+        Raises:
+            EmbodiedError: The environment has other cameras, resolution or numbers.
+        """
+        found = PixelGroups.of(env.observation_spec)
+        if (found, env.action_size) != (self.groups, self.action_size):
+            raise EmbodiedError(
+                f"{what} sees through {self.groups}, and gives {self.action_size} actions; the environment has {found}, "
+                f"and takes {env.action_size}"
+            )
+
+    def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Names and numbers that rebuild it; `cameras` and `resolution` say how to make an environment for it."""
+        meta, tensors = super().to_tensors()
+        seen = {"cameras": self.groups.cameras, "resolution": list(self.groups.resolution)}
+        return meta | seen | {"features": self.network.actor.encoder.features}, tensors
+
+    @classmethod
+    def from_tensors(cls, meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PixelPolicy:
+        """Rebuild what `to_tensors` described, on the tensors' device.
+
+        Raises:
+            ValueError: One of an earlier version, or tensors that do not belong to it.
+        """
+        if "features" not in meta:
+            raise ValueError(
+                "an earlier version of this library wrote it; train again: python -m embodied.train TASK "
+                "--algorithm svea --cameras CAMERA"
+            )
+        width, height = meta["resolution"]
+        image = ObservationSpec((3, height, width), torch.uint8)
+        spec = {meta["group"]: ObservationSpec((meta["observation_size"],))}
+        groups = PixelGroups.of(spec | {PIXELS + camera: image for camera in meta["cameras"]})
+        config = NetworkConfig(tuple(meta["hidden"]), Activation(meta["activation"]))
+        encoder = ImageEncoder(groups.vector_size, groups.image_shape, meta["features"])
+        actor = PixelActor(encoder, meta["action_size"], config, stochastic=meta["stochastic"])
+        own = NormalizedPixelActor(actor, torch.zeros(groups.vector_size), torch.ones(groups.vector_size), meta["clip"])
+        require_same_shapes(own.state_dict(), tensors)
+        own.load_state_dict(dict(tensors))
+        return cls(own.to(tensors["observation_mean"].device), config, groups)
