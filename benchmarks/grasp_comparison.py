@@ -23,7 +23,7 @@ import tyro
 from torch import Tensor
 
 from embodied.env.env import Env
-from embodied.env.vec_env import PolicyFunction, VecEnv, vector_sizes
+from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.evaluation.rollouts import evaluate, wilson
 from embodied.factory import make
@@ -249,7 +249,7 @@ def clone(settings: Settings, env: VecEnv, seed: int, file: Path) -> tuple[Polic
     """Behaviour cloning, without a step of the environment."""
     config = BehaviourCloningConfig(demonstrations=file, bfloat16_matmul=settings.bfloat16_matmul)
     learner = BehaviourCloning(
-        vector_sizes(env.observation_spec), env.action_size, env.num_envs, config, device=env.device, seed=seed
+        env.observation_spec, env.action_size, env.num_envs, config, device=env.device, seed=seed
     )
     learner.act(env.reset())  # reads the file
     with cli.Line("bc", settings.clone_updates) as line:

@@ -13,6 +13,7 @@ import torch
 import tyro
 
 from embodied.cli.results import describe, write_json
+from embodied.env.vec_env import ObservationSpec
 from embodied.storage.configs import to_json
 from policies import PPO, PPOConfig
 
@@ -40,7 +41,8 @@ class Settings:
 def main(settings: Settings) -> None:
     """Measure and print."""
     n, device, config = settings.num_envs, settings.device, settings.ppo
-    learner = PPO({"policy": settings.observation_size}, settings.action_size, n, config, device=device)
+    spec = {"policy": ObservationSpec((settings.observation_size,))}
+    learner = PPO(spec, settings.action_size, n, config, device=device)
     obs = {"policy": torch.randn(n, settings.observation_size, device=device)}
     ends = torch.rand(2, n, device=device) < 0.01
     step: Any = SimpleNamespace(

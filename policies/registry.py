@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from embodied.env.vec_env import ObservationSpec, VecEnv, vector_sizes
+from embodied.env.vec_env import ObservationSpec, VecEnv
 from embodied.errors import UnknownNameError
 from embodied.registry import load_target
 
@@ -146,5 +146,4 @@ def build_algorithm(env: VecEnv, config: Any, seed: int) -> Algorithm:
     """The algorithm to which settings belong, for an environment."""
     entry = algorithm_of(config)
     build: Build = entry.load(entry.build_target)
-    spec: Any = vector_sizes(env.observation_spec) if entry.name == DEFAULT else env.observation_spec
-    return build(spec, env.action_size, env.num_envs, config, device=env.device, seed=seed)
+    return build(env.observation_spec, env.action_size, env.num_envs, config, device=env.device, seed=seed)

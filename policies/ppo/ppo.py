@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from embodied.env.vec_env import POLICY, Step
+from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from policies.algorithm import Algorithm, DivergedError, MismatchError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
@@ -38,7 +38,7 @@ class PPO(Algorithm):
 
     def __init__(
         self,
-        observation_sizes: Mapping[str, int],
+        observation_spec: Mapping[str, ObservationSpec],
         action_size: int,
         num_envs: int,
         config: PPOConfig,
@@ -49,16 +49,18 @@ class PPO(Algorithm):
         """Build networks, normalisers and buffers.
 
         Args:
-            observation_sizes: Group to flat size; "policy" must be among them.
+            observation_spec: The environment's observation groups, "policy" among them.
             action_size: Length of an action.
             num_envs: N.
             config: Settings.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
         """
-        sizes = dict(observation_sizes)
+        sizes = vector_sizes(observation_spec)
         if POLICY not in sizes:
-            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(sizes)}")
+            raise ValueError(
+                f"the environment lacks the observation group '{POLICY}'; it has {', '.join(observation_spec)}"
+            )
         if config.minibatches > config.unroll * num_envs:
             raise ValueError(
                 f"minibatches={config.minibatches} exceeds the {config.unroll * num_envs} transitions of a rollout "

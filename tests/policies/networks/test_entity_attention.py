@@ -15,7 +15,7 @@ from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.ppo import REPORTED
 from policies.training.loop import Trainer
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, vectors
 
 OWN = 5
 ENTITIES = NetworkConfig((16, 16), Activation.SILU, architecture=Architecture.ENTITIES, heads=2, own=OWN)
@@ -102,7 +102,7 @@ def test_lengths_that_are_no_rows_are_refused() -> None:
 
 
 def test_a_stored_policy_acts_among_more_than_it_was_trained_with() -> None:
-    learner = PPO({"policy": OWN + 4 * WIDTH}, 3, 6, CONFIG)
+    learner = PPO(vectors(policy=OWN + 4 * WIDTH), 3, 6, CONFIG)
     meta, tensors = learner.policy.to_tensors()
     rebuilt = Policy.from_tensors(json.loads(json.dumps(meta)), tensors)
     torch.testing.assert_close(rebuilt(crowd(4)), learner.policy(crowd(4)))

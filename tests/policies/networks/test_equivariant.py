@@ -14,7 +14,7 @@ from policies.networks.build import make_actor, make_critic
 from policies.networks.equivariant import PartsActor, canonical, kinship
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.ppo import REPORTED
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, vectors
 
 PARTS = NetworkConfig((16, 16), Activation.SILU, output_gain=1.0, architecture=Architecture.PARTS, heads=2)
 CONFIG = PPOConfig(
@@ -103,7 +103,7 @@ def test_gradients_reach_every_parameter() -> None:
 
 def test_the_learner_s_gradient_is_autograd_s() -> None:
     """The whole loss differentiated at once gives what chunks of it add up to."""
-    ppo = PPO({"policy": 7 * WIDTH}, 18, 64, CONFIG)
+    ppo = PPO(vectors(policy=7 * WIDTH), 18, 64, CONFIG)
     fill(ppo)
     index = torch.arange(len(ppo.rollout))
     ppo._workers.chunk = 100
@@ -131,7 +131,7 @@ def fill(ppo: PPO) -> None:
 
 
 def test_an_update_is_finite_and_moves_the_policy() -> None:
-    ppo = PPO({"policy": 7 * WIDTH}, 18, 64, CONFIG)
+    ppo = PPO(vectors(policy=7 * WIDTH), 18, 64, CONFIG)
     before = ppo.optimizer.vector.clone()
     fill(ppo)
     metrics = ppo.update({"policy": bodies(LEGS, 64).flatten(1)})
@@ -140,7 +140,7 @@ def test_an_update_is_finite_and_moves_the_policy() -> None:
 
 
 def test_a_stored_policy_acts_on_bodies_of_other_sizes() -> None:
-    ppo = PPO({"policy": 7 * WIDTH}, 18, 4, CONFIG)
+    ppo = PPO(vectors(policy=7 * WIDTH), 18, 4, CONFIG)
     meta, tensors = ppo.policy.to_tensors()
     rebuilt = Policy.from_tensors(json.loads(json.dumps(meta)), tensors)
     assert meta["kind"] == "gaussian-parts"

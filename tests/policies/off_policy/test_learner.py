@@ -177,6 +177,6 @@ def test_messages_of_the_learner():
     deterministic = make(TD3Config(**QUICK)).policy
     with pytest.raises(ValueError, match=r"kind 'squashed-mlp' with hidden=\(32, 32\) relu .* this learner's"):
         make(SACConfig(**QUICK)).start_from(deterministic)
-    gaussian: Policy = PPO({"policy": 2}, 2, 4, PPOConfig(actor=SMALL)).policy
+    gaussian: Policy = PPO(vectors(policy=2), 2, 4, PPOConfig(actor=SMALL)).policy
     with pytest.raises(ValueError, match="a policy of kind 'gaussian-mlp'"):
         make(TD3Config(**QUICK)).start_from(gaussian)

@@ -12,7 +12,7 @@ from policies.optim.parallel import CPU_CHUNK, Workers
 from policies.ppo.config import Schedule
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.ppo import REPORTED, DivergedError
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, vectors
 
 SMALL = NetworkConfig((16,))
 QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=SMALL)
@@ -33,7 +33,7 @@ def rollout(ppo: PPO, reward: float | None = None) -> dict[str, torch.Tensor]:
 
 
 def make(config: PPOConfig = QUICK, num_envs: int = 64, seed: int = 0) -> PPO:
-    return PPO({"policy": 3}, 2, num_envs, config, seed=seed)
+    return PPO(vectors(policy=3), 2, num_envs, config, seed=seed)
 
 
 def test_solves_the_point_mass():
@@ -112,7 +112,7 @@ def test_any_number_of_workers_gives_the_same_bits():
 
 
 def test_the_gradient_is_that_of_the_whole_loss_in_any_chunks():
-    ppo = PPO({"policy": 3, "critic": 4}, 2, 64, QUICK)
+    ppo = PPO(vectors(policy=3, critic=4), 2, 64, QUICK)
     rollout = ppo.rollout
     for buffer in (rollout.actor_obs, rollout.critic_obs, rollout.action, rollout.advantage, rollout.returns):
         buffer.normal_(generator=ppo.noise_generator)
@@ -173,7 +173,7 @@ def test_the_deviation_stays_above_its_bound(min_std):
 
 
 def test_the_critic_reads_its_own_group_where_there_is_one():
-    privileged = PPO({"policy": 2, "critic": 5}, 1, 4, QUICK)
+    privileged = PPO(vectors(policy=2, critic=5), 1, 4, QUICK)
     assert privileged.critic(torch.zeros(2, 5)).shape == make().critic(torch.zeros(2, 3)).shape == (2,)
 
 
@@ -259,9 +259,9 @@ def test_config_messages(changes: dict, message: str):
 
 def test_messages_of_the_learner():
     with pytest.raises(ValueError, match="lacks the observation group 'policy'; it has camera"):
-        PPO({"camera": 3}, 2, 4, QUICK)
+        PPO(vectors(camera=3), 2, 4, QUICK)
     with pytest.raises(ValueError, match=r"minibatches=100 exceeds the 8 transitions .*unroll=8 x 1 environments"):
-        PPO({"policy": 3}, 2, 1, dataclasses.replace(QUICK, minibatches=100))
+        PPO(vectors(policy=3), 2, 1, dataclasses.replace(QUICK, minibatches=100))
     with pytest.raises(ValueError, match="total_steps=0 must be at least 1"):
         Trainer(PointMass(2), QUICK, total_steps=0)
     ppo = make()
