@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from embodied.env.vec_env import PolicyFunction, VecEnv
+from embodied.errors import CheckpointError
 from embodied.storage.trees import key_of
 from policies.algorithm import Algorithm
 from policies.optim import distributed
@@ -126,6 +127,9 @@ def train(
 
     Returns:
         The trainer, with the learned policy at `policy`.
+
+    Raises:
+        CheckpointError: What is to be resumed is of another version.
     """
     trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
     if start_from is not None:
@@ -133,7 +137,7 @@ def train(
     if adviser is not None:
         trainer.algorithm.advise(adviser)
     if resume is not None:
-        trainer.load_state(resume)
+        _resume(trainer, resume)
     while not trainer.done:
         metrics = trainer.iterate()
         if on_iteration is not None:
@@ -141,3 +145,14 @@ def train(
         if distributed.anyone(should_stop is not None and should_stop(), env.device):
             break
     return trainer
+
+
+def _resume(trainer: Trainer, state: Mapping[str, Any]) -> None:
+    try:
+        trainer.load_state(state)
+    except (KeyError, RuntimeError) as error:  # an entry is missing; or torch cannot copy one of another size
+        difference = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(
+            f"the training was saved by another version of embodied ({difference}) and cannot be resumed; begin a new "
+            "run with its policy: python -m embodied.train TASK --start-from RUN"
+        ) from error

@@ -148,25 +148,34 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     """The settings of a run.
 
     Raises:
-        RunError: its config is not of this version: a field is missing or unknown.
+        RunError: its config is not of this version: a field is missing, unknown or refused; says how to go on.
     """
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
     saved = {name: value for name, value in run.config.items() if name not in SAID}
     if fields != set(saved):
-        raise RunError(
-            f"{run.path} is of another version of embodied ({', '.join(sorted(fields ^ set(saved)))} differ in its "
-            f"config) and cannot be resumed; begin a new run with its policy: "
-            f"python -m embodied.train {run.task} --start-from {run.path}"
-        )
+        raise _of_another_version(run, f"{', '.join(sorted(fields ^ set(saved)))} differ in its config")
     defaults = default_settings(join_content().find(run.task), saved["algorithm"])
     saved["cameras"] = tuple(saved["cameras"])
     if saved["calibration"] is not None:
         saved["calibration"] = run.path / CALIBRATION
-    saved["config"] = from_json(type(defaults.config), saved["config"], "config")
-    saved["algorithm_config"] = from_json(
-        type(defaults.algorithm_config), saved["algorithm_config"], "algorithm_config"
-    )
+    try:
+        for name in ("config", "algorithm_config"):
+            saved[name] = from_json(type(getattr(defaults, name)), saved[name], name)
+    except RunError as error:
+        raise _of_another_version(run, str(error)) from error
     return Settings(**saved)
+
+
+def _of_another_version(run: Run, difference: str) -> RunError:
+    """What to say of a run whose config is not of this version."""
+    words = f"python -m embodied.train {run.task}"
+    if cameras := run.config.get("cameras"):  # policies from images are not rebuilt by other versions
+        again = (
+            f"begin a new run: {words} --algorithm {run.config.get('algorithm', 'svea')} --cameras {' '.join(cameras)}"
+        )
+    else:
+        again = f"begin a new run with its policy: {words} --start-from {run.path}"
+    return RunError(f"{run.path} is of another version of embodied ({difference}) and cannot be resumed; {again}")
 
 
 def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:

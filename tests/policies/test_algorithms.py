@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,42 @@ def test_a_run_of_another_version_says_how_to_go_on_with_its_policy(tmp_path):
         EmbodiedError, match=r"another version of embodied \(algorithm_config, ppo differ .*--start-from"
     ):
         settings.saved_settings(earlier)
+
+
+def test_a_run_from_images_of_another_version_says_how_to_train_again(tmp_path):
+    defaults = settings.default_settings(join_content().find("manipulation/reach"), "svea")
+    document = run_document(dataclasses.replace(defaults, cameras=("view", "wrist")))
+    document["algorithm_config"]["image_shape"] = [6, 64, 64]
+    earlier = Run.create(tmp_path, "manipulation/reach", document, tmp_path / "earlier")
+    again = "begin a new run: python -m embodied.train manipulation/reach --algorithm svea --cameras view wrist"
+    with pytest.raises(EmbodiedError, match=rf"another version of embodied \(.*unknown fields image_shape.*{again}$"):
+        settings.saved_settings(earlier)
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "difference"),
+    [
+        ("trainer/algorithm/random_warm_up", None, "it lacks 'random_warm_up'"),
+        ("trainer/obs/policy", None, "it lacks 'policy'"),
+        ("trainer/algorithm/normalizers/policy/mean", torch.zeros(3), "The size of tensor"),
+    ],
+)
+def test_an_off_policy_training_saved_by_another_version_says_how_to_go_on(
+    whole, name, stored, difference, tmp_path, capsys
+):
+    run = Run.open(shutil.copytree(whole, tmp_path / "run"))
+    saved = run.load()
+    other = {key: tensor for key, tensor in saved.tensors.items() if key != name}
+    shutil.rmtree(saved.path)
+    run.save(saved.step, other if stored is None else other | {name: stored}, saved.meta)
+    with pytest.raises(SystemExit):
+        train.main(["--resume", str(run.path), "--steps", str(7 * STEP)])
+    said = capsys.readouterr().err
+    assert said.count("error:") == 1
+    assert "Traceback" not in said
+    words = " ".join(said.split())
+    assert f"saved by another version of embodied ({difference}" in words
+    assert words.endswith("begin a new run with its policy: python -m embodied.train TASK --start-from RUN")
 
 
 @pytest.fixture(scope="module")
