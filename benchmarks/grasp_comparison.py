@@ -215,7 +215,7 @@ def demonstrate(settings: Settings, task: str) -> Path:
     file = settings.folder / f"{task.replace('/', '-')}-{settings.demonstrations}.safetensors"
     if not file.exists():
         env = make(task, min(32, settings.demonstrations), settings.engine, RECORDING_SEED)
-        steps = demonstrations.record(cast("VecEnv", env), load_policy(EXPERT, env), settings.demonstrations)
+        steps = demonstrations.record(env, load_policy(EXPERT, env), settings.demonstrations)
         demonstrations.save(file, steps)
     return file
 
@@ -229,7 +229,7 @@ def measure(settings: Settings, task: str, method: str, seed: int, file: Path) -
     if method == EXPERT:
         rule = load_policy(EXPERT, judge)
     else:
-        env = cast("VecEnv", make(task, settings.num_envs, settings.engine, seed))
+        env = make(task, settings.num_envs, settings.engine, seed)
         training = join_content().find(task).load_training() or TrainConfig()
         recipe = METHODS[method]
         rule, spent = (

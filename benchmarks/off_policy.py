@@ -8,13 +8,12 @@ python -m benchmarks.off_policy --task swarm/hover --steps 300000 --json FILE
 import dataclasses
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
 import tyro
 
-from embodied.env.vec_env import VecEnv
 from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.storage.configs import to_json
@@ -82,7 +81,7 @@ def main(settings: Settings) -> None:
 def measure(settings: Settings, config: Any, seed: int) -> dict[str, Any]:
     """One algorithm's learning curve, and its evaluation at the end."""
     env = make(settings.task, settings.num_envs, settings.engine, seed)
-    trainer = Trainer(cast(VecEnv, env), config, total_steps=settings.steps, seed=seed)
+    trainer = Trainer(env, config, total_steps=settings.steps, seed=seed)
     trainer.iterate()  # compiles
     curve: list[dict[str, float]] = []
     started, cpu, first = time.perf_counter(), time.process_time(), trainer.steps

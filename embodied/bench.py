@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 import tyro
 
 from embodied import cli
 from embodied.env.env import Env
-from embodied.env.vec_env import PolicyFunction, VecEnv
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import speed
 from embodied.factory import default_engine, make
@@ -122,7 +122,7 @@ def acting(env: Env, settings: Settings) -> PolicyFunction:
     if env.entry is not None and env.entry.name in shipped():
         return load_policy("shipped", env)
     training = env.entry.load_training() if env.entry and env.entry.training else TrainConfig()
-    return build_algorithm(cast("VecEnv", env), default_config(DEFAULT, training), settings.seed).policy
+    return build_algorithm(env, default_config(DEFAULT, training), settings.seed).policy
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import tyro
 
@@ -89,12 +89,11 @@ def main(arguments: list[str] | None = None) -> int:
     env = make(settings.task, min(settings.num_envs, settings.episodes), settings.engine, settings.seed)
     if env.agents is not None:
         raise EmbodiedError(f"'{settings.task}' has many agents; demonstrations are of one robot")
-    vec_env = cast("VecEnv", env)
-    earlier = [] if settings.after is None else [_earlier(settings.after, vec_env)]
+    earlier = [] if settings.after is None else [_earlier(settings.after, env)]
     actor = _actor(settings, env)
     with cli.Line(f"{settings.task} by {settings.policy}", settings.episodes) as line:
         new = record_actor(
-            vec_env,
+            env,
             actor,
             settings.episodes,
             failures=settings.failures,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.env import nan_guard
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
-from embodied.env.vec_env import ObservationSpec
+from embodied.env.vec_env import ObservationSpec, cached_property
 from embodied.env.vectorized import EpisodeStatistics, FusedSimulator, HostSimulator, VectorizedSimulator
 from embodied.errors import ActionError, EmbodiedError
 from embodied.registry import TaskEntry
@@ -116,12 +115,12 @@ class Env:
         """Steps until the time limit."""
         return self.task.timing.max_steps
 
-    @functools.cached_property
+    @cached_property
     def observation_terms(self) -> Mapping[str, Mapping[str, tuple[int, ...]]]:
         """Group -> term -> shape (of one agent's), in the order in which they are concatenated."""
         return self.task.observation_terms
 
-    @functools.cached_property
+    @cached_property
     def observation_spec(self) -> dict[str, ObservationSpec]:
         """Group -> shape and type behind the axis of environments: (size,) or (agents, size), and uint8 images.
 
@@ -179,7 +178,7 @@ class Env:
             return self._simulator.render_state()
         return self._plain_render_state(self.world(), self.episode)
 
-    @functools.cached_property
+    @cached_property
     def _plain_render_state(self) -> Any:
         return jax.jit(jax.vmap(render_state_fn(self.task)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 import jax
@@ -12,6 +11,7 @@ import torch
 from jax import Array
 from torch import Tensor
 
+from embodied.env.vec_env import cached_property
 from embodied.env.vectorized import StepResult
 from embodied.rendering.cameras import CameraObserver
 from embodied.rendering.render_state import RenderState
@@ -25,7 +25,7 @@ class Step:
     _device: torch.device
     _cameras: CameraObserver | None = None
 
-    @functools.cached_property
+    @cached_property
     def obs(self) -> Mapping[str, Tensor]:
         """Group -> (N, size), and (N, 3, height, width) uint8 of cameras, which are drawn when one is asked for.
 
@@ -35,12 +35,12 @@ class Step:
             return self.vector_obs
         return LazyObservation(self.vector_obs, self._cameras, self._result.render_state)
 
-    @functools.cached_property
+    @cached_property
     def vector_obs(self) -> dict[str, Tensor]:
         """Group -> (N, size): `obs` without cameras, for which nothing is drawn."""
         return self._tensors(self._result.observation)
 
-    @functools.cached_property
+    @cached_property
     def final_obs(self) -> dict[str, Tensor]:
         """Group -> as in `obs`. The observation the step led to: `obs` before any restart."""
         final = self._tensors(self._result.final_observation)
@@ -54,17 +54,17 @@ class Step:
         drawn, ids = self._cameras.render(result.final_render_state, ended), ended.to(self._device)
         return final | {group: pixels.index_copy(0, ids, drawn[group]) for group, pixels in images.items()}
 
-    @functools.cached_property
+    @cached_property
     def reward(self) -> Tensor:
         """(N,) weighted sum of the task's reward terms; (N, agents) where the task has agents."""
         return self._tensor(self._result.reward)
 
-    @functools.cached_property
+    @cached_property
     def terminated(self) -> Tensor:
         """(N,) bool, the episode failed: its value ends here."""
         return self._tensor(self._result.terminated)
 
-    @functools.cached_property
+    @cached_property
     def truncated(self) -> Tensor:
         """(N,) bool, the time limit ended the episode: bootstrap from `final_obs`."""
         return self._tensor(self._result.truncated)
@@ -74,12 +74,12 @@ class Step:
         """(N,) bool, the episode ended either way."""
         return self.terminated | self.truncated
 
-    @functools.cached_property
+    @cached_property
     def success(self) -> Tensor:
         """(N,) bool, the task is solved at this instant."""
         return self._tensor(self._result.success)
 
-    @functools.cached_property
+    @cached_property
     def info(self) -> dict[str, Tensor]:
         """(N,) each: `return`, `length`, `success_any`, `diverged`, and the episode's mean of each metric.
 
@@ -123,7 +123,7 @@ class LazyObservation(Mapping[str, Tensor]):
     def __init__(self, vectors: Mapping[str, Tensor], cameras: CameraObserver, state: RenderState) -> None:
         self._vectors, self._cameras, self._state = vectors, cameras, state
 
-    @functools.cached_property
+    @cached_property
     def images(self) -> dict[str, Tensor]:
         """Group -> what its camera sees of all environments."""
         return self._cameras.render(self._state)

@@ -14,12 +14,19 @@ Images may be drawn only when their group is read, so a learner reads the groups
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    # To a type checker, what it is to a caller: pyright takes functools' for no property of a protocol.
+    cached_property = property
+else:
+    cached_property = functools.cached_property
 
 POLICY = "policy"
 """The observation group every environment has: what the robot senses."""

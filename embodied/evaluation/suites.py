@@ -91,7 +91,7 @@ def make_suite(
         )
         for number, task in enumerate(suite.tasks)
     }
-    return JoinedEnv(envs, identified=suite.identified, name=name)  # type: ignore[arg-type]
+    return JoinedEnv(envs, identified=suite.identified, name=name)
 
 
 def evaluate_suite(

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from embodied.core.episode import Episode
@@ -39,11 +40,11 @@ VISUAL_STREAM = (
 class RenderState:
     """Where everything stands and what it looks like; batched, every array has a leading axis (N,)."""
 
-    qpos: Array
+    qpos: Array | np.ndarray
     """(nq,) as in `World`."""
-    mocap_pos: Array | None = None
+    mocap_pos: Array | np.ndarray | None = None
     """(nmocap, 3) m, world frame; None: where the model has them."""
-    fields: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    fields: Mapping[str, Array | np.ndarray] = dataclasses.field(default_factory=dict)
     """Field of `Task.visual_model` -> this episode's value, in the field's own shape."""
 
 

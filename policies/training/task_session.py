@@ -92,7 +92,7 @@ class TaskSession(Session):
         if self.settings.adversaries:
             env = cast("Env", self.env)
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
-        return cast("VecEnv", self.env if self.env.agents is None else AgentsEnv(cast("Env", self.env)))
+        return self.env if self.env.agents is None else AgentsEnv(cast("Env", self.env))
 
     def _adviser(self) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""

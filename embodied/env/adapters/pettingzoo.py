@@ -44,7 +44,7 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
     return PettingZooEnv(make(name, 1, seed=seed, **options), render_mode)
 
 
-class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
+class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
     """One world with its agents `agent_0`, `agent_1` ..., which begin and end together."""
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
@@ -109,7 +109,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         return self._of_agents(self._observation["policy"][0]), {agent: {} for agent in self.agents}
 
     def step(
-        self, actions: Mapping[str, NDArray[np.float32]]
+        self, actions: Mapping[str, NDArray[np.float32] | None]
     ) -> tuple[Arrays, dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Advance by one control step; at the end of an episode `agents` becomes empty.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +107,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     """
 
     config_type = TabletopConfig
-    config: TabletopConfig
+    config: Any  # a TabletopConfig, or what derives from it
     # Two implicit steps of 6.25 ms take the place of five of 2.5 ms in Meta-World: nothing here is stiffer than that.
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=500 * panda.CONTROL_DT)
     action_size = 4

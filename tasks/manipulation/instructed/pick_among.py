@@ -145,8 +145,9 @@ class PickAmong(Tabletop):
     def script(self, seen: Seen) -> Aim:
         return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
 
-    def geom_appearance(self, state: TaskState) -> Mapping[str, Array]:
+    def geom_appearance(self, state: table.TaskState) -> Mapping[str, Array]:
         """Of each object, the geoms of its kind in its colour; the others are invisible."""
+        assert isinstance(state, TaskState)
         colours, shown = jnp.asarray(list(COLOURS.values())), jnp.array([True, True, state.three])
         found = {}
         for number, name in enumerate(THINGS):
@@ -158,8 +159,9 @@ class PickAmong(Tabletop):
                 found[f"{name}_{part}"] = jnp.concatenate([*_placed(shape), rgba])
         return found
 
-    def episode_instruction(self, state: TaskState) -> Instruction:
+    def episode_instruction(self, state: table.TaskState) -> Instruction:
         """The instruction in every template; clear ones for other objects; the dialogue; matches of every phrase."""
+        assert isinstance(state, TaskState)
         seen, order = self.describe_objects(state)
         wanted = order.index(0) + 1
         meant, others = seen[wanted - 1], [sight for sight in seen if sight.mark != wanted]
