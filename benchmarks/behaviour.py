@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from safetensors.numpy import load_file
 
@@ -80,7 +81,7 @@ def evaluate(task: str, folder: Path) -> dict[str, float] | str:
     return numbers(json.loads(out.read_text())) if code == 0 else f"exit {code}: {said}"
 
 
-def numbers(value: object, name: str = "") -> dict[str, float]:
+def numbers(value: Any, name: str = "") -> dict[str, float]:
     """The leaves of a result that are numbers and not times or speeds."""
     if isinstance(value, dict):
         parts = [numbers(inner, f"{name}/{key}") for key, inner in value.items() if key not in ("hardware", "commit")]

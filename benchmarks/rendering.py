@@ -126,7 +126,11 @@ def agreement(task: str, settings: Settings) -> dict[str, Any]:
     renderer = BatchRenderer(model, settings.states, cameras, size, rgb=False, segmentation=True)
     seen = renderer.render(env.render_state())
     drawn = drawn_by_opengl(env, model, cameras, settings.side)
-    same = {name: float((seen[name].segmentation.cpu().numpy() == drawn[name]).mean()) for name in cameras}
+    same = {}
+    for name in cameras:
+        ids = seen[name].segmentation
+        assert ids is not None
+        same[name] = float((ids.cpu().numpy() == drawn[name]).mean())
     return {"task": task, "same": float(np.mean(list(same.values()))), "cameras": same}
 
 

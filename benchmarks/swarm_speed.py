@@ -23,6 +23,7 @@ import tyro
 
 import embodied
 from embodied import cli
+from embodied.core.episode import apply_action, before
 from embodied.engines.rigid import RigidEngine
 from embodied.factory import make
 from tasks.swarm.control.levels import Level
@@ -98,16 +99,14 @@ def compiled_loop(env: embodied.Env) -> tuple[Callable[[], object], int]:
 
     def control(carry: Any, _: None) -> tuple[Any, None]:
         physics, episode = carry
-        command, episode = jax.vmap(lambda p, e, a: episode.before(task, engine.world(p), e, a))(
-            physics, episode, action
-        )
+        command, episode = jax.vmap(lambda p, e, a: before(task, engine.world(p), e, a))(physics, episode, action)
 
         def one(physics: Any, episode: Any, command: Any) -> tuple[Any, Any]:
-            control, episode = episode.apply_action(task, engine.world(physics), episode, command)
+            control, episode = apply_action(task, engine.world(physics), episode, command)
             return engine.step(physics, jax.lax.optimization_barrier(control), 1), episode
 
         carry = jax.lax.fori_loop(
-            0, task.timing.substeps, lambda _, carry: jax.vmap(one)(*carry, command), (physics, episode)
+            0, task.timing.substeps, lambda _, carry: jax.vmap(one)(carry[0], carry[1], command), (physics, episode)
         )
         return carry, None
 

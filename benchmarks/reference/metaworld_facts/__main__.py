@@ -4,6 +4,7 @@ import json
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -18,7 +19,7 @@ DIGITS = 5
 REACH_DRAW = (0, 0.65, 0.02, 0, 0.85, 0.175)  # m in the world frame: a puck and a goal away from the hand
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Numbers rounded to DIGITS, arrays as lists."""
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
@@ -55,7 +56,9 @@ class Collection:
     """Gathers tasks and their scenes, and keeps once what they share: options, hand, cameras and tables."""
 
     def __init__(self):
-        self.shared, self.scenes, self.tasks = None, {}, {}
+        self.shared: dict[str, Any] = {}
+        self.scenes: dict[str, Any] = {}
+        self.tasks: dict[str, Any] = {}
 
     def add(self, name):
         """Measures one task."""
@@ -67,7 +70,7 @@ class Collection:
             "cameras": describe_cameras(env.model),
         }
         parts, table = plain(parts), plain(describe_table(env.model))
-        if self.shared is None:
+        if not self.shared:
             self.shared = {**parts, "tables": {"plain": table}, "responses": responses(make("reach"), REACH_DRAW)}
         entry = {"tasks": [], "table": self.name_table(table, task["scene"]), **scene}
         entry = self.scenes.setdefault(task["scene"], entry)

@@ -6,7 +6,7 @@ the limits of the task's `_random_reset_space`; many resets repeat it until obje
 
 import itertools
 
-import metaworld.env_dict as splits
+import metaworld.env_dict as splits  # pyright: ignore[reportMissingImports] - of another environment
 import mujoco
 import numpy as np
 

@@ -6,7 +6,7 @@ step, and the gripper (1 closes, -1 opens).
 
 import mujoco
 import numpy as np
-from metaworld.policies import ENV_POLICY_MAP
+from metaworld.policies import ENV_POLICY_MAP  # pyright: ignore[reportMissingImports] - of another environment
 
 from .draws import place
 from .scenes import describe_pose, label, task_bodies
@@ -104,6 +104,7 @@ def expert_episode(env, name, seed):
     obs, _ = env.reset()
     draw = np.array(env._last_rand_vec)
     policy, record, rows = ENV_POLICY_MAP[name + "-v3"](), EpisodeRecord(env, name), []
+    info = {"success": False}
     for i in range(HORIZON):
         action = np.clip(policy.get_action(obs), -1, 1)
         if i % 10 == 0 and (record.first is None or i < record.first + 10):

@@ -5,6 +5,7 @@ orientations of bodies are in the parent body's frame, those of joints, geoms an
 """
 
 import itertools
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -103,7 +104,7 @@ def describe_joint(model, i):
     return entry
 
 
-def describe_body(model, i):
+def describe_body(model, i) -> dict[str, Any]:
     """One body: where it sits in its parent, how it moves, what it collides with, its sites and its visible extent."""
     parent = model.body_parentid[i]
     entry = {"name": label(model, i), "parent": label(model, parent)}

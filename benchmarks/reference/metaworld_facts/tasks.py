@@ -4,7 +4,7 @@ import copy
 import inspect
 from pathlib import Path
 
-import metaworld.env_dict as splits
+import metaworld.env_dict as splits  # pyright: ignore[reportMissingImports] - of another environment
 import numpy as np
 
 from .draws import canonical_draw, draws_per_reset, make, min_distance, reset_rules
@@ -92,7 +92,7 @@ def describe_task(name):
     expert = first_solved_episode(name)
     task = {
         "class": type(env).__name__,
-        "file": Path(inspect.getsourcefile(type(env))).name,
+        "file": Path(inspect.getfile(type(env))).name,
         "scene": Path(env.model_name).stem,
         "splits": membership(name),
         "control": describe_control(env),

@@ -5,7 +5,7 @@ import time
 import warnings
 
 import gymnasium
-import metaworld  # noqa: F401  registers its environments
+import metaworld  # noqa: F401  # pyright: ignore[reportMissingImports] - of another environment; registers its own
 import numpy as np
 
 warnings.filterwarnings("ignore")
