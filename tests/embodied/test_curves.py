@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from pathlib import Path
@@ -72,6 +73,7 @@ def test_the_command_draws_runs_side_by_side(run, tmp_path, ending):
         assert picture.read_text().startswith("<?xml")
         return
     drawn = cv2.imread(str(picture))
+    assert drawn is not None
     colours = {tuple(colour) for colour in drawn.reshape(-1, 3).tolist()}
     assert {(0xDE, 0x6F, 0x2F), (0x2B, 0x48, 0xD9)} <= colours
 
@@ -93,4 +95,4 @@ def test_messages(run, tmp_path):
         ([one, "--out", str(tmp_path / "x.txt")], "cannot write the picture"),
     ):
         with pytest.raises(EmbodiedError, match=message):
-            main.__wrapped__(arguments)
+            inspect.unwrap(main)(arguments)

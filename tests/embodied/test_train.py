@@ -230,7 +230,7 @@ def test_resume_of_another_version(capsys, finished, tmp_path):
 
 
 def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise():
-    entry = join_content().find("grasping/leap-reorient")
+    entry = join_content()["grasping/leap-reorient"]
     options = entry.load_training().options
     assert options["curriculum"]
     assert not entry.load().config_type().curriculum

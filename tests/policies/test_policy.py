@@ -38,9 +38,11 @@ def test_names_and_numbers_rebuild_it():
 def test_stored_tensors_do_not_follow_the_policy():
     policy = make_policy()
     _, tensors = policy.to_tensors()
+    actor = policy.network.actor
+    assert isinstance(actor, GaussianActor)
     with torch.no_grad():
-        policy.network.actor.log_std.add_(1)
-    assert not torch.equal(tensors["actor.log_std"], policy.network.actor.log_std)
+        actor.log_std.add_(1)
+    assert not torch.equal(tensors["actor.log_std"], actor.log_std)
 
 
 def test_stochastic_actions_have_the_policy_s_deviation():

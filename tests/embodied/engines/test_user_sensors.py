@@ -87,14 +87,14 @@ def readings(task: Any, engine: str, starts: ResetState[Any], wrenches: np.ndarr
     """The worlds of N environments at their start and after each wrench (steps, N, nbody, 6), two substeps each."""
     name, _, impl = engine.partition("-")
     if not impl:
-        host = make_engine(name, task, N)
+        host: Any = make_engine(name, task, N)
         host.reset(np.arange(N), jax.tree.map(np.asarray, starts))
         worlds = [host.world()]
         for wrench in wrenches:
             host.step(Control(wrench=wrench), SUBSTEPS)
             worlds.append(host.world())
         return worlds
-    fused = make_engine(name, task, N, impl=impl)
+    fused: Any = make_engine(name, task, N, impl=impl)
 
     def run(start: ResetState[Any], wrenches: jax.Array) -> World:
         def step(physics: Any, wrench: jax.Array) -> tuple[Any, World]:

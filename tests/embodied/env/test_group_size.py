@@ -18,6 +18,7 @@ def test_neighbours_begin_as_one_would_alone_and_go_apart_by_what_they_do(engine
     assert (expected[0] != expected[1]).any()
     action = torch.full((4, env.action_size), 0.1)
     action[1] = -0.5
+    after = obs
     for _ in range(3):
         after = env.step(action).obs["policy"]
     torch.testing.assert_close(after[2], after[3], atol=1e-6, rtol=0)

@@ -5,6 +5,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from jax import Array
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.rendering.render_state import RenderState
@@ -48,6 +49,12 @@ SCENE = f"""
 """
 
 
+def drawn(images: torch.Tensor | None) -> torch.Tensor:
+    """What was asked for, and so is there."""
+    assert images is not None
+    return images
+
+
 @pytest.fixture(scope="module")
 def model() -> mujoco.MjModel:
     return mujoco.MjModel.from_xml_string(SCENE)
@@ -82,7 +89,7 @@ def rays(model: mujoco.MjModel, camera: str, size: tuple[int, int]) -> np.ndarra
     return np.stack(np.broadcast_arrays(x[None, :], y[:, None], -1.0), -1)
 
 
-def cast(model: mujoco.MjModel, qpos: np.ndarray, camera: str) -> tuple[np.ndarray, np.ndarray]:
+def cast(model: mujoco.MjModel, qpos: Array | np.ndarray, camera: str) -> tuple[np.ndarray, np.ndarray]:
     """(height, width) geom ids and depths, by MuJoCo's own rays, one by one."""
     data = mujoco.MjData(model)
     data.qpos[:] = qpos
@@ -110,14 +117,14 @@ def test_a_batch_equals_a_loop(model: mujoco.MjModel, renderer: BatchRenderer) -
 
 def test_images_are_what_they_say(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
     images = renderer.render(scattered(model, 3))["above"]
-    assert images.rgb.shape == (3, 30, 40, 3)
-    assert images.rgb.dtype == torch.uint8
-    assert images.depth.shape == images.segmentation.shape == (3, 30, 40)
-    assert images.depth.dtype == torch.float32
-    assert images.segmentation.dtype == torch.int32
-    before = images.rgb.clone()
+    assert drawn(images.rgb).shape == (3, 30, 40, 3)
+    assert drawn(images.rgb).dtype == torch.uint8
+    assert drawn(images.depth).shape == drawn(images.segmentation).shape == (3, 30, 40)
+    assert drawn(images.depth).dtype == torch.float32
+    assert drawn(images.segmentation).dtype == torch.int32
+    before = drawn(images.rgb).clone()
     renderer.render(scattered(model, 3, seed=1))
-    assert torch.equal(before, images.rgb), "the next picture was written over this one"
+    assert torch.equal(before, drawn(images.rgb)), "the next picture was written over this one"
 
 
 def test_geoms_are_where_exact_rays_meet_them(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
@@ -126,11 +133,11 @@ def test_geoms_are_where_exact_rays_meet_them(model: mujoco.MjModel, renderer: B
     met = set()
     for camera, index in (("above", 0), ("beside", 1), ("above", 2), ("beside", 3)):
         ids, depths = cast(model, state.qpos[index], camera)
-        seen = images[camera].segmentation[index].numpy()
+        seen = drawn(images[camera].segmentation)[index].numpy()
         # A ray that grazes an edge may fall to either side of it in single precision.
         same = ids == seen
         assert same.mean() > 0.998, camera
-        np.testing.assert_allclose(images[camera].depth[index].numpy()[same], depths[same], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(drawn(images[camera].depth)[index].numpy()[same], depths[same], rtol=1e-3, atol=1e-4)
         met |= set(seen.ravel().tolist())
     expected = {model.geom(name).id for name in ("floor", "hills", "mesh", *KINDS)}
     assert met - {-1} == expected, "a shape was never seen, or one that is hidden was"
@@ -139,20 +146,20 @@ def test_geoms_are_where_exact_rays_meet_them(model: mujoco.MjModel, renderer: B
 def test_depth_of_a_plane_and_of_a_sphere(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
     empty = far_away(model)
     floor = renderer.render(empty)["above"]
-    on_floor = floor.segmentation[0] == model.geom("floor").id
-    np.testing.assert_allclose(floor.depth[0][on_floor].numpy(), 2.0, rtol=1e-5)
+    on_floor = drawn(floor.segmentation)[0] == model.geom("floor").id
+    np.testing.assert_allclose(drawn(floor.depth)[0][on_floor].numpy(), 2.0, rtol=1e-5)
 
     height, radius = 0.7, 0.15
     qpos = empty.qpos.copy()
     address = model.jnt_qposadr[model.body("sphere").jntadr[0]]
     qpos[0, address : address + 3] = 0.0, 0.0, height
     seen = renderer.render(RenderState(qpos))["above"]
-    on_sphere = (seen.segmentation[0] == model.geom("sphere").id).numpy()
+    on_sphere = (drawn(seen.segmentation)[0] == model.geom("sphere").id).numpy()
     assert on_sphere.sum() > 20
     # |t ray - c|^2 = r^2 with the centre c = (0, 0, -(2 - h)) in the camera's frame, and the ray 1 long along its axis.
     ray = rays(model, "above", SIZE)[on_sphere]
     a, b, c = (ray**2).sum(-1), 2.0 - height, (2.0 - height) ** 2 - radius**2
-    np.testing.assert_allclose(seen.depth[0].numpy()[on_sphere], (b - np.sqrt(b**2 - a * c)) / a, rtol=1e-4)
+    np.testing.assert_allclose(drawn(seen.depth)[0].numpy()[on_sphere], (b - np.sqrt(b**2 - a * c)) / a, rtol=1e-4)
 
 
 def test_where_a_ray_meets_nothing(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
@@ -160,8 +167,8 @@ def test_where_a_ray_meets_nothing(model: mujoco.MjModel, renderer: BatchRendere
         far_away(model), fields={"cam_quat": np.tile(np.array([0.0, 1.0, 0.0, 0.0], np.float32), (1, 2, 1))}
     )
     upwards = BatchRenderer(model, 1, ("above",), SIZE, depth=True, segmentation=True).render(turned)["above"]
-    assert (upwards.segmentation == -1).all()
-    assert (upwards.depth == 0).all()
+    assert (drawn(upwards.segmentation) == -1).all()
+    assert (drawn(upwards.depth) == 0).all()
 
 
 def test_a_camera_that_moves_moves_the_picture_as_projected(model: mujoco.MjModel) -> None:
@@ -176,7 +183,7 @@ def test_a_camera_that_moves_moves_the_picture_as_projected(model: mujoco.MjMode
     renderer = BatchRenderer(model, count, ("above",), size, rgb=False, segmentation=True)
     images = renderer.render(RenderState(qpos, None, {"cam_pos": pos, "cam_fovy": fovy}))["above"]
     for index in range(count):
-        rows, columns = np.nonzero(images.segmentation[index].numpy() == model.geom("sphere").id)
+        rows, columns = np.nonzero(drawn(images.segmentation)[index].numpy() == model.geom("sphere").id)
         x, y, z = np.array([0.1, -0.1, 0.5]) - pos[index, model.camera("above").id]
         focal = size[1] / 2 / math.tan(math.radians(fovy[index, model.camera("above").id]) / 2)
         assert columns.mean() + 0.5 == pytest.approx(size[0] / 2 - focal * x / z, abs=0.6)
@@ -192,9 +199,9 @@ def test_colours_and_sizes_differ_between_environments(model: mujoco.MjModel, re
     rgba[1, sphere], size[1, sphere] = (0, 0, 1, 1), 0.3
     fields = {"geom_rgba": rgba, "geom_size": size}
     images = renderer.render(dataclasses.replace(state, fields=fields))["above"]
-    small, large = (images.segmentation == sphere).sum((1, 2)).tolist()
+    small, large = (drawn(images.segmentation) == sphere).sum((1, 2)).tolist()
     assert large > 2 * small > 0
-    red, blue = (images.rgb[i][images.segmentation[i] == sphere].float().mean(0) for i in range(2))
+    red, blue = (drawn(images.rgb)[i][drawn(images.segmentation)[i] == sphere].float().mean(0) for i in range(2))
     assert red[0] > red[2]
     assert blue[2] > blue[0]
     renderer.render(dataclasses.replace(state, fields={name: rows[[0, 0]] for name, rows in fields.items()}))
@@ -209,9 +216,9 @@ def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
     fovy = {"cam_fovy": np.repeat(model.cam_fovy[None], 4, 0).astype(np.float32)}  # rays are computed pixel by pixel
     for camera, images in own.render(dataclasses.replace(state, fields=fovy)).items():
         seen = renderer.render(state)[camera]
-        assert torch.equal(seen.segmentation, images.segmentation)
-        assert (seen.rgb.int() - images.rgb.int()).abs().max() <= 1
-        torch.testing.assert_close(seen.depth, images.depth, rtol=1e-6, atol=0)
+        assert torch.equal(drawn(seen.segmentation), drawn(images.segmentation))
+        assert (drawn(seen.rgb).int() - drawn(images.rgb).int()).abs().max() <= 1
+        torch.testing.assert_close(drawn(seen.depth), drawn(images.depth), rtol=1e-6, atol=0)
 
 
 def test_threads_change_no_pixel(
@@ -234,9 +241,9 @@ def test_threads_change_no_pixel(
 
 def test_what_diverged_leaves_its_neighbours_alone(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
     state = scattered(model, 2)
-    sound = renderer.render(state)["beside"].rgb[1]
+    sound = drawn(renderer.render(state)["beside"].rgb)[1]
     state.qpos[0] = np.nan
-    assert torch.equal(renderer.render(state)["beside"].rgb[1], sound)
+    assert torch.equal(drawn(renderer.render(state)["beside"].rgb)[1], sound)
 
 
 def test_physics_that_warp_does_not_know_is_no_obstacle() -> None:
@@ -246,7 +253,7 @@ def test_physics_that_warp_does_not_know_is_no_obstacle() -> None:
       <sensor><user name="cacc" dim="6"/></sensor>
     </mujoco>"""
     renderer = BatchRenderer(mujoco.MjModel.from_xml_string(xml), 1, ("eye",), (8, 8), rgb=False, depth=True)
-    depth = renderer.render(RenderState(np.zeros((1, 0), np.float32)))["eye"].depth
+    depth = drawn(renderer.render(RenderState(np.zeros((1, 0), np.float32)))["eye"].depth)
     assert depth[depth > 0].min() == pytest.approx(0.8, abs=0.02)
 
 

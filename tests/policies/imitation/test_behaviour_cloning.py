@@ -45,10 +45,11 @@ def shown(episodes: int = 6) -> demonstrations.Transitions:
 def success_of(policy: Policy) -> float:
     env = PointMass(256, seed=1)
     obs = env.reset()
+    success = torch.zeros(256)
     for _ in range(env.max_episode_steps):
         step = env.step(policy(obs))
-        obs = step.obs
-    return step.success.float().mean().item()
+        obs, success = step.obs, step.success
+    return success.float().mean().item()
 
 
 def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
@@ -72,15 +73,19 @@ def test_whole_episodes_are_held_out_and_their_share_of_them():
     learner = make(dataclasses.replace(QUICK, held_out=0.3))
     steps = shown(10)
     learner.set_demonstrations(steps)
+    assert learner.training is not None
+    assert learner.held_out is not None
+    held_out = learner.held_out
     episodes = steps.obs["policy"].view(10, 20, 2)
-    apart = [i for i in range(10) if (episodes[i][:1] == learner.held_out.obs).all(-1).any()]
+    apart = [i for i in range(10) if (episodes[i][:1] == held_out.obs).all(-1).any()]
     assert len(apart) == 3
-    assert torch.equal(learner.held_out.obs, torch.cat([episodes[i] for i in apart]))
+    assert torch.equal(held_out.obs, torch.cat([episodes[i] for i in apart]))
     assert len(learner.training) == 7 * 20
     normal = learner.normalizer(learner.training.obs)
     torch.testing.assert_close(normal.mean(0), torch.zeros(2), atol=1e-5, rtol=0)
     every = make(dataclasses.replace(QUICK, held_out=0.999))
     every.set_demonstrations(steps)
+    assert every.training is not None
     assert len(every.training) == 20  # one is always left to learn from
 
 
@@ -90,6 +95,7 @@ def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better(
     learner.update({})
     best, error = learner._best_parameters.clone(), learner._best_error
     assert torch.equal(best, learner.optimizer.vector)  # any error is less than none so far
+    assert learner.held_out is not None
     learner.held_out = dataclasses.replace(
         learner.held_out, action=learner.best(learner.normalizer(learner.held_out.obs)).detach()
     )

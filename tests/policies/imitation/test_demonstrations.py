@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -13,15 +16,15 @@ from tests.policies.toys import PointMass, vectors
 
 SPEC = vectors(policy=2, critic=3)
 SMALL = NetworkConfig((32, 32), Activation.RELU)
-TOY = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
+TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
        "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
 
 
-def homewards(obs: dict[str, torch.Tensor]) -> torch.Tensor:
+def homewards(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
     return (-10 * obs["policy"]).clamp(-1, 1)
 
 
-def outwards(obs: dict[str, torch.Tensor]) -> torch.Tensor:
+def outwards(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
     return -homewards(obs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,11 @@ from tests.policies.toys import PointMass
 QUICK = SupervisionConfig(begin=0.5, end=0.25, patience=2)
 
 
-def homewards(obs: dict[str, Tensor]) -> Tensor:
+def homewards(obs: Mapping[str, Tensor]) -> Tensor:
     return (-10 * obs["policy"]).clamp(-1, 1)
 
 
-def outwards(obs: dict[str, Tensor]) -> Tensor:
+def outwards(obs: Mapping[str, Tensor]) -> Tensor:
     return -homewards(obs)
 
 

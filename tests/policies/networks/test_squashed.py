@@ -27,12 +27,17 @@ def make_policy(stochastic: bool = True) -> Policy:
     return Policy(NormalizedActor(actor, mean, scale, 5.0), CONFIG)
 
 
+def actor_of(policy: Policy) -> SquashedActor:
+    assert isinstance(policy.network.actor, SquashedActor)
+    return policy.network.actor
+
+
 def observations(count: int = 200) -> torch.Tensor:
     return 2 * torch.randn(count, INPUTS, generator=torch.Generator().manual_seed(1))
 
 
 def test_densities_are_those_of_torch_distributions():
-    actor, obs = make_policy().network.actor, observations()
+    actor, obs = actor_of(make_policy()), observations()
     noise = torch.randn(200, ACTIONS, generator=torch.Generator().manual_seed(2))
     action, density = actor.sample_with_density(obs, noise)
     mean, log_std = actor.distribution(obs)
@@ -47,17 +52,17 @@ def test_densities_are_those_of_torch_distributions():
 
 
 def test_densities_stay_finite_where_the_tangent_is_flat():
-    actor = make_policy().network.actor
+    actor = actor_of(make_policy())
     _, density = actor.sample_with_density(observations(), torch.full((200, ACTIONS), 60.0))
     assert density.isfinite().all()
 
 
 def test_the_deviation_is_bounded_and_differs_between_states():
-    actor = make_policy().network.actor
+    actor = actor_of(make_policy())
     _, log_std = actor.distribution(100 * observations())
     assert LOG_STD_MIN <= log_std.min() < log_std.max() <= LOG_STD_MAX
     with pytest.raises(ValueError, match="no standard deviation"):
-        make_policy(stochastic=False).network.actor.distribution(observations())
+        actor_of(make_policy(stochastic=False)).distribution(observations())
 
 
 @pytest.mark.parametrize("stochastic", [False, True])
@@ -70,7 +75,7 @@ def test_names_and_numbers_rebuild_it(stochastic):
     assert torch.equal(rebuilt.stochastic(5)(obs), policy.stochastic(5)(obs))
     assert torch.equal(policy.stochastic(5)(obs), policy(obs)) != stochastic
     normal = ((obs - policy.network.observation_mean) * policy.network.observation_scale).clamp(-5, 5)
-    assert torch.equal(policy(obs), policy.network.actor.mean(normal).tanh())
+    assert torch.equal(policy(obs), actor_of(policy).mean(normal).tanh())
     with pytest.raises(ValueError, match="actor.log_std.weight is " + ("unknown" if stochastic else "missing")):
         Policy.from_tensors(meta | {"stochastic": not stochastic}, tensors)
 
@@ -88,7 +93,7 @@ def test_exports_end_in_the_tangent(tmp_path):
     assert network.squashed
     seen = network.golden_observations()
     action = policy(torch.from_numpy(seen)).numpy()
-    assert np.abs(policy.network.actor.mean(torch.from_numpy(seen)).detach().numpy()).max() > 1  # a clip would differ
+    assert np.abs(actor_of(policy).mean(torch.from_numpy(seen)).detach().numpy()).max() > 1  # a clip would differ
     target = np.stack([contract.target(row) for row in action]).astype(np.float32)
     golden = Golden(seen, action, target)
     model = onnx_graph.build(network, contract, "{}").SerializeToString()

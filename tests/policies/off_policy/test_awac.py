@@ -19,7 +19,7 @@ SMALL = NetworkConfig((32, 32), Activation.RELU)
 LEARNING_RATE: dict[str, Any] = {"actor_learning_rate": 3e-3}
 
 
-def make(**changes: float) -> AWACActorUpdate:
+def make(**changes: Any) -> AWACActorUpdate:
     actor = SquashedActor(2, 2, SMALL, stochastic=True, generator=torch.Generator().manual_seed(1))
     return AWACActorUpdate(actor, AWACConfig(**LEARNING_RATE, **changes))
 
@@ -66,6 +66,7 @@ def test_the_policy_moves_to_the_better_of_the_buffer_s_actions():
     awac = make(temperature=0.5)
     obs, noise = torch.ones(64, 2), torch.zeros(64, 2)
     taken = torch.where(torch.arange(64)[:, None] % 2 == 0, 0.6, -0.6).expand(64, 2)
+    metrics = {}
     for _ in range(200):
         metrics = awac.update(obs, taken, noise, upwards)
     assert awac.actor(obs[:1]).detach().numpy() == pytest.approx(0.6, abs=0.1)  # between them without advantage

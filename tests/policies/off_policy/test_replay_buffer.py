@@ -32,11 +32,7 @@ def buffer(capacity: int, num_envs: int, n_step: int = 1, dtype: BufferDtype = B
 
 
 def row(of: Transitions, t: int) -> Transitions:
-    return Transitions(
-        {group: values[t : t + 1] for group, values in of.obs.items()},
-        *(values[t : t + 1] for values in (of.action, of.reward, of.terminated, of.truncated)),
-        {group: values[t : t + 1] for group, values in of.next_obs.items()},
-    )
+    return row_range(of, t, t + 1)
 
 
 def slow(of: Transitions, t: int, env: int, n: int, first: int) -> tuple[float, float, int]:
@@ -86,9 +82,12 @@ def test_a_batch_of_steps_is_stored_as_one_after_another():
 
 def row_range(of: Transitions, begin: int, end: int) -> Transitions:
     return Transitions(
-        {group: values[begin:end] for group, values in of.obs.items()},
-        *(values[begin:end] for values in (of.action, of.reward, of.terminated, of.truncated)),
-        {group: values[begin:end] for group, values in of.next_obs.items()},
+        obs={group: values[begin:end] for group, values in of.obs.items()},
+        action=of.action[begin:end],
+        reward=of.reward[begin:end],
+        terminated=of.terminated[begin:end],
+        truncated=of.truncated[begin:end],
+        next_obs={group: values[begin:end] for group, values in of.next_obs.items()},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, s
 DEMONSTRATIONS = shown([episode(0), episode(1)])
 
 
-class Counted:
+class Counted(Mapping[str, torch.Tensor]):
     """Observations of three environments, which count how often pictures are looked at."""
 
     def __init__(self) -> None:
@@ -24,14 +25,20 @@ class Counted:
         self.renew()
 
     def renew(self) -> None:
-        self.values = {
+        self.groups = {
             f"pixels/{camera}": torch.randint(256, (3, 3, 32, 32), generator=self.generator, dtype=torch.uint8)
             for camera in ("front", "wrist")
         } | {"proprio": torch.randn(3, 3, generator=self.generator)}
 
     def __getitem__(self, group: str) -> torch.Tensor:
         self.looks += group == "pixels/front"
-        return self.values[group]
+        return self.groups[group]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
 
 
 def run(execute: int, begun: dict[int, list[bool]], steps: int = 7, temperature=None, head=Head.TOKENS):
@@ -47,7 +54,7 @@ def run(execute: int, begun: dict[int, list[bool]], steps: int = 7, temperature=
     words = policy.encode_instructions([LEFT, RIGHT, LEFT])
     with torch.no_grad():
         for time in range(steps):
-            plans.append(policy.plan(obs.values, words, 0.0))
+            plans.append(policy.plan(obs.groups, words, 0.0))
             before = obs.looks
             actions.append(rule(obs).clone())
             looked += [time] if obs.looks > before else []
@@ -88,24 +95,21 @@ def test_an_episode_is_told_when_it_begins_and_hears_that_until_the_next():
     policy, time, told = untrained(DEMONSTRATIONS, execute=2), 0, []
 
     def source(rows, obs):
-        assert set(policy.groups) <= set(obs.values)
+        assert set(policy.groups) <= set(obs)
         told.append((time, rows.tolist()))
         return [RIGHT if time else LEFT] * len(rows)
 
-    class All(Counted):
-        def __iter__(self):
-            return iter(self.values)
-
     begun = {0: [True] * 3, 3: [False, True, False]}
     restarted = lambda: torch.tensor(begun.get(time, [False] * 3))  # noqa: E731
-    rule, obs = ChunkedPolicy(policy, ["unheard"] * 3, restarted, source=source), All()
+    rule, obs = ChunkedPolicy(policy, ["unheard"] * 3, restarted, source=source), Counted()
+    heard, action = [], torch.empty(0)
     for time in range(5):
         action = rule(obs)
         heard = [LEFT, RIGHT if time >= 3 else LEFT, LEFT]
         assert rule.instructions == tuple(heard)
     assert told == [(0, [0, 1, 2]), (3, [1])]
     with torch.no_grad():  # the last look of all was at time 4; environment 1 looked at 3 and goes on
-        plans = policy.plan(obs.values, policy.encode_instructions(heard), 0.0)
+        plans = policy.plan(obs.groups, policy.encode_instructions(heard), 0.0)
     torch.testing.assert_close(action, torch.stack([plans[0, 0], plans[1, 1], plans[2, 0]]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from embodied.env.vec_env import ObservationSpec, image_shapes
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from policies.training.loading import camera_options, load_policy, policy_for_env, policy_from_checkpoint
+from policies.vla.action_chunks import ChunkedPolicy
 from policies.vla.data.normalization import Normalization
 from policies.vla.model.config import SIZES, Head, Size
 from policies.vla.model.network import VLANetwork
@@ -54,6 +56,11 @@ class Room:
         return pixels | {"proprio": torch.randn(3, 3, generator=generator)}
 
 
+def room(**changes: Any) -> Any:
+    """A `Room`, in place of an `Env`."""
+    return Room(**changes)
+
+
 @pytest.fixture(scope="module", params=list(Head))
 def stored(request, tmp_path_factory):
     policy = untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=request.param), execute=5)
@@ -70,7 +77,7 @@ def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
     assert again.network.config == policy.network.config
     for name in Normalization.names():
         assert torch.equal(getattr(again.normalization, name), getattr(policy.normalization, name))
-    env = Room()
+    env = room()
     assert torch.equal(load_policy(path, env)(env.observe()), policy.bind(env)(env.observe()))
     assert camera_options(path, "toy/left") == {"cameras": ("front", "wrist"), "resolution": (32, 32)}
     assert camera_options("zero", "toy/left") == camera_options("no/such/path", "toy/left") == {}
@@ -78,13 +85,14 @@ def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
 
 def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(stored):
     policy, path = stored
-    env = Room(num_envs=2)
+    env = room(num_envs=2)
     assert policy.bind(env).instructions == (LEFT, LEFT)
     assert policy.bind(env, instruction="up").instructions == ("up", "up")
     assert policy.bind(env, wrong_instruction=True).instructions == (RIGHT, RIGHT)
-    silent = Room(task=said())
-    assert load_policy(path, silent).instructions == (LEFT,) * 3  # as it was demonstrated
-    unknown = Room(name="toy/up", num_envs=3, task=said("up"))
+    silent = load_policy(path, room(task=said()))
+    assert isinstance(silent, ChunkedPolicy)
+    assert silent.instructions == (LEFT,) * 3  # as it was demonstrated
+    unknown = room(name="toy/up", num_envs=3, task=said("up"))
     assert policy.bind(unknown, wrong_instruction=True).instructions == (LEFT, RIGHT, LEFT)
 
 
@@ -96,7 +104,7 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
         return Instruction((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
 
     task = SimpleNamespace(instruction=("go",), instruction_varies=True, episode_instruction=episode_instruction)
-    env = Room(task=task, task_state={"number": np.arange(3)})
+    env = room(task=task, task_state={"number": np.arange(3)})
     expected = {
         "own": (policy.bind(env), ("go to 0", "go to 1", "go to 2")),
         "wrong": (policy.bind(env, wrong_instruction=True), ("go to 0", "go to 2", "go to 3")),
@@ -131,21 +139,21 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
 )
 def test_where_it_does_not_fit_it_says_why(stored, changes, message):
     with pytest.raises(EmbodiedError, match=message):
-        load_policy(stored[1], Room(**changes))
+        load_policy(stored[1], room(**changes))
 
 
 def test_other_messages(stored):
     with pytest.raises(EmbodiedError, match="the policy 'zero' is not told what to do"):
-        load_policy("zero", Room(), instruction="go")
+        load_policy("zero", room(), instruction="go")
     alone = untrained(shown([episode(0)]))
     with pytest.raises(
         EmbodiedError, match="knows no task but toy/left, so there is no wrong instruction for 'toy/left'"
     ):
-        alone.bind(Room(), wrong_instruction=True)
+        alone.bind(room(), wrong_instruction=True)
     checkpoint = checkpoints.load(stored[1])
     checkpoint.tensors.pop("policy/network.queries")
     with pytest.raises(EmbodiedError, match=r"cannot be rebuilt .* queries is missing"):
-        policy_for_env(checkpoint, Room(), "it")
+        policy_for_env(checkpoint, room(), "it")
 
 
 def test_sizes_are_what_they_are_said_to_be():

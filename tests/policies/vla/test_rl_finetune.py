@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import shutil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,23 +68,24 @@ class Deaf:
 
 def test_what_cannot_be_improved_is_named(stored, tmp_path, capsys):
     with pytest.raises(EmbodiedError, match="has the head 'flow', whose actions have no probability"):
-        main.__wrapped__([str(stored(Head.FLOW)), "--device", "cpu"])
+        inspect.unwrap(main)([str(stored(Head.FLOW)), "--device", "cpu"])
     with pytest.raises(EmbodiedError, match="does not fit 'manipulation/reach', which has action_size 4, expected 5"):
-        main.__wrapped__([str(stored(actions=5)), "--device", "cpu", *FEW])
+        inspect.unwrap(main)([str(stored(actions=5)), "--device", "cpu", *FEW])
     checkpoints.save(tmp_path / "other", 0, {}, {"policy": {"kind": "nothing"}})
     with pytest.raises(EmbodiedError, match="policy 'x'"):
         vla_policy(checkpoints.load(tmp_path / "other" / checkpoints.name_of(0)), "policy 'x'")
     policy = vla_policy(open_checkpoint(stored()), "policy 'x'", "cpu")
     policy.require_fit = lambda env, what: None
+    deaf: Any = Deaf()
     with pytest.raises(EmbodiedError, match="'toy/mute' has no instruction, which policy 'x' needs; say one"):
-        RolloutTask.of(Deaf(), policy, what="policy 'x'")
+        RolloutTask.of(deaf, policy, what="policy 'x'")
 
 
 def test_messages_of_the_settings():
     with pytest.raises(EmbodiedError, match="which policy"):
         Settings()
     with pytest.raises(EmbodiedError, match=r"--iterations 0, --steps 0, --minutes 0\.0: expected one above 0"):
-        Settings(policy="x", minutes=0.0)
+        Settings(policy=Path("x"), minutes=0.0)
 
 
 def test_rates_are_those_of_the_whole_loop():

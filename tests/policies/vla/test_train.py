@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_a_run_does_not_go_on_with_other_demonstrations(demonstrations, tmp_path
     shutil.rmtree(demonstrations)
     record(demonstrations, 2)
     with pytest.raises(EmbodiedError, match=r"run '.*out' learned from .*; its dataset now has"):
-        main.__wrapped__(["--resume", str(out)])
+        inspect.unwrap(main)(["--resume", str(out)])
 
 
 def test_messages_of_the_settings():

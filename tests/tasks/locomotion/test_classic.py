@@ -86,7 +86,8 @@ def test_both_models_move_alike(name: str) -> None:
             height = 2 if theirs.nq > theirs.nv else 1
             qpos[height] -= rng.uniform(0, 0.4)
             qvel = rng.normal(size=theirs.nv)
-            controls = rng.uniform(*theirs.actuator_ctrlrange.T, (50, theirs.nu))
+            low, high = theirs.actuator_ctrlrange.T
+            controls = rng.uniform(low, high, (50, theirs.nu))
             ours, expected = (stepped(m, qpos, qvel, controls) for m in (model, theirs))
             np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-9)
 

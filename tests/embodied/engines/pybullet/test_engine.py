@@ -92,8 +92,15 @@ def begun(scene: Any, engine: str, qpos: Any, qvel: Any, **fields: Any) -> Any:
     """An engine with one environment at a state."""
     built: Any = make_engine(engine, scene, 1)
     model = {name: np.asarray(value)[None] for name, value in fields.items()}
-    built.reset(np.arange(1), ResetState(np.array([qpos], float), np.array([qvel], float), None, model))
+    built.reset(np.arange(1), start_at(qpos, qvel, model))
     return built
+
+
+def start_at(qpos: Any, qvel: Any, model: Any) -> ResetState[None]:
+    """A state for one environment, in numpy's arrays, as host engines take it."""
+    positions: Any = np.array([qpos], float)
+    velocities: Any = np.array([qvel], float)
+    return ResetState(positions, velocities, None, model)
 
 
 def walk(engine: Any, steps: int, ctrl: Any = None, wrench: Any = None) -> World:
@@ -125,7 +132,7 @@ def test_a_thrown_body_falls_as_galilei_says_and_keeps_its_angular_momentum() ->
         mujoco.mju_quat2Mat(axes, world["axes"][0].astype(float))
         frame = axes.reshape(3, 3)
         spins.append(frame @ np.diag([0.01, 0.02, 0.025]) @ frame.T @ world["angvel"][0])
-    np.testing.assert_allclose(spins[1], spins[0], rtol=0, atol=5e-3 * np.linalg.norm(spins[0]))
+    np.testing.assert_allclose(spins[1], spins[0], rtol=0, atol=5e-3 * float(np.linalg.norm(spins[0])))
     np.testing.assert_allclose(engine.world().time, 0.3, rtol=1e-5)
 
 
@@ -145,7 +152,7 @@ def test_a_pushed_body_moves_as_in_mujoco() -> None:
 def test_an_arm_swings_as_in_mujoco() -> None:
     """0.3 s at 0.5 ms: servo, motor, spring, damping, armature, joints off their body's origin, three on a body."""
     scene = Scene(ARM, 0.0005)
-    state = [0.3, 0.4, 0.1, 0.2, 0.1], [1, 0, 0, 0.1, 0.3]
+    state = np.array([0.3, 0.4, 0.1, 0.2, 0.1]), [1, 0, 0, 0.1, 0.3]
     ctrl = np.array([[0.5, 0.4]])
     bullet, expected = (walk(begun(scene, name, *state), 600, ctrl) for name in ("pybullet", "mujoco"))
     assert np.abs(expected.qpos[0] - state[0]).max() > 0.3
@@ -210,7 +217,7 @@ def test_a_reset_world_remembers_nothing(go1: Scene) -> None:
     start = home, np.zeros(18)
     engine = begun(go1, "pybullet", *start)
     first = walk(engine, 20, stance)
-    engine.reset(np.arange(1), ResetState(np.array([home]), np.zeros((1, 18)), None, {}))
+    engine.reset(np.arange(1), start_at(home, np.zeros(18), {}))
     again = walk(engine, 20, stance)
     np.testing.assert_array_equal(first.qpos, again.qpos)
     np.testing.assert_array_equal(first.sensordata, again.sensordata)
@@ -286,7 +293,7 @@ def test_quaternion_orders_are_each_others_inverse() -> None:
 )
 def test_what_bullet_cannot_do_is_one_clear_line(xml: str, message: str) -> None:
     with pytest.raises(EngineError, match="engine pybullet") as caught:
-        make_engine("pybullet", Scene(xml, 0.002), 1)
+        begun(Scene(xml, 0.002), "pybullet", [], [])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -307,4 +314,4 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pybullet", raising=False)
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(EngineError, match=r"engine pybullet is not installed .*; pip install pybullet"):
-        make_engine("pybullet", Scene(BODY, 0.002), 1)
+        begun(Scene(BODY, 0.002), "pybullet", [], [])

@@ -68,6 +68,7 @@ def test_an_episode_ends_for_all_at_once() -> None:
     env = parallel_env("swarm/swap", engine="rigid", config=CONFIG, seed=1)
     env.reset()
     idle = np.array([0.0, 0.0, -1.0, 0.0], np.float32)  # down to the floor
+    observations, terminated = {}, {}
     while env.agents:
         observations, _, terminated, _, _ = env.step(dict.fromkeys(env.agents, idle))
     assert list(terminated.values()) == [True] * 3

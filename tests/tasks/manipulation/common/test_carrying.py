@@ -44,7 +44,7 @@ def test_stages_rise_all_the_way_up_across_and_down_and_without_a_grasp_they_do_
 
     def total(row: jax.Array) -> jax.Array:
         stages = task.progress(dataclasses.replace(world, sensordata=row), start.task_state)
-        return sum(task.stages[stage] * value for stage, value in stages.items())
+        return sum((task.stages[stage] * value for stage, value in stages.items()), jnp.zeros(()))
 
     for force in (0.0, 10.0):
         for pad in ("left_pad_touch", "right_pad_touch"):

@@ -53,6 +53,13 @@ def drawn(twins: bool = False, telling: Telling = Telling.CLARIFIED) -> tuple[Pi
     return task, [jax.tree.map(lambda leaf, row=row: leaf[row], state) for row in range(N)]
 
 
+def dialogue_in(task: PickAmong, state: Any) -> Dialogue:
+    """What may be said about it."""
+    said = task.episode_instruction(state).dialogue
+    assert said is not None
+    return said
+
+
 def seen_in(task: PickAmong, state: Any) -> tuple[tuple[ObjectDescription, ...], int]:
     """What is there, and the mark of what is meant."""
     seen, order = task.describe_objects(state)
@@ -79,7 +86,7 @@ def test_a_question_is_asked_where_several_fit_and_its_answer_settles_it(twins: 
     task, states = drawn(twins)
     for state in states:
         seen, wanted = seen_in(task, state)
-        said = task.episode_instruction(state).dialogue
+        said = dialogue_in(task, state)
         fits = referents(seen, said.instruction)
         assert wanted in fits
         assert said.ambiguous == (len(fits) > 1)
@@ -94,8 +101,9 @@ def test_robots_are_told_the_dialogue_or_its_first_sentence_and_wrong_words_mean
     first, _ = drawn(telling=Telling.FIRST)
     for state in states:
         words, alone = task.episode_instruction(state), first.episode_instruction(state)
-        assert alone.paraphrases[0] == words.dialogue.instruction
-        assert words.paraphrases[0] == words.dialogue.full_instruction(words.dialogue.ambiguous)
+        said = dialogue_in(task, state)
+        assert alone.paraphrases[0] == said.instruction
+        assert words.paraphrases[0] == said.full_instruction(said.ambiguous)
         assert all(referred(task, state, told) == (0,) for told in words.paraphrases)
         assert len({told.split(".")[0] for told in words.paraphrases}) == len(TEMPLATES)
         assert words.wrong
@@ -112,13 +120,13 @@ def test_draws() -> None:
     for places, count in ((stands[three], 3), (stands[~three], 2)):
         for a, b in itertools.combinations(range(count), 2):
             assert np.linalg.norm(places[:, a] - places[:, b], axis=1).min() >= APART
-        assert (places[:, :count] >= np.float32(AREA.low)).all()
-        assert (places[:, :count] <= np.float32(AREA.high)).all()
-    np.testing.assert_array_equal(stands[~three, 2], np.tile(np.float32(AWAY), (N - three.sum(), 1)))
+        assert (places[:, :count] >= np.array(AREA.low, np.float32)).all()
+        assert (places[:, :count] <= np.array(AREA.high, np.float32)).all()
+    np.testing.assert_array_equal(stands[~three, 2], np.tile(np.array(AWAY, np.float32), (N - three.sum(), 1)))
     assert 0.35 < three.mean() < 0.65
     assert (np.diff(np.sort(looks), axis=1) > 0).all(), "no two look the same"
     assert len(np.unique(looks[:, 0])) == len(COLOURS) * len(KINDS)
-    ambiguous = np.mean([task.episode_instruction(state).dialogue.ambiguous for state in states])
+    ambiguous = np.mean([dialogue_in(task, state).ambiguous for state in states])
     assert 0.28 < ambiguous < 0.48  # expected: two thirds of 4/7
     single = task.draw(jax.random.split(jax.random.PRNGKey(7), N)[5]).task_state
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), states[5], single)
@@ -127,7 +135,7 @@ def test_draws() -> None:
 def test_positions_that_never_fit_stand_in_a_row() -> None:
     box = Box((0.0, 0.0, 0.0), (1.0, 0.5, 0.0))
     draws = jax.vmap(lambda key: scattered(key, box, 3, 0.5))(jax.random.split(jax.random.PRNGKey(0), 100))
-    rows = (np.asarray(draws) == np.float32([[0, 0.25, 0], [0.5, 0.25, 0], [1, 0.25, 0]])).all((1, 2))
+    rows = (np.asarray(draws) == np.array([[0, 0.25, 0], [0.5, 0.25, 0], [1, 0.25, 0]], np.float32)).all((1, 2))
     assert rows.any()
     gaps = [np.linalg.norm(draws[:, a] - draws[:, b], axis=1) for a, b in ((0, 1), (0, 2), (1, 2))]
     assert np.min(gaps) >= 0.5 - 1e-6

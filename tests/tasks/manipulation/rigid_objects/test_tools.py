@@ -49,7 +49,7 @@ def test_a_stick_has_pushed_where_metaworld_says_so() -> None:
     near = holds(terms["distance"], {"obj2": thermos}, goal)
     lain = {"obj1": sticks, "stick_init_pos": np.asarray(start.qpos)[task.model.joint("stick").qposadr[0] :][:3]}
     lifted = holds(terms["axis"], lain, goal)
-    expected = near & lifted & (touches > 0).all(0)[:, 0] & (away == 0)
+    expected = near & lifted & np.all(touches > 0, axis=0)[:, 0] & (away == 0)
     assert 100 < expected.sum() < 2000
     assert (outcomes("stick-push", readings) != expected).sum() <= 1
 
