@@ -24,7 +24,6 @@ from tests.embodied.engines.toys import Ball, Lander
 
 N = 8
 ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
-ARTICULATED = ["mujoco", "mjx-jax", "mjx-warp"]  # pybullet and brax have no force and torque sensors at joints
 BIT_EXACT = ["rigid", "mujoco", "mjx-jax", "pybullet", "brax"]  # Warp promises statistics only
 
 pytestmark = pytest.mark.timeout(280)
@@ -138,7 +137,11 @@ FORCE_SENSORS = {"ankle_force", "ankle_torque", "contact", "accelerometer", "hip
 
 @pytest.mark.parametrize(
     ("task_type", "engine"),
-    [*((Ball, e) for e in ALL), *((Lander, e) for e in ARTICULATED)],
+    [
+        *((Ball, e) for e in ALL),
+        *((Lander, e) for e in ("mujoco", "mjx-warp")),
+        pytest.param(Lander, "mjx-jax", marks=pytest.mark.slow),  # compiles for 50 s
+    ],
     ids=lambda p: getattr(p, "__name__", p),
 )
 def test_sensors_equal_a_loop_over_c_mujoco(task_type: Any, engine: str, shared_env: Callable[..., Env]) -> None:
@@ -321,7 +324,11 @@ def test_each_episode_has_its_own_mass_from_its_first_step(ball: Env) -> None:
 
 @pytest.mark.parametrize(
     ("task_type", "engine"),
-    [*((Ball, e) for e in ALL), *((Lander, e) for e in ARTICULATED)],
+    [
+        *((Ball, e) for e in ALL),
+        *((Lander, e) for e in ("mujoco", "mjx-warp")),
+        pytest.param(Lander, "mjx-jax", marks=pytest.mark.slow),  # compiles for 50 s
+    ],
     ids=lambda p: getattr(p, "__name__", p),
 )
 def test_one_divergence_reaches_nobody_else(task_type: Any, engine: str, shared_env: Callable[..., Env]) -> None:
@@ -364,6 +371,17 @@ def test_a_state_of_nan_is_restarted(ball: Env) -> None:
     ball.statistics()
 
 
+@pytest.mark.parametrize(
+    "ball",
+    [
+        "rigid",
+        "mujoco",
+        "mjx-warp",
+        "pybullet",
+        *(pytest.param(e, marks=pytest.mark.slow) for e in ("mjx-jax", "brax")),
+    ],
+    indirect=True,
+)
 def test_many_divergences_raise_with_a_dump_that_diverges_again(ball: Env, shared_env: Callable[..., Env]) -> None:
     ball.reset(seed=0)
     steps = actions(6, ball.action_size)

@@ -94,7 +94,7 @@ def test_refinement_is_better_than_the_closed_form(board: Board, camera: Camera,
     assert np.mean(refined) < 0.7 * np.mean(closed)
 
 
-@pytest.mark.parametrize("parent", list(Parent))
+@pytest.mark.parametrize("parent", [Parent.HAND, pytest.param(Parent.BASE, marks=pytest.mark.slow)])
 def test_a_loose_robot_is_trusted_less(parent: Parent, board: Board, camera: Camera, seen: See) -> None:
     """Where the hand is off by 0.5 mm and 1 mrad, least squares in pixels alone are worse than knowing that."""
     plain, weighed, spreads = [], [], []
@@ -115,7 +115,7 @@ def test_a_loose_robot_is_trusted_less(parent: Parent, board: Board, camera: Cam
 
 def test_intervals_hold_what_they_promise(board: Board, camera: Camera, seen: See) -> None:
     scores = []
-    for seed in range(20):
+    for seed in range(12):
         # With and without errors of the robot's own.
         views, poses, truth = session(board, seen, Parent.HAND, seed, robot=(2e-4, 2e-4) if seed % 2 else (0, 0))
         boards = np.array([hand_eye.detect.pose(view, board, camera) for view in views])
@@ -125,7 +125,7 @@ def test_intervals_hold_what_they_promise(board: Board, camera: Camera, seen: Se
         found = place.camera_to_parent
         error = [*transforms.logarithm(truth[:3, :3].T @ found[:3, :3]), *(found - truth)[:3, 3]]
         scores.append(error / std)
-    assert (np.abs(scores) < 1.96).mean() > 0.8  # of 120; with 12 views the spread itself is known to a fifth
+    assert (np.abs(scores) < 1.96).mean() > 0.8  # of 72; with 12 views the spread itself is known to a fifth
     assert 0.6 < np.std(scores) < 1.5
 
 

@@ -204,7 +204,7 @@ def test_starts_are_spread_as_theirs(name: str, env_of: Callable[[str], Env]) ->
     import jax
 
     theirs, task = reference(name), env_of(name).task
-    starts = jax.vmap(task.reset)(jax.random.split(jax.random.PRNGKey(0), 400))
+    starts = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.PRNGKey(0), 400))
     drawn = np.concatenate([starts.qpos, starts.qvel], axis=1)
     rows = []
     for seed in range(400):

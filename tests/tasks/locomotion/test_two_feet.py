@@ -74,7 +74,7 @@ def test_the_pose_goes_from_standing_to_balance_ahead_of_the_trunk(kind: type[Ha
 
 def test_rising_starts_have_any_pitch_with_the_standing_feet_on_the_ground() -> None:
     task = quadrupeds.Go1Footstand(TwoFeetConfig(upright_starts=0.0, rising_starts=1.0, without=("all",)))
-    starts = jax.vmap(task.reset)(jax.random.split(KEY, 40))
+    starts = jax.jit(jax.vmap(task.reset))(jax.random.split(KEY, 40))
     lowest = []
     for qpos, qvel in zip(starts.qpos, starts.qvel, strict=True):
         world = World.posed(task.model, qpos, qvel)

@@ -78,7 +78,7 @@ def test_a_target_that_is_reached_counts_and_moves_on() -> None:
 
 def test_the_first_target_is_as_near_as_asked() -> None:
     task = LeapReorient(ReorientConfig(first=0.5, without=("all",)))
-    starts = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 64))
+    starts = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(0), 64))
     angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.task_state.goal)
     assert 0.4 < float(angle.max()) <= 0.501
     with pytest.raises(ValueError, match=r"first=4 rad; expected an angle between within=0\.1 and pi"):
@@ -105,7 +105,7 @@ def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
     task, world = LeapReorient(config), world_of(LeapReorient)
     start = task.reset(jax.random.key(0)).task_state
     assert float(start.level) == 0.0
-    cube = jax.vmap(task.reset)(jax.random.split(jax.random.key(1), 64))
+    cube = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(1), 64))
     angle = jax.vmap(quat_angle)(cube.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], cube.task_state.goal)
     assert float(angle.max()) <= NEAREST + 1e-3
     there = dataclasses.replace(start, goal=world["cube_quat"])
@@ -221,7 +221,7 @@ def test_variations_can_be_left_out_by_name() -> None:
         base.Variation(friction=(1.0, 0.5))
     with pytest.raises(ValueError, match="action_scale=0 rad; expected a positive number"):
         ReorientConfig(action_scale=0)
-    drawn = jax.vmap(LeapReorient().reset)(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
+    drawn = jax.jit(jax.vmap(LeapReorient().reset))(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
     cube = LeapReorient().model.body("cube").id
     ratio = np.asarray(drawn)[:, cube] / base.MASS
     assert 0.8 <= ratio.min() < 0.85 < 1.15 < ratio.max() <= 1.2

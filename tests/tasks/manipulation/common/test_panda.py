@@ -82,7 +82,7 @@ def random_joints(count: int, seed: int = 0) -> np.ndarray:
 def reached(targets: np.ndarray, steps: int = 250) -> np.ndarray:
     """Joints (n, 7) after following fixed targets (n, 3) from home."""
     start = jnp.broadcast_to(jnp.asarray(HOME, jnp.float32), (len(targets), 7))
-    move = jax.vmap(lambda joints, target: panda.follow(joints, target))
+    move = jax.jit(jax.vmap(lambda joints, target: panda.follow(joints, target)))
     run = jax.jit(lambda q, goals: jax.lax.fori_loop(0, steps, lambda _, joints: move(joints, goals), q))
     return np.asarray(run(start, jnp.asarray(targets, jnp.float32)))
 

@@ -64,7 +64,9 @@ def rollout(env: Env, policy: Any, steps: int, seed: int = 0) -> list[Any]:
 @every_task
 def test_every_draw_lies_in_its_range_and_is_valid(name: str) -> None:
     ranges = task_of(name).ranges
-    starts, goals = (np.asarray(p) for p in jax.vmap(ranges.draw)(jax.random.split(jax.random.PRNGKey(1), 20_000)))
+    starts, goals = (
+        np.asarray(p) for p in jax.jit(jax.vmap(ranges.draw))(jax.random.split(jax.random.PRNGKey(1), 20_000))
+    )
     for points, box in ((starts, ranges.start), (goals, ranges.goal or ranges.start)):
         assert (points >= np.asarray(box.low, np.float32)).all()
         assert (points <= np.asarray(box.high, np.float32)).all()
@@ -78,7 +80,7 @@ def test_every_draw_lies_in_its_range_and_is_valid(name: str) -> None:
 def test_where_no_candidate_is_valid_the_farthest_corners_stand_in() -> None:
     box = Box((0.0, 0.0, 0.0), (1.0, 1.0, 0.0))
     ranges = Ranges(box, box, apart=1.41)  # only two opposite corners are as far apart
-    starts, goals = jax.vmap(ranges.draw)(jax.random.split(jax.random.PRNGKey(0), 200))
+    starts, goals = jax.jit(jax.vmap(ranges.draw))(jax.random.split(jax.random.PRNGKey(0), 200))
     assert (np.linalg.norm(np.asarray(starts - goals), axis=1) >= 1.41).all()
     assert CANDIDATES < 100, "the candidates alone would not have found them"
 

@@ -16,7 +16,7 @@ from tests.tasks.manipulation.rigid_objects.test_plates import begun, go_on
 
 def test_the_goal_of_sweep_is_to_the_right_of_the_block() -> None:
     task = task_of("manipulation/sweep")
-    starts = jax.vmap(lambda key: task.reset(key))(jax.random.split(jax.random.PRNGKey(0), 50))
+    starts = jax.jit(jax.vmap(lambda key: task.reset(key)))(jax.random.split(jax.random.PRNGKey(0), 50))
     first = task.model.joint("object").qposadr[0]
     blocks, goals = np.asarray(starts.qpos)[:, first : first + 3], np.asarray(starts.task_state.goal)
     assert np.ptp(goals[:, 1]) > 0.05

@@ -113,5 +113,5 @@ def test_the_goal_of_pulling_lies_below_the_handle() -> None:
     task, start = start_of("stick-pull")
     handle = float(start.task_state.goal[2]) - 0.132
     assert np.sqrt(REACHED**2 - handle**2) == pytest.approx(0.043, abs=1e-3)
-    goals = jax.vmap(lambda key: task.reset(key).task_state.goal)(jax.random.split(jax.random.PRNGKey(0), 100))
+    goals = jax.jit(jax.vmap(lambda key: task.reset(key).task_state.goal))(jax.random.split(jax.random.PRNGKey(0), 100))
     assert bool(jnp.all(goals[:, 2] == 0.02))

@@ -58,7 +58,7 @@ def test_drones_begin_apart_and_inside(name: str) -> None:
 def test_scattered_points_keep_their_distance(count: int) -> None:
     box = Box((-1.0, -1.0, 0.5), (1.0, 1.0, 1.5))
     grid = places(box, count, 0.3)
-    pos = jax.vmap(lambda key: scatter(key, grid, count))(KEYS)
+    pos = jax.jit(jax.vmap(lambda key: scatter(key, grid, count)))(KEYS)
     assert np.asarray(box.contains(pos)).all()
     if count > 1:
         assert gaps(np.asarray(pos)).min() > 0.3 - 1e-5
@@ -117,7 +117,12 @@ def alike(level: Level) -> FormationConfig:
     return FormationConfig(agents=3, level=level, effects=(), thrust_spread=0.0, mass_spread=0.0)
 
 
-@pytest.mark.parametrize("level", list(Level))
+QUICK = {Level.ROTORS, Level.RATES, Level.POSITION}
+
+
+@pytest.mark.parametrize(
+    "level", [pytest.param(level, marks=[] if level in QUICK else [pytest.mark.slow]) for level in Level]
+)
 def test_drones_hover_under_zero_actions_of_any_level(level: Level) -> None:
     """Zero commands hover thrust without rates, level attitude, no speed, or to stay."""
     env = embodied.make("swarm/formation", 4, "rigid", config=alike(level))
@@ -144,7 +149,7 @@ def test_partners_swap_and_those_who_meet_stay_apart() -> None:
     drones, goal = task.draw(jax.random.PRNGKey(3))
     np.testing.assert_array_equal(goal.point, drones.pos[::-1])
     meeting = MeetUp(WaypointConfig(agents=6))
-    points = np.asarray(jax.vmap(meeting.draw)(KEYS)[1].point)
+    points = np.asarray(jax.jit(jax.vmap(meeting.draw))(KEYS)[1].point)
     assert gaps(points).min() > PITCH - 1e-3
 
 
