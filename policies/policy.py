@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from embodied.env.vec_env import POLICY, PolicyFunction
-from policies.networks.build import FORMED, make_actor
+from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import FormedActor
+from policies.networks.structured_actor import StructuredActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -37,7 +37,7 @@ class NormalizedActor(nn.Module):
 
     def __init__(
         self,
-        actor: GaussianActor | SquashedActor | FormedActor,
+        actor: GaussianActor | SquashedActor | StructuredActor,
         observation_mean: Tensor,
         observation_scale: Tensor,
         clip: float,
@@ -76,7 +76,7 @@ class Policy:
     @property
     def kind(self) -> str:
         """What it is called where it is stored."""
-        if isinstance(self.network.actor, FormedActor):
+        if isinstance(self.network.actor, StructuredActor):
             return self.network.actor.kind
         return SQUASHED if self.squashed else KINDS[self.config.architecture]
 
@@ -146,8 +146,8 @@ class Policy:
         }
         if isinstance(self.network.actor, SquashedActor):
             meta["stochastic"] = self.network.actor.log_std is not None
-        if isinstance(self.network.actor, FormedActor):
-            meta["form"] = asdict(self.network.actor.form)
+        if isinstance(self.network.actor, StructuredActor):
+            meta["structure"] = asdict(self.network.actor.structure)
         if self.config.architecture is not Architecture.MLP:
             meta |= {"heads": self.config.heads, "own": self.config.own}
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
@@ -160,7 +160,7 @@ class Policy:
             ValueError: Another kind of policy, or tensors that do not belong to it.
         """
         kinds = {kind: architecture for architecture, kind in KINDS.items()}
-        kinds |= dict.fromkeys((SQUASHED, *FORMED), Architecture.MLP)
+        kinds |= dict.fromkeys((SQUASHED, *STRUCTURED_ACTORS), Architecture.MLP)
         if meta.get("kind") not in kinds:
             raise ValueError(f"this is a policy of kind {meta.get('kind')!r}, expected {' or '.join(map(repr, kinds))}")
         config = NetworkConfig(
@@ -171,9 +171,11 @@ class Policy:
             own=meta.get("own", NetworkConfig.own),
         )
         size, actions = meta["observation_size"], meta["action_size"]
-        actor: GaussianActor | SquashedActor | FormedActor
-        if (formed := FORMED.get(meta["kind"])) is not None:
-            actor = formed.build(size, actions, config, formed.form_type(**meta["form"]))
+        actor: GaussianActor | SquashedActor | StructuredActor
+        if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:
+            if "structure" not in meta:
+                raise ValueError("an earlier version of this library wrote it; train again")
+            actor = structured.build(size, actions, config, structured.structure_type(**meta["structure"]))
         elif meta["kind"] == SQUASHED:
             actor = SquashedActor(size, actions, config, stochastic=meta["stochastic"])
         else:

@@ -7,7 +7,7 @@ import torch
 from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
 from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
-from policies.networks.structured_actor import FormedActor
+from policies.networks.structured_actor import StructuredActor
 from policies.off_policy.cqn.network import CQNActor
 from policies.off_policy.idql.network import IDQLActor
 from policies.off_policy.q_transformer.network import QTransformerActor
@@ -22,7 +22,9 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.PARTS: PartsCritic,
     Architecture.ENTITIES: EntitiesCritic,
 }
-FORMED: dict[str, type[FormedActor]] = {actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor)}
+STRUCTURED_ACTORS: dict[str, type[StructuredActor]] = {
+    actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor)
+}
 """What a stored policy is called to the actor it is, where that is no network alone."""
 
 

@@ -10,31 +10,31 @@ from torch import Tensor, nn
 from policies.networks.mlp import NetworkConfig
 
 
-class FormedActor(nn.Module):
-    """An actor with a form: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
+class StructuredActor(nn.Module):
+    """An actor with a structure: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
 
     kind: ClassVar[str]
     """What a stored policy of it is called."""
-    form_type: ClassVar[type[Any]]
-    form: Any
+    structure_type: ClassVar[type[Any]]
+    structure: Any
 
     def __init__(
         self,
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: Any,
+        structure: Any,
         generator: torch.Generator | None = None,
     ) -> None:
         """Keep what it is built from; networks are for those to build that derive from it, drawn by `generator`."""
         super().__init__()
         del config, generator
-        self.form, self._inputs, self._actions = form, inputs, actions
+        self.structure, self._inputs, self._actions = structure, inputs, actions
 
     @classmethod
-    def build(cls, inputs: int, actions: int, config: NetworkConfig, form: Any) -> Self:
+    def build(cls, inputs: int, actions: int, config: NetworkConfig, structure: Any) -> Self:
         """An untaught one."""
-        return cls(inputs, actions, config, form)
+        return cls(inputs, actions, config, structure)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -54,5 +54,5 @@ class FormedActor(nn.Module):
         raise NotImplementedError
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """The exploring action of standard normal `noise` (N, A): of the form's deviation about the best one."""
-        return (self(obs) + self.form.noise * noise).clamp(-1.0, 1.0)
+        """The exploring action of standard normal `noise` (N, A): of the structure's deviation about the best one."""
+        return (self(obs) + self.structure.noise * noise).clamp(-1.0, 1.0)

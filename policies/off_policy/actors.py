@@ -10,7 +10,7 @@ from torch import Tensor
 from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import imitation_loss
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import FormedActor
+from policies.networks.structured_actor import StructuredActor
 from policies.optim.flat_parameters import FlatAdamW
 
 
@@ -20,7 +20,7 @@ class ActorUpdate:
     Observations are normalised; `noise` is standard normal, of the actions' shape.
     """
 
-    def __init__(self, actor: SquashedActor | FormedActor) -> None:
+    def __init__(self, actor: SquashedActor | StructuredActor) -> None:
         self.actor = actor
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from policies.networks.value_heads import CategoricalHead
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import OffPolicyConfig, Sizes, require
-from policies.off_policy.cqn.network import CQNActor, CQNForm, CQNNetwork, bin_indices, interval_centres
+from policies.off_policy.cqn.network import CQNActor, CQNNetwork, CQNStructure, bin_indices, interval_centres
 from policies.off_policy.critics import CriticUpdate
 from policies.off_policy.replay_buffer import Batch
 
@@ -68,10 +68,10 @@ class CQNConfig(OffPolicyConfig):
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         """The critic, and the actor that searches its bins."""
-        form = CQNForm(
+        structure = CQNStructure(
             self.levels, self.bins, self.sequence_length, self.atoms, self.value_low, self.value_high, self.noise
         )
-        actor = CQNActor(sizes.policy, sizes.action, self.critic, form, generator).to(sizes.device)
+        actor = CQNActor(sizes.policy, sizes.action, self.critic, structure, generator).to(sizes.device)
         return ActorUpdate(actor), CQNUpdate(actor, self, sizes.device)
 
 

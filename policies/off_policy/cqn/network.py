@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear
-from policies.networks.structured_actor import FormedActor
+from policies.networks.structured_actor import StructuredActor
 
 BinValues = Callable[[int, Tensor], Tensor]
 """Level and interval centres (B, D) to the Q-values of the interval's bins, (B, D, bins)."""
@@ -45,7 +45,7 @@ def coarse_to_fine_search(
 
 
 @dataclass(frozen=True)
-class CQNForm:
+class CQNStructure:
     """Numbers that describe a `CQNActor`."""
 
     levels: int
@@ -67,18 +67,18 @@ class CQNNetwork(nn.Module):
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: CQNForm,
+        structure: CQNStructure,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
-        self._form, self._actions, width = form, actions, config.hidden[-1]
+        self._structure, self._actions, width = structure, actions, config.hidden[-1]
         body = NetworkConfig(config.hidden[:-1], config.activation, HIDDEN_GAIN)
         self.body = MLP(inputs, width, body, generator)
         self.activation = config.activation.module()
-        self.mix = linear(width + actions + form.levels + form.sequence, width, HIDDEN_GAIN, generator)
-        self.gru = _gru(width, generator) if form.sequence > 1 else None
-        self.value = linear(width, actions * form.atoms, config.output_gain, generator)
-        self.advantage = linear(width, actions * form.bins * form.atoms, config.output_gain, generator)
+        self.mix = linear(width + actions + structure.levels + structure.sequence, width, HIDDEN_GAIN, generator)
+        self.gru = _gru(width, generator) if structure.sequence > 1 else None
+        self.value = linear(width, actions * structure.atoms, config.output_gain, generator)
+        self.advantage = linear(width, actions * structure.bins * structure.atoms, config.output_gain, generator)
 
     def features(self, obs: Tensor) -> Tensor:
         """Features that all levels share: (B, inputs) to (B, width)."""
@@ -95,29 +95,29 @@ class CQNNetwork(nn.Module):
         Returns:
             (B, L, K A, bins, atoms).
         """
-        form, (batch, levels, _) = self._form, centres.shape
-        shape = (batch, levels, form.sequence)
-        level = torch.eye(form.levels, device=centres.device)[first : first + levels, None]
-        step = torch.eye(form.sequence, device=centres.device)
+        structure, (batch, levels, _) = self._structure, centres.shape
+        shape = (batch, levels, structure.sequence)
+        level = torch.eye(structure.levels, device=centres.device)[first : first + levels, None]
+        step = torch.eye(structure.sequence, device=centres.device)
         parts = (
             features[:, None, None].expand(*shape, -1),
-            centres.unflatten(-1, (form.sequence, self._actions)),
+            centres.unflatten(-1, (structure.sequence, self._actions)),
             level.expand(*shape, -1),
             step.expand(*shape, -1),
         )
         x = self.activation(self.mix(torch.cat(parts, -1)))
         if self.gru is not None:
             x = self.gru(x.flatten(0, 1))[0].unflatten(0, (batch, levels))
-        value = self.value(x).unflatten(-1, (self._actions, 1, form.atoms))
-        advantage = self.advantage(x).unflatten(-1, (self._actions, form.bins, form.atoms))
+        value = self.value(x).unflatten(-1, (self._actions, 1, structure.atoms))
+        advantage = self.advantage(x).unflatten(-1, (self._actions, structure.bins, structure.atoms))
         return (value + advantage - advantage.mean(-2, keepdim=True)).flatten(2, 3)
 
 
-class CQNActor(FormedActor):
+class CQNActor(StructuredActor):
     """Executes the first action of the greedy action sequence."""
 
     kind = "cqn"
-    form_type = CQNForm
+    structure_type = CQNStructure
     support: Tensor
 
     def __init__(
@@ -125,24 +125,24 @@ class CQNActor(FormedActor):
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: CQNForm,
+        structure: CQNStructure,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(inputs, actions, config, form, generator)
-        self.critic = CQNNetwork(inputs, actions, config, form, generator)
-        support = torch.linspace(form.value_low, form.value_high, form.atoms)
+        super().__init__(inputs, actions, config, structure, generator)
+        self.critic = CQNNetwork(inputs, actions, config, structure, generator)
+        support = torch.linspace(structure.value_low, structure.value_high, structure.atoms)
         self.register_buffer("support", support, persistent=False)
 
     def best(self, obs: Tensor) -> Tensor:
         """The greedy action sequence, (N, K A)."""
-        form, features = self.form, self.critic.features(obs)
+        structure, features = self.structure, self.critic.features(obs)
 
         def values_of(level: int, centre: Tensor) -> Tensor:
             return self.critic(features, centre[:, None], level)[:, 0].softmax(-1) @ self.support
 
-        size = form.sequence * self.sizes[1]
-        indices = coarse_to_fine_search(values_of, len(obs), size, form.levels, form.bins, obs.device)
-        return interval_centres(indices, form.bins)[:, -1]
+        size = structure.sequence * self.sizes[1]
+        indices = coarse_to_fine_search(values_of, len(obs), size, structure.levels, structure.bins, obs.device)
+        return interval_centres(indices, structure.bins)[:, -1]
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.best(obs)[:, : self.sizes[1]]

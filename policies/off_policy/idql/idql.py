@@ -16,7 +16,7 @@ from policies.networks.value_heads import ScalarHead
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import OffPolicyConfig, Sizes, require
 from policies.off_policy.critics import CriticUpdate
-from policies.off_policy.idql.network import IDQLActor, IDQLForm
+from policies.off_policy.idql.network import IDQLActor, IDQLStructure
 from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW
 
@@ -56,8 +56,8 @@ class IDQLConfig(OffPolicyConfig):
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         """The diffusion policy and its critics."""
-        form = IDQLForm(self.diffusion_steps, self.samples, self.critics, self.exploration)
-        actor = IDQLActor(sizes.policy, sizes.action, self.critic, form, generator).to(sizes.device)
+        structure = IDQLStructure(self.diffusion_steps, self.samples, self.critics, self.exploration)
+        actor = IDQLActor(sizes.policy, sizes.action, self.critic, structure, generator).to(sizes.device)
         state_value = Critic(sizes.policy, self.critic, generator).to(sizes.device)
         return IDQLActorUpdate(actor, self), IQLUpdate(actor, state_value, self)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear
-from policies.networks.structured_actor import FormedActor
+from policies.networks.structured_actor import StructuredActor
 
 SEED = 0  # of the fixed noise of a policy's samples
 
@@ -98,7 +98,7 @@ class Denoiser(nn.Module):
 
 
 @dataclass(frozen=True)
-class IDQLForm:
+class IDQLStructure:
     """Numbers that describe a `IDQLActor`."""
 
     steps: int
@@ -110,14 +110,14 @@ class IDQLForm:
     """Share of the variance of the noise that is new where it explores."""
 
 
-class IDQLActor(FormedActor):
+class IDQLActor(StructuredActor):
     """Samples actions from a diffusion model and takes the one of the highest Q-value.
 
     The noise is the same for every observation, so that the action is a function of the observation.
     """
 
     kind = "idql"
-    form_type = IDQLForm
+    structure_type = IDQLStructure
     noise: Tensor
     """(steps, S, A) standard normal."""
 
@@ -126,14 +126,16 @@ class IDQLActor(FormedActor):
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: IDQLForm,
+        structure: IDQLStructure,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(inputs, actions, config, form, generator)
-        self.critic = CriticEnsemble(form.critics, inputs + actions, 1, config, generator=generator)
-        self.denoiser = Denoiser(inputs, actions, config, form.steps, generator)
+        super().__init__(inputs, actions, config, structure, generator)
+        self.critic = CriticEnsemble(structure.critics, inputs + actions, 1, config, generator=generator)
+        self.denoiser = Denoiser(inputs, actions, config, structure.steps, generator)
         own = torch.Generator().manual_seed(SEED)
-        self.register_buffer("noise", torch.randn(form.steps, form.samples, actions, generator=own), persistent=False)
+        self.register_buffer(
+            "noise", torch.randn(structure.steps, structure.samples, actions, generator=own), persistent=False
+        )
 
     def forward(self, obs: Tensor) -> Tensor:
         """The best of its samples: (N, inputs) to (N, A)."""
@@ -141,7 +143,7 @@ class IDQLActor(FormedActor):
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The best of samples whose noise is partly `noise` (N, A)."""
-        share = self.form.exploration
+        share = self.structure.exploration
         mixed = math.sqrt(share) * noise[:, None] + math.sqrt(1 - share) * self.noise[:, None]
         return self._best(obs, mixed)
 

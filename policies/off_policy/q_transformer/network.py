@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear
-from policies.networks.structured_actor import FormedActor
+from policies.networks.structured_actor import StructuredActor
 from policies.off_policy.cqn.network import bin_indices, interval_centres
 
 
@@ -28,7 +28,7 @@ def to_action(chosen: Tensor, bins: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class QTransformerForm:
+class QTransformerStructure:
     """Numbers that describe an `QTransformerActor`."""
 
     bins: int
@@ -66,18 +66,20 @@ class QTransformerNetwork(nn.Module):
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: QTransformerForm,
+        structure: QTransformerStructure,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
         width = config.hidden[-1]
         body = NetworkConfig(config.hidden[:-1], config.activation, HIDDEN_GAIN)
         self.body = MLP(inputs, width, body, generator)
-        self.bin_embedding = nn.Parameter(torch.randn(form.bins, width, generator=generator))
+        self.bin_embedding = nn.Parameter(torch.randn(structure.bins, width, generator=generator))
         self.position_embedding = nn.Parameter(torch.randn(actions, width, generator=generator))
-        self.blocks = nn.ModuleList(CausalBlock(width, form.heads, config, generator) for _ in range(form.layers))
+        self.blocks = nn.ModuleList(
+            CausalBlock(width, structure.heads, config, generator) for _ in range(structure.layers)
+        )
         self.norm = nn.LayerNorm(width)
-        self.values = linear(width, form.bins, config.output_gain, generator)
+        self.values = linear(width, structure.bins, config.output_gain, generator)
 
     def forward(self, obs: Tensor, chosen: Tensor) -> Tensor:
         """Q-values of all bins of the first d + 1 components.
@@ -96,22 +98,22 @@ class QTransformerNetwork(nn.Module):
         return self.values(self.norm(x))
 
 
-class QTransformerActor(FormedActor):
+class QTransformerActor(StructuredActor):
     """Chooses the bin of the highest Q-value, one component after the other."""
 
     kind = "q-transformer"
-    form_type = QTransformerForm
+    structure_type = QTransformerStructure
 
     def __init__(
         self,
         inputs: int,
         actions: int,
         config: NetworkConfig,
-        form: QTransformerForm,
+        structure: QTransformerStructure,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(inputs, actions, config, form, generator)
-        self.critic = QTransformerNetwork(inputs, actions, config, form, generator)
+        super().__init__(inputs, actions, config, structure, generator)
+        self.critic = QTransformerNetwork(inputs, actions, config, structure, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
         """(N, inputs) to (N, A)."""
@@ -119,4 +121,4 @@ class QTransformerActor(FormedActor):
         for _ in range(self.sizes[1]):
             best = self.critic(obs, chosen)[:, -1].argmax(-1)
             chosen = torch.cat([chosen, best[:, None]], 1)
-        return to_action(chosen, self.form.bins)
+        return to_action(chosen, self.structure.bins)

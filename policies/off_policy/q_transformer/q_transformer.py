@@ -13,7 +13,12 @@ from torch import Generator, Tensor
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import OffPolicyConfig, Sizes, require
 from policies.off_policy.critics import CriticUpdate
-from policies.off_policy.q_transformer.network import QTransformerActor, QTransformerForm, QTransformerNetwork, to_bins
+from policies.off_policy.q_transformer.network import (
+    QTransformerActor,
+    QTransformerNetwork,
+    QTransformerStructure,
+    to_bins,
+)
 from policies.off_policy.replay_buffer import Batch
 
 
@@ -61,8 +66,8 @@ class QTransformerConfig(OffPolicyConfig):
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         """The critic, and the actor that maximises it."""
-        form = QTransformerForm(self.bins, self.layers, self.heads, self.noise)
-        actor = QTransformerActor(sizes.policy, sizes.action, self.critic, form, generator).to(sizes.device)
+        structure = QTransformerStructure(self.bins, self.layers, self.heads, self.noise)
+        actor = QTransformerActor(sizes.policy, sizes.action, self.critic, structure, generator).to(sizes.device)
         return ActorUpdate(actor), QTransformerUpdate(actor, self)
 
 
