@@ -129,11 +129,7 @@ def calibrate(
 
 
 def driven(log: Log) -> Log:
-    """The part whose commands are known: a deployment goes on to log a robot that was damped, and told nothing.
-
-    Raises:
-        CalibrationError: there are no two commands.
-    """
+    """The part whose commands are known: a deployment goes on to log a robot that was damped, and told nothing."""
     command = log["command"]
     if len(command) < 2:
         raise CalibrationError(f"the log holds {len(command)} commands; expected at least 2")

@@ -94,11 +94,7 @@ def trained(name: str) -> tuple[Policy, Task[Any], str]:
 
 
 def find(name: str) -> Path:
-    """Path of the checkpoint or run that a word means.
-
-    Raises:
-        EmbodiedError: it is neither a path nor a task with a policy; says what exists.
-    """
+    """Path of the checkpoint or run that a word means: a path, or a task that has a policy."""
     if Path(name).exists():
         return Path(name)
     if name in shipped():
@@ -171,11 +167,7 @@ def exchange(temporary: Path, out: Path) -> None:
 
 
 def check_place(out: Path) -> None:
-    """Check that nothing but a bundle would be replaced.
-
-    Raises:
-        ExportError: the folder holds something else.
-    """
+    """Raise an `ExportError` where anything but a bundle would be replaced."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:
@@ -185,11 +177,7 @@ def check_place(out: Path) -> None:
 
 
 def check_fit(policy: Policy, contract: Contract) -> None:
-    """Check that a policy reads what the contract observes and gives what it takes.
-
-    Raises:
-        ExportError: it does not.
-    """
+    """Raise an `ExportError` where a policy does not read what the contract observes, or give what it takes."""
     sizes = contract.observation_size, contract.action_size
     if policy.group != POLICY or (policy.observation_size, policy.action_size) != sizes:
         raise ExportError(

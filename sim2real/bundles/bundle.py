@@ -74,11 +74,7 @@ def golden_columns(contract: Contract) -> list[str]:
 
 
 def read_golden(data: bytes, contract: Contract) -> Golden:
-    """What `write_golden` wrote.
-
-    Raises:
-        ValueError: the columns are not the contract's, or something is no finite number.
-    """
+    """What `write_golden` wrote; a `ValueError` where columns are not the contract's or a number is not finite."""
     try:
         header, *rows = list(csv.reader(io.StringIO(data.decode())))
     except csv.Error as error:
@@ -161,11 +157,7 @@ def load(path: str | Path) -> Bundle:
 
 
 def read_contract(data: bytes, path: Path) -> Contract:
-    """The contract that `contract_text` wrote.
-
-    Raises:
-        BundleError: it is not exactly that.
-    """
+    """The contract that `contract_text` wrote; a `BundleError` where it is not exactly that."""
     try:
         contract = from_json(Contract, json.loads(data, parse_constant=_no_constant))
         for field in ("offset", "up", "down", "lower", "upper", "max_rate"):

@@ -60,11 +60,7 @@ def plain(text: str) -> str:
 
 
 def identifiers(prefix: str, names: Iterable[str]) -> dict[str, str]:
-    """Names -> identifiers of C.
-
-    Raises:
-        ExportError: two names would become one.
-    """
+    """Names -> identifiers of C; an `ExportError` where two names would become one."""
     made: dict[str, str] = {}
     for name in names:
         identifier = f"{prefix}_{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').upper()}"
@@ -76,11 +72,7 @@ def identifiers(prefix: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def whole_rate(contract: Contract) -> int:
-    """Control steps per second.
-
-    Raises:
-        ExportError: they are no whole number.
-    """
+    """Control steps per second; an `ExportError` where they are no whole number."""
     rate = round(contract.control_hz)
     if not math.isclose(rate, contract.control_hz, rel_tol=1e-6):
         raise ExportError(f"control_hz={contract.control_hz}; C code needs a whole number of steps per second")

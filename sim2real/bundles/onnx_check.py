@@ -14,11 +14,6 @@ OPERATORS = {"Sub", "Mul", "Add", "Max", "Min", "Gemm", "Elu", "Tanh", "Relu", "
 
 
 def onnx_package() -> Any:
-    """The package `onnx`.
-
-    Raises:
-        EmbodiedError: it is not installed.
-    """
     try:
         import onnx
     except ImportError:

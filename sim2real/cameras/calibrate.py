@@ -54,11 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def look(paths: Sequence[Path], board: Board) -> tuple[list[View], dict[str, np.ndarray]]:
-    """Find the board in images; also gives the first images themselves, for the page.
-
-    Raises:
-        CameraError: an image cannot be read.
-    """
+    """Find the board in images; also gives the first images themselves, for the page."""
     views, photographs = [], {}
     with cli.Line("looking for corners", len(paths)) as line:
         for number, path in enumerate(paths, start=1):

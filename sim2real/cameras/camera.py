@@ -152,11 +152,7 @@ class Document:
 
 
 def save(path: Path, camera: Camera, mount: Mount | None = None, report: Mapping[str, Any] | None = None) -> None:
-    """Write a camera as JSON; `report` goes along for people and is not read back.
-
-    Raises:
-        CameraError: it cannot be written there.
-    """
+    """Write a camera as JSON; `report` goes along for people and is not read back."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, dumps({**to_json(Document(camera, mount)), "report": jsonable(report or {})}))
@@ -165,11 +161,7 @@ def save(path: Path, camera: Camera, mount: Mount | None = None, report: Mapping
 
 
 def load(path: Path) -> Document:
-    """Read what `save` wrote.
-
-    Raises:
-        CameraError: no such file, or not a camera's.
-    """
+    """Read what `save` wrote; a `CameraError` where that is not what the file holds."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)

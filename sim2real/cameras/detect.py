@@ -61,11 +61,7 @@ def usable(view: View, board: Board) -> bool:
 
 
 def pose(view: View, board: Board, camera: Camera) -> np.ndarray:
-    """(4, 4) board_to_camera that shows the corners where they were found; least squares in pixels.
-
-    Raises:
-        CameraError: the view has too few corners.
-    """
+    """(4, 4) board_to_camera with the least error in pixels; a `CameraError` where the view has too few corners."""
     import cv2
 
     from embodied.math import transforms
@@ -83,11 +79,7 @@ def pose(view: View, board: Board, camera: Camera) -> np.ndarray:
 
 
 def read_image(path: Path) -> np.ndarray:
-    """(h, w, 3) uint8 RGB.
-
-    Raises:
-        CameraError: it cannot be read, or is too large.
-    """
+    """(h, w, 3) uint8 RGB; a `CameraError` where it cannot be read, or is too large."""
     import cv2
 
     if not path.is_file():
@@ -101,11 +93,7 @@ def read_image(path: Path) -> np.ndarray:
 
 
 def find_images(places: Iterable[Path]) -> list[Path]:
-    """Images by name: files as given, folders by what is in them.
-
-    Raises:
-        CameraError: there is none.
-    """
+    """Images by name: files as given, folders by what is in them; a `CameraError` where there is none."""
     places = list(places)
     found = []
     for place in places:

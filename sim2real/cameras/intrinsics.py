@@ -151,11 +151,7 @@ def calibrate(views: Sequence[View], board: Board, lens: Lens = Lens.BROWN) -> C
 
 
 def select(views: Sequence[View], board: Board) -> tuple[list[View], list[Rejected]]:
-    """Views that can be used, and why the others cannot.
-
-    Raises:
-        CameraError: the images have different sizes.
-    """
+    """Views that can be used, and why the others cannot; a `CameraError` where images differ in size."""
     sizes = {view.size for view in views}
     if len(sizes) > 1:
         raise CameraError(
@@ -184,11 +180,7 @@ def moved(view: View, other: View) -> float:
 
 
 def check_enough(kept: Sequence[View], rejected: Sequence[Rejected]) -> None:
-    """Check the number of views.
-
-    Raises:
-        CameraError: they are too few; names what is wrong with the others.
-    """
+    """Raise a `CameraError` where the views are too few; it names what is wrong with the others."""
     if len(kept) >= FEWEST_VIEWS:
         return
     unused = f"; not used: {listing((f'{r.name} ({r.reason})' for r in rejected), 4)}" if rejected else ""
@@ -199,11 +191,7 @@ def check_enough(kept: Sequence[View], rejected: Sequence[Rejected]) -> None:
 
 
 def fit(views: Sequence[View], board: Board, lens: Lens) -> Fit:
-    """Fit a camera to all the views.
-
-    Raises:
-        CameraError: OpenCV finds none.
-    """
+    """Fit a camera to all the views; a `CameraError` where OpenCV finds none."""
     import cv2
 
     model = MODELS[lens]

@@ -91,11 +91,7 @@ def read(model: mujoco.MjModel, name: str) -> Camera:
 
 
 def camera_to_world(data: mujoco.MjData, name: str) -> np.ndarray:
-    """(4, 4) where a camera is, in OpenCV's axes; after `mj_forward`.
-
-    Raises:
-        UnknownNameError: there is no such camera.
-    """
+    """(4, 4) where a camera is, in OpenCV's axes; after `mj_forward`."""
     number = _number(data.model, name)
     return transforms.pose(data.cam_xmat[number].reshape(3, 3), data.cam_xpos[number]) @ MUJOCO_TO_OPENCV
 

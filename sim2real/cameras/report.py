@@ -88,11 +88,6 @@ def hand_eye_page(
 
 
 def write(path: Path, page: str) -> None:
-    """Write a page.
-
-    Raises:
-        CameraError: it cannot be written there.
-    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, page.encode())

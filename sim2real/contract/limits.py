@@ -50,11 +50,7 @@ def robot_names() -> tuple[str, ...]:
 
 
 def limits_of(robot: str) -> Limits:
-    """The joints of a robot; none of a drone.
-
-    Raises:
-        UnknownNameError: there is no such robot; lists those there are.
-    """
+    """The joints of a robot; none of a drone."""
     spec = _spec(robot)
     model = compile_spec(spec)
     home = next((model.key(i).qpos for i in range(model.nkey) if model.key(i).name == "home"), None)
@@ -112,7 +108,6 @@ def hung_up(robot: str, timestep: float) -> mujoco.MjModel:
 
 
 def need_joints(limits: Limits) -> None:
-    """Raise an `EmbodiedError` for a robot without servos."""
     if not limits.names:
         able = [name for name in robot_names() if name != limits.robot and limits_of(name).names]
         raise EmbodiedError(

@@ -17,11 +17,6 @@ class ShippedPolicy:
     """A policy in torch with the contract of its task: a dry run without a bundle."""
 
     def __init__(self, task: str) -> None:
-        """Load the policy shipped for a task.
-
-        Raises:
-            EmbodiedError: none is shipped, or the task cannot be deployed.
-        """
         import torch
 
         from embodied.storage import checkpoints

@@ -34,11 +34,7 @@ class Moment:
     """rad, of the gait since the policy began."""
 
     def part(self, name: str) -> np.ndarray:
-        """A part of the measurement.
-
-        Raises:
-            RobotError: the robot does not measure it.
-        """
+        """A part of the measurement; a `RobotError` where the robot does not measure it."""
         value = getattr(self.measured, name)
         if value is None:
             raise RobotError(f"the policy needs '{name}', which this robot does not measure; give it an estimate")
@@ -85,11 +81,6 @@ class Observer:
     """Builds observations as a contract describes them, history included."""
 
     def __init__(self, contract: Contract) -> None:
-        """Look up the terms.
-
-        Raises:
-            UnknownNameError: a term has an unknown source.
-        """
         for term in contract.terms:
             if term.source not in TERMS:
                 raise UnknownNameError("source of observations", term.source, TERMS)

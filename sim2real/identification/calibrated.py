@@ -156,11 +156,6 @@ class CalibratedHover(Calibrated):
     robot_name = "crazyflie"
 
     def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
-        """See `calibrated`.
-
-        Raises:
-            CalibrationError: also where the task's drone is of another preset than the one that is calibrated.
-        """
         if task.config.preset is not crazyflie.PRESET:
             raise CalibrationError(f"preset {task.config.preset}: calibrations are of {crazyflie.PRESET}")
         super().__init__(task, calibration, width)

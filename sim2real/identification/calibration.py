@@ -117,11 +117,6 @@ class Calibration:
         return np.array([estimate.value for estimate in self.estimates])
 
     def __getitem__(self, name: str) -> Estimate:
-        """The estimate of a parameter.
-
-        Raises:
-            UnknownNameError: there is none of this name.
-        """
         for estimate in self.estimates:
             if estimate.name == name:
                 return estimate
@@ -170,11 +165,7 @@ class Calibration:
 
 
 def load(path: Path) -> Calibration:
-    """Read a calibration, from its file or the folder it is in.
-
-    Raises:
-        CalibrationError: it is missing, damaged, edited or of another version.
-    """
+    """Read a calibration, from its file or the folder it is in; a `CalibrationError` where it is damaged or edited."""
     path = path / FILE if path.is_dir() else path
     try:
         document: dict[str, Any] = files.unseal(path.read_bytes(), FORMAT, "calibration")

@@ -70,11 +70,7 @@ def evolve(
     settings: Settings,
     progress: Callable[[str], None] = lambda line: None,
 ) -> np.ndarray:
-    """(all,) `values` with the free parameters as CMA-ES found them.
-
-    Raises:
-        CalibrationError: the package cmaes is missing.
-    """
+    """(all,) `values` with the free parameters as CMA-ES (package cmaes) found them."""
     try:
         import cmaes
     except ImportError:

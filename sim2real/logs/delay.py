@@ -179,11 +179,7 @@ def finite_rows(channel: Channel, names: tuple[str, ...]) -> Channel:
 
 
 def common_columns(source: Channel, response: Channel) -> tuple[str, ...]:
-    """Names that both channels have, in the source's order.
-
-    Raises:
-        LogError: there are none.
-    """
+    """Names that both channels have, in the source's order; a `LogError` where there are none."""
     names = tuple(name for name in source.names if name in response.names)
     if not names:
         raise LogError(f"columns {listing(source.names)} and {listing(response.names)} have no name in common")

@@ -60,11 +60,6 @@ class Channel:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        """Check that the shapes agree and that time runs forwards.
-
-        Raises:
-            LogError: they do not.
-        """
         object.__setattr__(self, "time", np.asarray(self.time, float))
         object.__setattr__(self, "values", np.asarray(self.values, float))
         if self.values.shape != (len(self.time), len(self.names)):
@@ -88,11 +83,7 @@ class Channel:
         return 1.0 / interval if interval > 0 else float("inf")
 
     def columns(self, names: tuple[str, ...]) -> np.ndarray:
-        """(n, len(names)) the columns of these names, in this order.
-
-        Raises:
-            UnknownNameError: there is no such column.
-        """
+        """(n, len(names)) the columns of these names, in this order."""
         for name in names:
             if name not in self.names:
                 raise UnknownNameError("column", name, self.names)
@@ -113,11 +104,6 @@ class Log:
     """Robot, date, control rate ... : whatever the writer stated."""
 
     def __getitem__(self, name: str) -> Channel:
-        """The channel `name`.
-
-        Raises:
-            UnknownNameError: there is none; lists those there are.
-        """
         try:
             return self.channels[name]
         except KeyError:

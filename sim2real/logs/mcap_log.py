@@ -99,11 +99,7 @@ class Recorder:
 
 
 def write(path: str | Path, log: Log) -> None:
-    """Write a whole log; the file is replaced at once or not at all.
-
-    Raises:
-        LogError: the log has what MCAP cannot hold, or the file cannot be written.
-    """
+    """Write a whole log; the file is replaced at once or not at all."""
     data = io.BytesIO()
     stream = _Stream(data, log.metadata)
     for name, channel in log.channels.items():

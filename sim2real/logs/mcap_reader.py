@@ -213,11 +213,7 @@ def decompressed(chunk: Chunk) -> bytes:
 
 
 def package(name: str) -> Any:
-    """An optional module.
-
-    Raises:
-        LogError: it is not installed.
-    """
+    """An optional module; a `LogError` where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

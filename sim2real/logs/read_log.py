@@ -23,22 +23,10 @@ WRITERS: dict[str, Callable[[Path, Log], None]] = {".mcap": mcap_log.write, ".cs
 
 
 def read_log(path: str | Path) -> Log:
-    """Read a log; the suffix says how.
-
-    Raises:
-        UnknownNameError: no log has this suffix.
-        LogError: says what is wrong with the file.
-    """
     return _of_suffix(READERS, Path(path))(Path(path))
 
 
 def write_log(path: str | Path, log: Log) -> None:
-    """Write a log; the suffix says how.
-
-    Raises:
-        UnknownNameError: no log is written with this suffix.
-        LogError: the file cannot be written.
-    """
     _of_suffix(WRITERS, Path(path))(Path(path), log)
 
 

@@ -50,11 +50,7 @@ def response(command: Channel, measured: Channel, max_delay: float = MAX_DELAY) 
 
 
 def delay_of(servos: tuple[Servo, ...]) -> Delay:
-    """The one delay of joints that share a line: their mean, each counting as much as it is certain.
-
-    Raises:
-        EmbodiedError: there are no joints.
-    """
+    """The one delay of joints that share a line: their mean, each counting as much as it is certain."""
     if not servos:
         raise EmbodiedError("no joints to take a delay from")
     weights = np.array([1 / max(servo.delay.stderr, 1e-6) ** 2 for servo in servos])

@@ -122,11 +122,6 @@ class Setpoints:
 
 
 def connect(contract: Contract, options: CrazyflieOptions) -> Crazyflie:
-    """A drone that logs, its rotors stopped.
-
-    Raises:
-        RobotError: cflib is not installed, the drone does not answer, or its firmware has no such controller.
-    """
     return Crazyflie(contract, options)
 
 
@@ -136,11 +131,7 @@ class Crazyflie(Robot):
     name = "crazyflie"
 
     def __init__(self, contract: Contract, options: CrazyflieOptions) -> None:
-        """Open the link, choose estimator and controller, wait for the first rows of the log.
-
-        Raises:
-            RobotError: see `connect`.
-        """
+        """Open the link, choose estimator and controller, wait for the first rows of the log."""
         self._options, self._lock = options, threading.Lock()
         self._rows: dict[str, tuple[float, dict[str, float]]] = {}
         self._ahead = math.inf  # s, the computer's clock less the drone's, of the fastest packet
@@ -164,11 +155,6 @@ class Crazyflie(Robot):
         self.rest_pose = np.array([np.nan, np.nan, takeoff - options.height])
 
     def read(self) -> Measurement:
-        """The newest state estimate.
-
-        Raises:
-            RobotError: the link is lost.
-        """
         if self._lost:
             raise RobotError(self._lost)
         with self._lock:
@@ -261,11 +247,7 @@ class Crazyflie(Robot):
 
 
 def import_cflib() -> Any:
-    """The parts of cflib that are used.
-
-    Raises:
-        RobotError: it is not installed.
-    """
+    """The parts of cflib that are used; a `RobotError` where it is not installed."""
     try:
         return types.SimpleNamespace(
             crtp=importlib.import_module("cflib.crtp"),

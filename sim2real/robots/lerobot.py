@@ -65,11 +65,6 @@ class LeRobotOptions:
 
 
 def connect(contract: Contract, options: LeRobotOptions) -> LeRobot:
-    """A robot whose motors have been read once.
-
-    Raises:
-        RobotError: no such object, it does not connect, or lacks a motor.
-    """
     module, _, attribute = options.device.partition(":")
     if not module or not attribute:
         raise EmbodiedError(
@@ -120,11 +115,7 @@ class LeRobot(Robot):
         self.read()
 
     def read(self) -> Measurement:
-        """Angles from the bus, and speeds by differences.
-
-        Raises:
-            RobotError: the robot does not say where a motor is.
-        """
+        """Angles from the bus, and speeds by differences; a `RobotError` where a motor does not answer."""
         observation = self._device.get_observation()
         if missing := [key for key in self._keys if key not in observation]:
             raise RobotError(f"the robot does not observe {listing(missing)}; it has {listing(observation)}")

@@ -49,11 +49,7 @@ class ModelMismatch:
 
     @classmethod
     def draw(cls, size: float, joints: int, seed: int) -> ModelMismatch:
-        """Scales U(1 - size * spread, 1 + size * spread), `SPREAD` of each, for a robot with so many joints.
-
-        Raises:
-            EmbodiedError: the size would make a scale negative.
-        """
+        """Scales U(1 - size * spread, 1 + size * spread), `SPREAD` of each, for a robot with so many joints."""
         if not 0 <= size < 2:
             raise EmbodiedError(f"mismatch={size}; expected a size in [0, 2), where 0 is the model itself")
         rng = np.random.default_rng([seed, 1])

@@ -55,11 +55,6 @@ ROBOTS: Mapping[str, RobotEntry] = {
 
 
 def entry(name: str) -> RobotEntry:
-    """The entry of a robot.
-
-    Raises:
-        UnknownNameError: there is none of that name; lists those there are.
-    """
     if name not in ROBOTS:
         raise UnknownNameError("robot", name, ROBOTS)
     return ROBOTS[name]
@@ -70,10 +65,6 @@ def options_of(name: str) -> Any:
 
 
 def connect(name: str, contract: Contract, options: Any = None) -> Robot:
-    """A robot, connected and damped.
-
-    Raises:
-        RobotError: it cannot be reached, or is not the contract's.
-    """
+    """A robot, connected and damped; a `RobotError` where it cannot be reached, or is not the contract's."""
     found = entry(name)
     return load_target(found.target, f"robot {name!r}")(contract, options_of(name) if options is None else options)

@@ -62,11 +62,7 @@ class RobotModel(Protocol):
 
 
 def model_of(contract: Contract, mismatch: ModelMismatch) -> RobotModel:
-    """The robot of a contract.
-
-    Raises:
-        EmbodiedError: its task is unknown here, or its robot cannot be simulated here.
-    """
+    """The robot of a contract; an `EmbodiedError` where it cannot be simulated here."""
     kind: Any = join_content()[contract.task].load()
     kinds: Mapping[type, Any] = {LeggedTask: LeggedModel, Hover: DroneModel}
     for base, model in kinds.items():
@@ -78,11 +74,7 @@ def model_of(contract: Contract, mismatch: ModelMismatch) -> RobotModel:
 
 
 def check_same(contract: Contract, task: Task[Any]) -> None:
-    """Check that the contract's robot is this task's.
-
-    Raises:
-        RobotError: joints or actuators differ in name or order.
-    """
+    """Raise a `RobotError` where joints or actuators of contract and task differ in name or order."""
     own = describe(task, contract.task)
     for what in ("joints", "actuators"):
         ours, theirs = ([item.name for item in getattr(side, what)] for side in (own, contract))

@@ -82,11 +82,6 @@ class SimulatedRobot(Robot):
     """A task's own robot in a physics engine; it evaluates the task while the policy runs."""
 
     def __init__(self, contract: Contract, engine: str, options: SimulatedOptions) -> None:
-        """Build the robot of the contract's task.
-
-        Raises:
-            EmbodiedError: the task is unknown here, has no robot that can be simulated, or another robot.
-        """
         self.name, self.contract, self.options = engine, contract, options
         self.mismatch = options.model_mismatch(len(contract.joints))
         self.model: RobotModel = model_of(contract, self.mismatch)

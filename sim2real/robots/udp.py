@@ -43,11 +43,7 @@ class UdpOptions:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Host and port.
-
-        Raises:
-            EmbodiedError: not an address.
-        """
+        """Host and port."""
         host, _, port = self.address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise EmbodiedError(f"--address {self.address!r}; expected host:port, such as 192.168.123.10:9870")
@@ -55,11 +51,6 @@ class UdpOptions:
 
 
 def connect(contract: Contract, options: UdpOptions) -> Udp:
-    """A robot whose bridge has answered.
-
-    Raises:
-        RobotError: no answer, or a bridge of another robot.
-    """
     return Udp(contract, options)
 
 
@@ -69,11 +60,7 @@ class Udp(Robot):
     name = "udp"
 
     def __init__(self, contract: Contract, options: UdpOptions) -> None:
-        """Begin a session.
-
-        Raises:
-            RobotError: no answer, or a bridge of another robot.
-        """
+        """Begin a session; a `RobotError` where nobody answers, or a bridge of another robot."""
         self._contract, self._options = contract, options
         self._signature = signature(contract)
         self._session, self._sequence = secrets.randbits(32), 0
@@ -105,11 +92,7 @@ class Udp(Robot):
                 self._receive()
 
     def read(self) -> Measurement:
-        """The newest measurement, its time on this computer's clock.
-
-        Raises:
-            RobotError: the bridge has damped the robot by itself.
-        """
+        """The newest measurement, on this computer's clock; a `RobotError` once the bridge has damped the robot."""
         self._receive()
         state = self._state
         assert state is not None

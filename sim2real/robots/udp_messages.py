@@ -118,22 +118,14 @@ def signature(contract: Contract) -> int:
 
 
 def pack_command(command: Command) -> bytes:
-    """The bytes of a command.
-
-    Raises:
-        MessageError: more targets than there are slots.
-    """
+    """The bytes of a command; a `MessageError` where it has more targets than there are slots."""
     head = HEADER.pack(MAGIC, VERSION, command.kind, command.session, command.sequence, command.sent)
     targets = _slots(command.targets)
     return _sealed(head + COMMAND_BODY.pack(command.signature, len(command.targets), 0, *targets))
 
 
 def unpack_command(data: bytes) -> Command:
-    """The command in a datagram.
-
-    Raises:
-        MessageError: it is none of this version; says why.
-    """
+    """The command in a datagram; a `MessageError` where it is none of this version."""
     kind, session, sequence, sent = _opened(data, COMMAND_SIZE)
     code, count, _, *targets = COMMAND_BODY.unpack_from(data, HEADER.size)
     if kind not in (Kind.HELLO, Kind.TARGETS, Kind.DAMP) or count > SLOTS:
@@ -142,11 +134,7 @@ def unpack_command(data: bytes) -> Command:
 
 
 def pack_state(state: State) -> bytes:
-    """The bytes of a state.
-
-    Raises:
-        MessageError: more joints than there are slots.
-    """
+    """The bytes of a state; a `MessageError` where it has more joints than there are slots."""
     numbers: list[float] = []
     parts = 0
     for bit, (part, size) in enumerate(PART_SIZES.items()):
@@ -160,11 +148,7 @@ def pack_state(state: State) -> bytes:
 
 
 def unpack_state(data: bytes) -> State:
-    """The state in a datagram.
-
-    Raises:
-        MessageError: it is none of this version; says why.
-    """
+    """The state in a datagram; a `MessageError` where it is none of this version."""
     kind, session, sequence, sent = _opened(data, STATE_SIZE)
     code, count, status, parts, echo_sent, echo_received, taken, *numbers = STATE_BODY.unpack_from(data, HEADER.size)
     if kind != Kind.STATE or count > SLOTS or status not in list(Status) or parts >> len(PART_SIZES):

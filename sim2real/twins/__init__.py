@@ -13,12 +13,7 @@ ROBOTS = ("crazyflie", "go1", "panda")
 
 
 def make_twin(robot: str, log: Log) -> Twin:
-    """The twin of `robot`, with what `log` can drive and compare.
-
-    Raises:
-        UnknownNameError: no such robot, or the log lacks a channel.
-        CalibrationError: the log does not fit the robot.
-    """
+    """The twin of `robot`, with what `log` can drive and compare; a `CalibrationError` where the log does not fit."""
     if robot not in ROBOTS:
         raise UnknownNameError("robot to calibrate", robot, ROBOTS)
     twin: Twin = importlib.import_module(f"sim2real.twins.{robot}").twin(log)

@@ -150,11 +150,7 @@ def changed(drone: Quadrotor, values: Mapping[Kind, Any]) -> Quadrotor:
 
 
 def calibrated(result: Calibration) -> Quadrotor:
-    """The constants of a calibrated drone, for `tasks.swarm`; its delay is in `result["delay"]`.
-
-    Raises:
-        CalibrationError: the calibration is of another robot.
-    """
+    """The constants of a calibrated drone, for `tasks.swarm`; its delay is in `result["delay"]`."""
     if result.robot != "crazyflie":
         raise CalibrationError(f"the calibration is of a {result.robot}; expected a crazyflie")
     return changed(QUADROTORS[PRESET], {estimate.parameter.kind: estimate.value for estimate in result.estimates})
@@ -209,11 +205,7 @@ def advanced(drone: Quadrotor, state: jax.Array, speed: jax.Array, dt: float) ->
 
 
 def twin(log: Log) -> DroneTwin:
-    """The twin of the drone.
-
-    Raises:
-        CalibrationError: the log lacks a channel, or its commands are neither rpm nor N.
-    """
+    """The twin of the drone; a `CalibrationError` where commands are neither rpm nor N."""
     unit = log["command"].unit
     if unit not in UNITS:
         raise CalibrationError(f"the commands of a crazyflie are in '{unit}'; expected {listing(UNITS)}")

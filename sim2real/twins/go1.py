@@ -39,11 +39,7 @@ def spec_of(legs: tuple[str, ...]) -> mujoco.MjSpec:
 
 
 def twin(log: Log) -> JointTwin:
-    """The twin of the legs in the log.
-
-    Raises:
-        CalibrationError: it has no whole leg.
-    """
+    """The twin of the legs in the log; a `CalibrationError` where it has no whole leg."""
     names = set(log["joint_pos"].names) & set(log["command"].names)
     legs = tuple(leg for leg in LEGS if all(f"{leg}_{link}" in names for link in LINKS))
     if not legs:

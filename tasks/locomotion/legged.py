@@ -95,11 +95,6 @@ class LeggedTask(Task[M], Generic[M]):
     """Whether this task pushes the robot."""
 
     def __init__(self, config: LeggedConfig | None = None) -> None:
-        """Look up the robot's parts in the model.
-
-        Raises:
-            UnknownNameError: `without` names no variation of this task.
-        """
         super().__init__(config)
         self.layout = self.robot.layout(self.model)
         self.action_size = len(self.robot.joint_names)

@@ -74,11 +74,7 @@ def referents(seen: Sequence[ObjectDescription], instruction: str) -> tuple[int,
 
 
 def question(seen: Sequence[ObjectDescription], instruction: str) -> str | None:
-    """What to ask before acting; None where the instruction fits exactly one object.
-
-    Raises:
-        EmbodiedError: see `referents`.
-    """
+    """What to ask before acting; None where the instruction fits exactly one object."""
     found = _of(seen, referents(seen, instruction))
     if len(found) == 1:
         return None

@@ -53,11 +53,7 @@ def load_truth(benchmark: Path, version: int, what: str) -> dict[str, dict[str, 
 
 
 def read(path: Path) -> bytes:
-    """A file's content.
-
-    Raises:
-        EmbodiedError: it cannot be read.
-    """
+    """A file's content; an `EmbodiedError` where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -87,11 +83,7 @@ def parse_answers(data: bytes, known: Mapping[str, Any]) -> tuple[dict[str, tupl
 
 
 def parse_json(answer: Any, begins: str, ends: str) -> Any:
-    """An answer as it is, or the JSON that a text holds between the first `begins` and the last `ends`.
-
-    Raises:
-        ValueError: the text holds none.
-    """
+    """An answer as it is, or the JSON that a text holds between the first `begins` and the last `ends`."""
     if not isinstance(answer, str):
         return answer
     start, end = answer.find(begins), answer.rfind(ends)
@@ -161,11 +153,6 @@ def score_command(module: str, benchmark: Benchmark) -> None:
 
 
 def score_answers(answers: Path, folder: Path, benchmark: Benchmark) -> Report:
-    """Score a file of answers.
-
-    Raises:
-        EmbodiedError: the file cannot be read, or the folder is not an undamaged benchmark of this kind and format.
-    """
     rows_of = load_truth(folder, benchmark.version, benchmark.name)
     said, problems = parse_answers(read(answers), rows_of)
     rows: dict[str, list[tuple[str, Scores]]] = collections.defaultdict(list)

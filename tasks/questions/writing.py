@@ -41,11 +41,7 @@ class BenchmarkFolder:
             raise EmbodiedError(f"'{folder}' is not empty (it holds {taken[0]!r}); expected a new folder")
 
     def write(self, name: str, data: bytes, listed: bool = True) -> None:
-        """Write one file; `name` is its path in the folder.
-
-        Raises:
-            EmbodiedError: it cannot be written.
-        """
+        """Write one file; `name` is its path in the folder."""
         path = self.folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -77,11 +77,6 @@ class Navigation(WaypointTask):
     instruction = ("Fly to your place without touching anything.", "Find a way between the columns.", "Go to the goal.")
 
     def __init__(self, config: NavigationConfig | None = None) -> None:
-        """Lay a grid on which everything finds its place.
-
-        Raises:
-            EmbodiedError: the square has no room for so much.
-        """
         options = config or self.config_type()
         half = options.size / 2
         self.arena = Box((-half - 1.0, -half - 1.0, 0.0), (half + 1.0, half + 1.0, 2.5))

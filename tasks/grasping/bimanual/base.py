@@ -114,11 +114,6 @@ class FloatingHandsTask(Task[M], Generic[M]):
     config: Any
 
     def __init__(self, config: Any = None) -> None:
-        """Look up the parts in the model.
-
-        Raises:
-            UnknownNameError: `without` names no variation of this task.
-        """
         super().__init__(config)
         self.layouts = [self.hand.layout(self.model, mount.prefix) for mount in self.mounts]
         self.bases = [FloatingBase.of(self.model, mount) for mount in self.mounts]

@@ -65,11 +65,6 @@ class ObstructionGraph:
     """(n, n): [i, j] is the share of i's silhouette that j hides; zero where that is less than `LEAST`."""
 
     def __post_init__(self) -> None:
-        """Check shapes and ranges.
-
-        Raises:
-            EmbodiedError: they are not those of a graph, or an object obstructs itself.
-        """
         size = len(self.names)
         if self.ratios.shape != (size, size) or len(set(self.names)) != size:
             raise EmbodiedError(f"ratios of shape {self.ratios.shape} for objects {', '.join(self.names)}")
@@ -82,11 +77,6 @@ class ObstructionGraph:
         return cls(tuple(names), np.where(ratios < least, 0.0, ratios) * (1 - np.eye(len(names))))
 
     def index(self, name: str) -> int:
-        """Place of an object.
-
-        Raises:
-            UnknownNameError: there is none of this name.
-        """
         if name not in self.names:
             raise UnknownNameError("object", name, self.names)
         return self.names.index(name)

@@ -101,11 +101,6 @@ class ClutterScene:
     graph: ObstructionGraph
 
     def __post_init__(self) -> None:
-        """Check the target.
-
-        Raises:
-            UnknownNameError: no object has its name.
-        """
         if self.target not in self.names:
             raise UnknownNameError("object", self.target, self.names)
 
@@ -123,11 +118,7 @@ class ClutterScene:
 
 
 def look(objects: tuple[PlacedObject, ...], camera: Camera, least: float = LEAST) -> ObstructionGraph:
-    """The obstruction graph of some objects as a camera sees them.
-
-    Raises:
-        EmbodiedError: no objects, two of one name, or one that is not wholly in the picture; names them.
-    """
+    """The obstruction graph of some objects as a camera sees them; each must be wholly in the picture."""
     names = tuple(entry.item.name for entry in objects)
     if not names:
         raise EmbodiedError("a scene without objects has no obstruction graph; expected at least one")

@@ -57,11 +57,7 @@ class PalmFrame:
 
 
 def arm_scene(hand: Hand) -> mujoco.MjSpec:
-    """Table and Panda with this hand, whose names begin with `MOUNTED`.
-
-    Raises:
-        EmbodiedError: the hand is too heavy for the arm.
-    """
+    """Table and Panda with this hand, whose names begin with `MOUNTED`."""
     spec = mounted(hand, SCENE)
     base = spec.body("link0")
     base.pos, base.quat = panda.BASE_POS, panda.BASE_QUAT

@@ -191,11 +191,7 @@ def _between(start: np.ndarray, end: np.ndarray, share: ArrayLike) -> Array:
 
 
 def check_width(hand: Hand, width: float, what: str = "an object") -> None:
-    """Refuse what does not fit into the hand; `width` in m, the object's narrowest side.
-
-    Raises:
-        EmbodiedError: it is wider than the hand opens, or no width at all.
-    """
+    """Raise an `EmbodiedError` where an object's narrowest side, m, is wider than the hand opens, or not positive."""
     if not 0.0 < width <= hand.width:
         raise EmbodiedError(
             f"{what} {100 * width:.1f} cm wide does not fit the hand {hand.name!r}, which grasps above 0 and up to "

@@ -70,11 +70,6 @@ HANDS: Mapping[str, Hand] = {hand.name: hand for hand in (ALLEGRO, LEAP, SHADOW)
 
 
 def hand_named(name: str) -> Hand:
-    """The hand of that name.
-
-    Raises:
-        UnknownNameError: there is none; lists those that exist.
-    """
     if name not in HANDS:
         raise UnknownNameError("hand", name, HANDS)
     return HANDS[name]

@@ -108,11 +108,6 @@ class InHand(Task[M], Generic[M]):
     config: Any
 
     def __init__(self, config: Any = None) -> None:
-        """Look up the hand's parts in the model.
-
-        Raises:
-            UnknownNameError: `without` names no variation of this task.
-        """
         super().__init__(config)
         self.layout = self.hand.layout(self.model)
         self.action_size = len(self.hand.actuator_names)

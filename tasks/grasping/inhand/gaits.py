@@ -73,11 +73,7 @@ def file_of(hand: Hand) -> Path:
 
 @functools.cache
 def gait_of(hand: Hand) -> Gait:
-    """The gait that was found for a hand.
-
-    Raises:
-        EmbodiedError: none was.
-    """
+    """The gait that was found for a hand; an `EmbodiedError` where none was."""
     file = file_of(hand)
     if not file.exists():
         raise EmbodiedError(
@@ -119,11 +115,7 @@ def try_gaits(env: Env, gaits: list[Gait], seconds: float = SECONDS) -> Trials:
 
 
 def search(env: Env, seed: int, minutes: float, progress: cli.Line | None = None) -> tuple[Gait, Trials]:
-    """The best gait of the search's end: the mean of its distribution, and how that fared.
-
-    Raises:
-        EmbodiedError: the package cmaes is missing.
-    """
+    """The best gait of the search's end (by the package cmaes): the mean of its distribution, and how that fared."""
     try:
         import cmaes
     except ImportError:

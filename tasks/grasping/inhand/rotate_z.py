@@ -149,10 +149,6 @@ class RotateZ(InHand[TaskState]):
         return {"spin": world["cube_angvel"][2]}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
-        """The hand's gait, which sees nothing of the cube.
-
-        Raises:
-            EmbodiedError: none was searched for this hand.
-        """
+        """The hand's gait, which sees nothing of the cube."""
         del observation
         return gait_of(self.hand)(state.step * self.timing.control_dt)

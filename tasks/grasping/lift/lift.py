@@ -186,12 +186,6 @@ class Lift(Task[TaskState]):
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=6.0)
 
     def __init__(self, config: LiftConfig | None = None) -> None:
-        """Load the plans for the objects.
-
-        Raises:
-            UnknownNameError: `config.objects` names none, or `config.without` no variation.
-            EmbodiedError: no grasps were planned for this hand, or none of these objects.
-        """
         super().__init__(config)
         plans = plans_for(self.hand)
         self.names = names_of(self.config.objects, plans.objects)

@@ -244,11 +244,6 @@ TRAIN = tuple(name for name in HOUSEHOLD if name not in HELD_OUT)
 
 
 def household(name: str) -> ObjectSpec:
-    """An object by its name.
-
-    Raises:
-        UnknownNameError: no such object; lists those that exist.
-    """
     try:
         return HOUSEHOLD[name]
     except KeyError:

@@ -156,11 +156,7 @@ class Camera:
 
 
 def surface_cloud(item: ObjectSpec, count: int, seed: int = 0) -> Cloud:
-    """`count` points spread evenly over an object's surface, in its frame; none inside another of its parts.
-
-    Raises:
-        EmbodiedError: `count` is not positive.
-    """
+    """`count` points spread evenly over an object's surface, in its frame; none inside another of its parts."""
     _expect_positive("count", count)
     random = np.random.default_rng(seed)
     areas = np.array([part.area for part in item.parts])

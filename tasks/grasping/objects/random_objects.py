@@ -33,11 +33,7 @@ def random_objects(count: int, held_out: bool = False, first: int = 0) -> tuple[
 
 
 def random_object(seed: int) -> ObjectSpec:
-    """The object of a seed: always the same, standing on its largest end.
-
-    Raises:
-        EmbodiedError: a negative seed.
-    """
+    """The object of a seed, which is not negative: always the same, standing on its largest end."""
     if seed < 0:
         raise EmbodiedError(f"seed={seed}; expected at least 0")
     random = np.random.default_rng([seed, 0x0B7EC7])

@@ -54,11 +54,7 @@ def add_variable_object(spec: mujoco.MjSpec, name: str = "object") -> mujoco.Mjs
 
 
 def object_fields(model: mujoco.MjModel, things: Sequence[ObjectSpec], name: str = "object") -> ObjectFields:
-    """The fields with which the body that `add_variable_object` made is each of some objects.
-
-    Raises:
-        EmbodiedError: an object has more shapes than there are slots.
-    """
+    """The fields with which the body of `add_variable_object` is each of some objects, which must `fit`."""
     body = model.body(name)
     first = int(body.geomadr[0])
     rows = [_rows(item) for item in things]

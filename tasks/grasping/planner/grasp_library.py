@@ -86,11 +86,7 @@ ROWS = ("item", *SHAPES)
 
 
 def object_named(name: str) -> ObjectSpec:
-    """A household object, or `random_SEED`.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
+    """A household object, or `random_SEED`."""
     prefix, _, seed = name.rpartition("_")
     if prefix == "random" and seed.isdigit():
         return random_object(int(seed))
@@ -98,11 +94,7 @@ def object_named(name: str) -> ObjectSpec:
 
 
 def names_of(objects: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The objects of a set: train, held-out, household or all, or one of that name.
-
-    Raises:
-        UnknownNameError: neither a set nor one of the known objects.
-    """
+    """The objects of a set: train, held-out, household or all, or one of that name."""
     sets = {
         "train": tuple(name for name in known if not held_out(name)),
         "held-out": tuple(name for name in known if held_out(name)),
@@ -128,11 +120,7 @@ def candidates() -> tuple[ObjectSpec, ...]:
 
 @functools.cache
 def plans_for(hand: Hand) -> Plans:
-    """The plans that come with the package.
-
-    Raises:
-        EmbodiedError: there are none for this hand yet; says how to make them.
-    """
+    """The plans that come with the package; where there are none, the error says how to make them."""
     try:
         path = asset(f"grasps/{hand.name}.safetensors")
     except EmbodiedError:

@@ -37,11 +37,7 @@ class HalfSpaces:
 
 
 def direction(name: str, value: Sequence[float] | np.ndarray) -> np.ndarray:
-    """(3,) unit vector.
-
-    Raises:
-        EmbodiedError: it has no direction; calls it `name`.
-    """
+    """(3,) unit vector; an `EmbodiedError` that calls it `name` where it has no direction."""
     vector = np.asarray(value, float)
     if vector.shape != (3,) or not np.isfinite(vector).all() or np.linalg.norm(vector) < 1e-9:
         raise EmbodiedError(f"{name}={value}; expected a direction of three finite numbers")

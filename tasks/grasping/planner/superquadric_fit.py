@@ -327,11 +327,7 @@ def fit_superquadric(
 
 
 def checked_cloud(points: Points) -> Points:
-    """A cloud in double precision.
-
-    Raises:
-        EmbodiedError: it is not (n, 3), or holds numbers that are not finite.
-    """
+    """A cloud in double precision; an `EmbodiedError` where it is not (n, 3) or not finite."""
     cloud = np.asarray(points, float)
     if cloud.ndim != 2 or cloud.shape[1] != 3:
         raise EmbodiedError(f"a cloud of shape {cloud.shape}; expected (n, 3), in m")

@@ -93,11 +93,7 @@ def pair(limb: Limb) -> tuple[Limb, Limb]:
 
 
 def without(body: Limb, names: Collection[str]) -> Limb:
-    """The body without these limbs and all that hangs on them.
-
-    Raises:
-        UnknownNameError: there is no such limb.
-    """
+    """The body without these limbs and all that hangs on them."""
     _check(body, names)
     return _mapped(
         body,
@@ -106,11 +102,7 @@ def without(body: Limb, names: Collection[str]) -> Limb:
 
 
 def bridged(body: Limb, names: Collection[str]) -> Limb:
-    """The body without these limbs, whose places are taken by what hangs on them.
-
-    Raises:
-        UnknownNameError: there is no such limb.
-    """
+    """The body without these limbs, whose places are taken by what hangs on them."""
     _check(body, names)
 
     def heirs(part: Limb) -> Iterator[Limb]:

@@ -47,11 +47,6 @@ LICENCE = (
 
 
 def write(settings: WriteSettings) -> int:
-    """Write the benchmark; returns the number of questions.
-
-    Raises:
-        EmbodiedError: the folder holds something, cannot be written, or a scene does not come out.
-    """
 
     def write_scene(files: BenchmarkFolder, number: int, name: str) -> tuple[Rows, Rows, str]:
         level = list(Difficulty)[number % len(Difficulty)]

@@ -51,11 +51,7 @@ def main() -> None:
 
 
 def answer_all(settings: Settings) -> int:
-    """Write the answers; returns their number.
-
-    Raises:
-        EmbodiedError: the folder is no undamaged benchmark, or the file cannot be written.
-    """
+    """Write the answers; returns their number."""
     known = load_truth(settings.benchmark, FORMAT, NAME)
     asked = {row["id"]: row for row in map(json.loads, read(settings.benchmark / "questions.jsonl").splitlines())}
     random = np.random.default_rng(settings.seed)

@@ -86,11 +86,7 @@ def facts_of(robots: Sequence[Robot], objects: Sequence[PlacedObject], places: S
 
 
 def check_goal(facts: Facts, goal: Goal) -> Goal:
-    """The goal itself.
-
-    Raises:
-        UnknownNameError: it names an object or a place that is not there; lists those that are.
-    """
+    """The goal itself; an `UnknownNameError` where it names an object or a place that is not there."""
     for number, _ in goal.deliveries:
         if number not in facts.objects:
             raise UnknownNameError("object", str(number), [str(known) for known in facts.objects])
@@ -107,11 +103,7 @@ def is_feasible(facts: Facts, goal: Goal, team: frozenset[str]) -> bool:
 
 
 def smallest_teams(facts: Facts, goal: Goal) -> tuple[tuple[str, ...], ...]:
-    """The smallest teams that can do it, each in the robots' order; none where not even all together can.
-
-    Raises:
-        UnknownNameError: the goal names what is not there.
-    """
+    """The smallest teams that can do it, each in the robots' order; none where not even all together can."""
     check_goal(facts, goal)
     for size in range(len(facts.robots) + 1):
         found = tuple(t for t in itertools.combinations(facts.robots, size) if is_feasible(facts, goal, frozenset(t)))

@@ -85,11 +85,7 @@ def pose(model: mujoco.MjModel, scene: CooperationScene, joints: Mapping[str, np
 def render_picture(
     scene: CooperationScene, camera: Camera = VIEW, joints: Mapping[str, np.ndarray] | None = None
 ) -> Picture:
-    """The picture; `labels` are the objects' marks, 0 elsewhere.
-
-    Raises:
-        EmbodiedError: nothing here can draw; names what can.
-    """
+    """The picture; `labels` are the objects' marks, 0 elsewhere. Raises where nothing here can draw."""
     choose_backend()
     model = model_of(scene, camera)
     data = pose(model, scene, joints or {})

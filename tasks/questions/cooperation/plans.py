@@ -128,11 +128,7 @@ def rows(plan: Plan) -> list[dict[str, list[str | int]]]:
 
 
 def of_rows(value: Any) -> Plan:
-    """The plan that JSON holds; `rows` turned round.
-
-    Raises:
-        ValueError: it is none; says where.
-    """
+    """The plan that JSON holds, which `rows` wrote; a `ValueError` says where it is none."""
     if not isinstance(value, list) or len(value) > LONGEST:
         raise ValueError(f"the plan is not a list of up to {LONGEST} steps")
     return tuple(_step(step, number) for number, step in enumerate(value, 1))

@@ -195,12 +195,7 @@ def half_view() -> float:
 
 
 def team(kind: Team, distance: float) -> tuple[Robot, ...]:
-    """The robots of a team.
-
-    Args:
-        kind: Which.
-        distance: m, of an arm's foot from the table's middle.
-    """
+    """The robots of a team; `distance`: m, of an arm's foot from the table's middle."""
     left, right = Arm("left arm", (-distance, 0.0, 0.0), 0.0), Arm("right arm", (distance, 0.0, 0.0), math.pi)
     drone = Drone("drone", (0.0, -0.47, 0.0145))
     members: dict[Team, tuple[Robot, ...]] = {

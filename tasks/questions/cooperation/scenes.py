@@ -121,11 +121,7 @@ class CooperationScene:
 
 
 def cooperation_scene(seed: int, config: SceneConfig | None = None) -> CooperationScene:
-    """The scene of a seed: always the same.
-
-    Raises:
-        EmbodiedError: a negative seed, or none of `config.tries` draws has such a goal.
-    """
+    """The scene of a seed: always the same. An `EmbodiedError` where none of `config.tries` draws has such a goal."""
     if seed < 0:
         raise EmbodiedError(f"seed={seed}; expected at least 0")
     config = config or SceneConfig()

@@ -41,11 +41,6 @@ LICENCE = (
 
 
 def write(settings: WriteSettings) -> int:
-    """Write the benchmark; returns the number of questions.
-
-    Raises:
-        EmbodiedError: the folder holds something, cannot be written, a scene does not come out, or nothing can draw.
-    """
 
     def write_scene(files: BenchmarkFolder, number: int, name: str) -> tuple[Rows, Rows, str]:
         scene = cooperation_scene(settings.seed_of(number), SceneConfig(need=NEEDS[number % len(NEEDS)]))

@@ -52,11 +52,7 @@ MODES: dict[str, Mode] = {
 
 
 def find_mode(name: str) -> Mode:
-    """The mode that gpd calls `name`, in lower or upper case.
-
-    Raises:
-        UnknownNameError: there is none of this name.
-    """
+    """The mode that gpd calls `name`, in lower or upper case."""
     try:
         return MODES[name.lower()]
     except KeyError:

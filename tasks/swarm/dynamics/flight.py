@@ -136,11 +136,6 @@ class Physics:
 
 
 def known_effects(effects: Iterable[str]) -> frozenset[Effect]:
-    """Effects by their names.
-
-    Raises:
-        UnknownNameError: there is none of that name; lists those that exist.
-    """
     names = set(effects)
     if unknown := names - set(Effect):
         raise UnknownNameError("effect", sorted(unknown)[0], list(Effect))
