@@ -72,7 +72,8 @@ class PixelGroups(ObservationGroups):
     def observation(self, obs: Mapping[str, Tensor]) -> PixelObservation:
         """What networks read of observation groups (N, ...), whose images are uint8."""
         images = torch.cat([obs[group] for group in image_shapes(self.spec)], 1)
-        return PixelObservation(obs[self.actor], images.float() / 255)
+        # Rendered images lie channels last, stored ones do not: in one layout, a convolution sums them in one order.
+        return PixelObservation(obs[self.actor], images.contiguous().float() / 255)
 
     def actor_input(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> PixelObservation:
         seen = self.observation(obs)

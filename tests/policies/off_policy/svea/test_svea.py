@@ -153,6 +153,14 @@ def test_it_reads_proprioception_and_all_cameras_and_stores_images_as_they_are()
     assert not torch.equal(policy.stochastic(0)(obs), policy(obs))
 
 
+def test_how_images_lie_in_memory_does_not_change_actions():
+    policy, generator = OffPolicyLearner(SPEC, 2, 4, CONFIG).policy, torch.Generator().manual_seed(0)
+    image = torch.randint(256, (4, *IMAGE.shape), generator=generator, dtype=torch.uint8)
+    obs = {"proprio": torch.zeros(4, 2), "pixels/above": image}
+    drawn = obs | {"pixels/above": image.contiguous(memory_format=torch.channels_last)}
+    assert torch.equal(policy(obs), policy(drawn))
+
+
 def test_messages():
     with pytest.raises(EmbodiedError, match="images are none; expected cameras, of one resolution"):
         OffPolicyLearner(PointMass.observation_spec, 2, 4, CONFIG)
