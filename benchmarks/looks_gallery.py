@@ -17,7 +17,7 @@ import embodied
 from benchmarks.camera_gallery import captioned
 from embodied.rendering.visual_randomization import VisualShift
 from policies.training.loading import load_policy
-from policies.vla.fine_tuning.learner import other_colours
+from policies.vla.fine_tuning.learner import photometric_augmentation
 
 CAMERA = "view"
 
@@ -53,7 +53,7 @@ def row(task: str, settings: Settings) -> np.ndarray:
     """(S, n S, 3) uint8: as recorded, in changed colours, and under each of the shifts."""
     plain = seen(task, settings, None)
     many = plain.expand(settings.changed, -1, -1, -1)
-    changed = other_colours(many, torch.Generator().manual_seed(settings.seed), share=1.0)
+    changed = photometric_augmentation(many, torch.Generator().manual_seed(settings.seed), share=1.0)
     tiles = [("recorded", plain[0]), *(("photometric", one) for one in changed)]
     tiles += [(f"shift: {shift}", seen(task, settings, shift)[0]) for shift in VisualShift]
     return np.hstack([tile(image, text, settings.enlarged) for text, image in tiles])

@@ -206,7 +206,7 @@ class TaskWrapper(Task[StateT]):
         """The same wrapper around another task."""
         other = copy.copy(self)
         for name in ("observation_terms", "terms"):  # computed of the task before
-            other.__dict__.pop(name, None)
+            vars(other).pop(name, None)
         other.task = task
         return other
 

@@ -87,7 +87,7 @@ class MjxEngine:
 
             if jax.default_backend() == "gpu":
                 # XLA moves its buffers between calls; staged copies let the captured CUDA graph be kept.
-                options["graph_mode"] = warp_types.GraphMode.WARP_STAGED
+                options["graph_mode"] = warp_types.GraphMode.WARP_STAGED  # pyright: ignore[reportAttributeAccessIssue] - made at run time
             options_data: dict[str, Any] = buffer_sizes(self.model, num_envs)
         else:
             options_data = {}

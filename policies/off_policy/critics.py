@@ -31,8 +31,8 @@ class CriticUpdate(Generic[C]):
     def update(
         self,
         batch: Batch,
-        obs: Tensor,
-        next_obs: Tensor,
+        obs: Any,
+        next_obs: Any,
         next_action: Tensor,
         bonus: Tensor | float,
         generator: Generator,
@@ -41,8 +41,8 @@ class CriticUpdate(Generic[C]):
 
         Args:
             batch: Actions, rewards and discounts.
-            obs: (B, size) first observations, normalised.
-            next_obs: (B, size) last observations, normalised.
+            obs: (B, size) first observations, normalised; of other critics, what they read.
+            next_obs: The last observations, alike.
             next_action: (B, A) of `ActorUpdate.next_action`.
             bonus: (B,) added to the next Q-value.
             generator: Of random draws.
@@ -52,7 +52,7 @@ class CriticUpdate(Generic[C]):
         """
         raise NotImplementedError
 
-    def q_value(self, obs: Tensor, action: Tensor) -> Tensor:
+    def q_value(self, obs: Any, action: Tensor) -> Tensor:
         """(B,) Q-values as the actor maximises them."""
         raise NotImplementedError
 
@@ -107,8 +107,8 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
     def update(
         self,
         batch: Batch,
-        obs: Tensor,
-        next_obs: Tensor,
+        obs: Any,
+        next_obs: Any,
         next_action: Tensor,
         bonus: Tensor | float,
         generator: Generator,
@@ -128,7 +128,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         return metrics
 
     def loss(
-        self, obs: Tensor, action: Tensor, target: Tensor, generator: Generator
+        self, obs: Any, action: Tensor, target: Tensor, generator: Generator
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """The critics' outputs, their loss, and further metrics."""
         del generator
@@ -145,6 +145,6 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
             outputs = outputs[lowest, torch.arange(outputs.shape[1], device=outputs.device)][None]
         return self.head.target(outputs, batch.reward, batch.discount, bonus)
 
-    def q_value(self, obs: Tensor, action: Tensor) -> Tensor:
+    def q_value(self, obs: Any, action: Tensor) -> Tensor:
         """(B,) Q-values as the actor maximises them."""
         return self._policy_value.of(self.head.value(self.critic(obs, action)))

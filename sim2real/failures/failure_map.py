@@ -167,9 +167,9 @@ def _neighbours(points: np.ndarray) -> np.ndarray:
     count = len(points)
     if not points.shape[1]:
         return np.tile(np.arange(count), (count, 1))
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
-    return cKDTree(points).query(points, min(NEIGHBOURS, count))[1].reshape(count, -1)
+    return KDTree(points).query(points, min(NEIGHBOURS, count))[1].reshape(count, -1)
 
 
 def _risk(points: np.ndarray, failed: np.ndarray) -> np.ndarray:

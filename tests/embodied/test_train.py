@@ -251,6 +251,7 @@ def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
         settings.default_settings(join_content().find("swarm/hover")), initial_states=path, initial_states_share=1.0
     )
     env = settings.build_env(banked, 4, 0)
+    assert isinstance(env, embodied.Env)
     env.reset()
     np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(buffer.reset_states.qpos, (4, 1)), atol=1e-6)
     suite = settings.default_settings(join_content().find("mt10"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -87,6 +87,15 @@ class PointMass:
         self.position = torch.where(where[:, None], start, self.position)
         self.time = self.time.masked_fill(where, 0)
         self.total = self.total.masked_fill(where, 0.0)
+
+
+A = TypeVar("A")
+
+
+def algorithm_of(trainer: Trainer, kind: type[A]) -> A:
+    """What a trainer trains with, known to be of a kind."""
+    assert isinstance(trainer.algorithm, kind)
+    return trainer.algorithm
 
 
 SIDE = 16  # pixels

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import types
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -103,6 +104,7 @@ class LogConfig:
 
 class Sync:
     drone: Drone
+    options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, uri, cf):
         self.uri, self.cf = uri, Drone(uri, **Sync.options)
@@ -134,7 +136,7 @@ def radio(monkeypatch):
         module = types.ModuleType(name)
         vars(module).update(contents)
         monkeypatch.setitem(sys.modules, name, module)
-    sys.modules["cflib"].crtp = sys.modules["cflib.crtp"]
+    vars(sys.modules["cflib"])["crtp"] = sys.modules["cflib.crtp"]
     monkeypatch.setattr("sim2real.robots.crazyflie.SETTLE", 0.0)
     yield Sync
     if hasattr(Sync, "drone"):

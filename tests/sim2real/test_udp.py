@@ -50,14 +50,13 @@ def served():
     bridge = Bridge(robot, robot.contract, BridgeOptions(port=0, watchdog=0.3))
     thread = threading.Thread(target=bridge.serve, args=(end.is_set,), daemon=True)
     thread.start()
-    bridge.name = bridge.address
     yield bridge, robot
     end.set()
     thread.join(5)
 
 
 def host_of(bridge, contract=None):
-    return Udp(contract or leg(), UdpOptions(bridge.name))
+    return Udp(contract or leg(), UdpOptions(bridge.address))
 
 
 def until(condition, seconds=5.0):
@@ -189,7 +188,7 @@ def test_addresses_are_checked(address):
 
 def raw(bridge):
     """A socket of somebody who writes messages by hand, in a session of their own."""
-    host, _, port = bridge.name.rpartition(":")
+    host, _, port = bridge.address.rpartition(":")
     wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     wire.connect((host, int(port)))
     code = um.signature(leg())
@@ -255,7 +254,7 @@ while True:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_killed_or_frozen_host_leaves_a_damped_robot(served, how):
     bridge, robot = served
-    host = subprocess.Popen([sys.executable, "-c", HOST, bridge.name], cwd=os.getcwd())
+    host = subprocess.Popen([sys.executable, "-c", HOST, bridge.address], cwd=os.getcwd())
     try:
         until(lambda: len(robot.sent) > 10, 60)
         host.send_signal(how)

@@ -78,6 +78,7 @@ def contacts(system: Any, answers: Response, x: Transform, centre: Array) -> Con
     first, second = (jnp.where(index < 0, links, index) for index in map(jnp.asarray, found.link_idx))
     arm, other_arm = found.pos - centre[first], found.pos - centre[second]
     depth = -found.dist
+    sliding: Array = found.friction[:, 0]
     active = (depth > 0).astype(jnp.float32)
     count = sum(jax.ops.segment_sum(active, index, links + 1) for index in (first, second))
     count = jnp.asarray(count).at[links].set(0.0)
@@ -89,7 +90,7 @@ def contacts(system: Any, answers: Response, x: Transform, centre: Array) -> Con
         depth=depth,
         arm=arm,
         other_arm=other_arm,
-        friction=jnp.where(jnp.asarray(found.dim) > 1, found.friction[:, 0], 0.0),
+        friction=jnp.where(jnp.asarray(found.dim) > 1, sliding, 0.0),
         elasticity=found.elasticity,
         compliance=answers.shifting(first, second, arm, other_arm),
         share=1.0 / jnp.maximum(1.0, jnp.maximum(count[first], count[second])),

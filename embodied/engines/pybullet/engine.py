@@ -259,7 +259,7 @@ def import_pybullet() -> Any:
     """
     try:
         with quiet():
-            import pybullet
+            import pybullet  # pyright: ignore[reportMissingImports] - has no wheels for newer Pythons
     except ImportError as error:
         raise EngineError(
             f"engine pybullet is not installed ({error}); pip install pybullet (wheels: Linux, Python 3.11)"

@@ -56,7 +56,7 @@ class BulletWorld:
         """Open a world; `pb` is the module pybullet, and models pass through a file in `folder`."""
         self._pb, self._file = pb, folder / "tree.urdf"
         self.client = pb.connect(pb.DIRECT)
-        self.close = weakref.finalize(self, pb.disconnect, self.client)
+        self._close = weakref.finalize(self, pb.disconnect, self.client)
 
     def build(self, model: mujoco.MjModel) -> None:
         """Empty the world and put the bodies of `model` into it."""

@@ -131,8 +131,10 @@ class PixelPolicy(Policy):
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Names and numbers that rebuild it; `cameras` and `resolution` say how to make an environment for it."""
         meta, tensors = super().to_tensors()
+        actor = self.network.actor
+        assert isinstance(actor, PixelActor)
         seen = {"cameras": self.groups.cameras, "resolution": list(self.groups.resolution)}
-        return meta | seen | {"features": self.network.actor.encoder.features}, tensors
+        return meta | seen | {"features": actor.encoder.features}, tensors
 
     @classmethod
     def from_tensors(cls, meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PixelPolicy:

@@ -81,6 +81,11 @@ class Robot(Protocol):
         ...
 
     @property
+    def pos(self) -> tuple[float, float, float]:
+        """m, where it stands, or begins to fly."""
+        ...
+
+    @property
     def words(self) -> str:
         """What questions call it."""
         ...

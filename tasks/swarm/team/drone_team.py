@@ -116,7 +116,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     config: Any
     applies_every_substep = True
-    arena: ClassVar[Box]
+    arena: Box
     """Where drones may fly."""
     seconds: ClassVar[float] = 10.0
     """s per episode."""

@@ -21,7 +21,7 @@ from policies.off_policy.td3 import TD3Config
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import SPEC, homewards
-from tests.policies.toys import PointMass, vectors
+from tests.policies.toys import PointMass, algorithm_of, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK = BehaviourCloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
@@ -63,8 +63,8 @@ def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
 
 def test_what_the_environment_brings_changes_nothing(file):
     config = dataclasses.replace(QUICK, demonstrations=file)
-    a = train(PointMass(8), config, total_steps=512).algorithm
-    b = train(PointMass(8, seed=5), config, total_steps=512).algorithm
+    a = algorithm_of(train(PointMass(8), config, total_steps=512), BehaviourCloning)
+    b = algorithm_of(train(PointMass(8, seed=5), config, total_steps=512), BehaviourCloning)
     assert torch.equal(a.optimizer.vector, b.optimizer.vector)
     assert a.updates == 320  # 64 control steps of 8 environments
 
@@ -137,7 +137,8 @@ def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     other = Trainer(PointMass(8), config, total_steps=64)
     other.load_state(trees.unflatten(trees.flatten(half.state())))
-    assert torch.equal(other.algorithm.optimizer.vector, half.algorithm.optimizer.vector)
+    mine, theirs = algorithm_of(other, BehaviourCloning), algorithm_of(half, BehaviourCloning)
+    assert torch.equal(mine.optimizer.vector, theirs.optimizer.vector)
 
 
 def test_others_start_from_a_clone_and_a_clone_from_others(file):

@@ -24,7 +24,7 @@ from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_behaviour_cloning import success_of
 from tests.policies.imitation.test_demonstrations import SPEC, homewards
-from tests.policies.toys import PointMass, assert_resumed_run_equals_whole
+from tests.policies.toys import PointMass, algorithm_of, assert_resumed_run_equals_whole
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "unroll": 4,
@@ -105,8 +105,9 @@ def test_offline_updates_happen_once_and_a_resume_does_not_repeat_them(file):
 
 def test_sac_with_seeded_buffer_learns_at_once_by_its_policy_and_keeps_one_buffer(file):
     config = SACConfig(**TOY, warm_up=10_000, demonstrations=file, demonstrations_in_buffer=True)
-    seeded = train(PointMass(8), config, total_steps=32).algorithm
-    beside = train(PointMass(8), dataclasses.replace(config, demonstrations_in_buffer=False), total_steps=32).algorithm
+    apart = dataclasses.replace(config, demonstrations_in_buffer=False)
+    seeded = algorithm_of(train(PointMass(8), config, total_steps=32), OffPolicyLearner)
+    beside = algorithm_of(train(PointMass(8), apart, total_steps=32), OffPolicyLearner)
     assert (seeded.updates, beside.updates) == (4, 0)
     assert len(seeded.replay.buffer) == 20 * 20 + 32
     assert seeded.replay.demonstrations is None
@@ -121,9 +122,10 @@ def test_seeded_runs_without_saved_buffer_are_seeded_again(file):
     half = train(PointMass(8), config, total_steps=32)
     resumed = Trainer(PointMass(8), config, total_steps=64)
     resumed.load_state(trees.unflatten(trees.flatten(half.state())))
-    assert not resumed.algorithm.replay.prefilled
+    learner = algorithm_of(resumed, OffPolicyLearner)
+    assert not learner.replay.prefilled
     resumed.iterate()
-    assert len(resumed.algorithm.replay.buffer) == 400 + 32
+    assert len(learner.replay.buffer) == 400 + 32
 
 
 def test_folded_steps_are_the_same_transitions_and_no_return_crosses_a_column():
@@ -148,9 +150,7 @@ def test_bfloat16_matmul_change_what_is_learned_little(file):
     def learned(rounded: bool) -> OffPolicyLearner:
         config = RLPDConfig(**TOY, critics=2, critic_updates=1, policy_delay=1, demonstrations=file, warm_up=0)
         config = dataclasses.replace(config, bfloat16_matmul=rounded)
-        learner = train(PointMass(8), config, total_steps=320).algorithm
-        assert isinstance(learner, OffPolicyLearner)
-        return learner
+        return algorithm_of(train(PointMass(8), config, total_steps=320), OffPolicyLearner)
 
     exact, rounded = learned(False), learned(True)
     obs = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))

@@ -10,7 +10,7 @@ from policies import PPO, PPOConfig, Trainer
 from policies.imitation.warm_start import imitate
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import Schedule
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, algorithm_of
 
 CONFIG = PPOConfig(unroll=8, actor=NetworkConfig((32, 32)), initial_std=0.2)
 
@@ -57,9 +57,10 @@ def test_the_first_step_after_the_warm_up_is_no_longer_than_any_first_step():
     trainer = Trainer(PointMass(64), dataclasses.replace(config, schedule=Schedule.FIXED), total_steps=10_000)
     for _ in range(3):
         trainer.iterate()
-    start = [parameter.clone() for parameter in trainer.algorithm.actor.parameters()]
+    actor = algorithm_of(trainer, PPO).actor
+    start = [parameter.clone() for parameter in actor.parameters()]
     trainer.iterate()
-    moved = [(b - a).abs().max() for a, b in zip(start, trainer.algorithm.actor.parameters(), strict=True)]
+    moved = [(b - a).abs().max() for a, b in zip(start, actor.parameters(), strict=True)]
     assert 0.9e-3 < max(moved) < 1.1e-3
 
 
@@ -72,7 +73,8 @@ def test_a_resumed_warm_up_ends_when_it_would_have():
     for _ in range(2):
         trainer.iterate()
         resumed.iterate()
-    for a, b in zip(trainer.algorithm.actor.parameters(), resumed.algorithm.actor.parameters(), strict=True):
+    whole, half = algorithm_of(trainer, PPO).actor, algorithm_of(resumed, PPO).actor
+    for a, b in zip(whole.parameters(), half.parameters(), strict=True):
         assert torch.equal(a, b)
 
 

@@ -22,7 +22,7 @@ from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.ppo import PPO
 from policies.training.loop import Trainer, train
-from tests.policies.toys import PointMass, vectors
+from tests.policies.toys import PointMass, algorithm_of, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,
@@ -60,7 +60,7 @@ def test_a_run_without_saved_buffer_refills_it_with_its_policy_before_it_learns(
     assert not [name for name in trees.flatten(state) if "buffer" in name]
     resumed = Trainer(PointMass(8), config, total_steps=1000)
     resumed.load_state(trees.unflatten(trees.flatten(state)))
-    learner, updates = resumed.algorithm, trainer.algorithm.updates
+    learner, updates = algorithm_of(resumed, OffPolicyLearner), algorithm_of(trainer, OffPolicyLearner).updates
     assert len(learner.replay.buffer) == 0
     assert updates > 0
     noise = torch.Generator()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from policies import PPOConfig, Trainer
+from policies import PPO, PPOConfig, Trainer
 from policies.networks.mlp import NetworkConfig
 from policies.optim import distributed
-from tests.policies.toys import PointMass
+from tests.policies.toys import PointMass, algorithm_of
 
 
 def main() -> None:
@@ -17,25 +17,26 @@ def main() -> None:
     small = NetworkConfig((16,))
     config = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=small, critic=small)
     trainer = Trainer(PointMass(32, seed=rank), config, total_steps=10**6, seed=rank)  # seeds differ on purpose
-    initial = trainer.algorithm.optimizer.vector.clone()
+    learner = algorithm_of(trainer, PPO)
+    initial = learner.optimizer.vector.clone()
     observed = [trainer._obs["policy"].clone()]
-    act = trainer.algorithm.act
+    act = learner.act
 
     def spy(obs):
         observed.append(obs["policy"].clone())
         return act(obs)
 
-    trainer.algorithm.act = spy
+    learner.act = spy
     for _ in range(3):
         trainer.iterate()
     result = {
         "initial": initial,
         "observed": torch.cat(observed[1:]),
         "steps": torch.tensor(trainer.steps),
-        "parameters": trainer.algorithm.optimizer.vector,
-        "rate": trainer.algorithm.learning_rate.value,
-        "normalizer": trainer.algorithm.normalizers["policy"].state(),
-        "noise": trainer.algorithm.noise_generator.get_state(),
+        "parameters": learner.optimizer.vector,
+        "rate": learner.learning_rate.value,
+        "normalizer": learner.normalizers["policy"].state(),
+        "noise": learner.noise_generator.get_state(),
         "stopped": torch.tensor(distributed.anyone(rank == 1)),
     }
     torch.save(result, Path(sys.argv[1]) / f"{rank}.pt")

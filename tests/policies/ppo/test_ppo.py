@@ -12,7 +12,7 @@ from policies.optim.parallel import CPU_CHUNK, Workers
 from policies.ppo.config import Schedule
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.ppo import REPORTED, DivergedError
-from tests.policies.toys import PointMass, vectors
+from tests.policies.toys import PointMass, algorithm_of, vectors
 
 SMALL = NetworkConfig((16,))
 QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=SMALL)
@@ -54,7 +54,7 @@ def test_six_iterations_equal_three_a_resume_and_three_more():
     iteration = 8 * 64
 
     def parameters(trainer: Trainer) -> torch.Tensor:
-        return trainer.algorithm.optimizer.vector.clone()
+        return algorithm_of(trainer, PPO).optimizer.vector.clone()
 
     whole = train(PointMass(64), config, total_steps=6 * iteration)
     half = Trainer(PointMass(64), config, total_steps=6 * iteration)
@@ -78,7 +78,7 @@ def test_a_learner_starts_from_another_policy_and_goes_on_learning():
     trainer.algorithm.start_from(teacher)
     obs = torch.randn(20, 4)[:, : teacher.observation_size]
     torch.testing.assert_close(trainer.algorithm.policy(obs), teacher(obs))
-    torch.testing.assert_close(trainer.algorithm.actor.log_std, teacher.network.actor.log_std)
+    torch.testing.assert_close(algorithm_of(trainer, PPO).actor.log_std, teacher.network.actor.log_std)
     before = teacher(obs).clone()
     trainer.iterate()
     assert not torch.equal(trainer.algorithm.policy(obs), before)
@@ -187,13 +187,15 @@ def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
 
 
 def test_another_rank_s_trainer_goes_on_with_fresh_episodes():
-    trainer, other = (Trainer(PointMass(64, seed), QUICK, total_steps=10**6, seed=seed) for seed in (1, 2))
+    env = PointMass(64, 2)
+    trainer = Trainer(PointMass(64, 1), QUICK, total_steps=10**6, seed=1)
+    other = Trainer(env, QUICK, total_steps=10**6, seed=2)
     trainer.iterate()
-    position = other.env.position.clone()
+    position = env.position.clone()
     other.load_state(trainer.state() | {"rank": 1})
     assert other.steps == trainer.steps
-    assert torch.equal(other.algorithm.optimizer.vector, trainer.algorithm.optimizer.vector)
-    assert torch.equal(other.env.position, position)
+    assert torch.equal(algorithm_of(other, PPO).optimizer.vector, algorithm_of(trainer, PPO).optimizer.vector)
+    assert torch.equal(env.position, position)
 
 
 @pytest.mark.slow

@@ -73,7 +73,8 @@ def test_what_is_not_finite_is_refused_with_resting_targets(tmp_path, flag):
 
 def test_a_network_that_overflows_is_refused_with_resting_targets(tmp_path):
     policy = small_policy(Activation.RELU)
-    layers: Any = policy.network.actor.mean.linears
+    actor: Any = policy.network.actor  # whose layers torch says little of
+    layers = actor.mean.linears
     for layer in layers:
         layer.weight.data.fill_(1e30)
     # The golden vectors of such a network hold infinities, which C has no literals for: it has no check.

@@ -1,6 +1,7 @@
 """The robot's observation is the task's observation, number for number."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,13 +61,14 @@ def test_a_robot_observes_what_the_task_does(name):
     import torch
 
     env, contract = made(name)
+    task: Any = env.task
     observer = Observer(contract)
     seen = env.reset(3)
     action = np.zeros(contract.action_size)
     rng = np.random.default_rng(0)
     for _ in range(5):
         state = env.task_state
-        command = env.task.target if name == "swarm/hover" else np.asarray(state.command[0])
+        command = task.target if name == "swarm/hover" else np.asarray(state.command[0])
         ours = observer(measured(env, contract), action, np.asarray(command, float))
         np.testing.assert_allclose(ours, seen["policy"][0].numpy(), atol=2e-5)
         action = rng.uniform(-1, 1, contract.action_size).astype(np.float32)
@@ -76,6 +78,7 @@ def test_a_robot_observes_what_the_task_does(name):
 @pytest.mark.parametrize("name", ["locomotion/go1-joystick-flat", "swarm/hover"])
 def test_targets_are_the_tasks_own(name):
     env, contract = made(name)
+    task: Any = env.task
     env.reset(1)
     world = jax.tree.map(lambda leaf: leaf[0], env.world())
     state = jax.tree.map(lambda leaf: leaf[0], env.task_state)
@@ -84,7 +87,7 @@ def test_targets_are_the_tasks_own(name):
         if name == "swarm/hover":  # the task's command is a speed
             from tasks.swarm.dynamics import quadrotor
 
-            target = quadrotor.speed_for_thrust(env.task.drone, jnp.asarray(contract.target(action)))
+            target = quadrotor.speed_for_thrust(task.drone, jnp.asarray(contract.target(action)))
         else:
             target = contract.target(action)
             command = np.clip(command, contract.row("lower"), contract.row("upper"))

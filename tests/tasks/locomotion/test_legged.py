@@ -18,7 +18,7 @@ from embodied.registry import join_content
 from tasks.locomotion import g1, quadrupeds
 from tasks.locomotion.getup import GetupConfig
 from tasks.locomotion.joystick import JoystickConfig
-from tasks.locomotion.legged import Variation
+from tasks.locomotion.legged import LeggedTask, Variation
 
 KEY = jax.random.PRNGKey(0)
 
@@ -160,6 +160,7 @@ def test_a_second_quadruped_is_one_model_one_description_and_the_same_tasks() ->
     registry = join_content()
     for name, *_ in tasks.locomotion.QUADRUPED_TASKS:
         go1, go2 = (registry[f"locomotion/{robot}-{name}"].load() for robot in ("go1", "go2"))
+        assert issubclass(go2, LeggedTask)
         assert go1.__bases__ == go2.__bases__
         assert [key for key in vars(go2) if not key.startswith("_")] == ["robot"]
         assert go2.robot is quadrupeds.GO2

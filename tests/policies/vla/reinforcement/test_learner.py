@@ -14,6 +14,7 @@ from policies.algorithm import DivergedError
 from policies.vla.model.config import Head
 from policies.vla.reinforcement.grpo import GRPOEstimator
 from policies.vla.reinforcement.learner import UPDATE_METRICS, RLFineTuning, clipped_policy_loss
+from policies.vla.reinforcement.ppo import PPOEstimator
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase
 from tests.policies.vla.reinforcement.toy_task import (
@@ -50,12 +51,14 @@ def test_groups_that_all_fail_are_drawn_anew_so_often_and_then_nothing_is_learne
 
 def test_a_critic_learns_before_the_policy_does():
     made = learner(RLAlgorithm.PPO)
-    before, critic = made.optimizer.vector.clone(), made.estimator.critic.optimizer.vector.clone()
+    assert isinstance(made.estimator, PPOEstimator)
+    learned = made.estimator.critic.optimizer
+    before, critic = made.optimizer.vector.clone(), learned.vector.clone()
     measures = made.step()
     assert measures["dropped"] == 0.0
     assert measures["critic_loss"] > 0
     assert torch.equal(made.optimizer.vector, before)
-    assert not torch.equal(made.estimator.critic.optimizer.vector, critic)
+    assert not torch.equal(learned.vector, critic)
     made.step()
     assert not torch.equal(made.optimizer.vector, before)
 

@@ -66,6 +66,7 @@ def first_world(base: type) -> tuple[Any, World, Any]:
 @pytest.mark.parametrize("hand", slow_hands)
 def test_what_is_held_at_the_start_stays_there_while_nothing_is_done(base: type, hand: str) -> None:
     env = env_of(base, hand)
+    task: Any = env.task
     env.reset(seed=0)
     before = np.asarray(env.world()["object_pos"]).copy()
     for _ in range(round(1 / env.task.timing.control_dt)):
@@ -73,7 +74,7 @@ def test_what_is_held_at_the_start_stays_there_while_nothing_is_done(base: type,
         assert not (step.terminated | step.success).any()
     world = env.world()
     assert np.linalg.norm(np.asarray(world["object_pos"]) - before, axis=1).max() < 0.02
-    felt = np.asarray(jax.jit(jax.vmap(env.task.touch))(world)).sum(2)
+    felt = np.asarray(jax.jit(jax.vmap(task.touch))(world)).sum(2)
     assert (felt[:, 0] > 1).all()
     assert (felt[:, 1:] == 0).all(), "the other hand is empty"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -35,6 +34,7 @@ from tasks.manipulation.instructed.pick_among import (
     THINGS,
     InstructedExpert,
     PickAmong,
+    TaskState,
     Telling,
     referred,
 )
@@ -263,5 +263,5 @@ def test_words_are_each_environments_own(env: Any) -> None:
     one = make("manipulation/pick-among", num_envs=1, engine="mujoco", device="cpu")
     one.reset(3)
     assert instructions_of(one) == everyone[:1]
-    assert dataclasses.is_dataclass(state)
+    assert isinstance(state, TaskState)
     assert jnp.shape(state.stands) == (12, 3, 3)

@@ -18,6 +18,7 @@ from tasks.swarm.dynamics.drones import Drones, still
 from tasks.swarm.dynamics.flight import DENSE, Flight, Physics
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 from tasks.swarm.formation import FormationConfig
+from tasks.swarm.team.drone_team import DroneTeam
 
 P250 = QUADROTORS[Preset.P250]
 DT = 1 / 240  # s
@@ -98,5 +99,6 @@ def test_lists_of_neighbours_find_the_same_wash_as_all_pairs() -> None:
 def test_modes_of_gym_pybullet_drones_fly() -> None:
     env = embodied.make("swarm/formation", 2, "rigid", config=FormationConfig(agents=2, mode="PYB_GND_DRAG_DW"))
     env.reset()
+    assert isinstance(env.task, DroneTeam)
     assert env.task.drone == QUADROTORS[Preset.GPD]
     assert not bool(env.step(torch.zeros(env.action_shape)).done.any())

@@ -45,6 +45,7 @@ def gaps(pos: np.ndarray) -> np.ndarray:
 def test_drones_begin_apart_and_inside(name: str) -> None:
     config = REGISTRY[name].load().config_type
     task = REGISTRY[name].load()(dataclasses.replace(config(), agents=5))
+    assert isinstance(task, DroneTeam)
     start = jax.jit(jax.vmap(task.reset))(KEYS)
     pos = np.asarray(start.qpos).reshape(len(KEYS), 5, 7)[..., :3]
     assert (gaps(pos) > SPACING - 1e-4).all()
