@@ -85,7 +85,7 @@ def reference(task: Any, seed: int, steps: torch.Tensor) -> Iterator[dict[str, n
     Positions and velocities are those after a step, forces and accelerations those of its last `mj_step`.
     """
     keys = episode.environment_keys(seed, N)
-    starts = jax.vmap(functools.partial(episode.begin, task))(keys)[0]
+    starts = jax.jit(jax.vmap(functools.partial(episode.begin, task)))(keys)[0]
     simulations = []
     for i in range(N):
         model = task.model.__copy__()
