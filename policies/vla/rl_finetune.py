@@ -31,8 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         name = settings.task[0] if len(settings.task) == 1 else NAME
         return session.train(Run.create(Path("runs"), name, run_document(settings), settings.out))
     run = Run.open(settings.resume)
-    limits = cli.given(settings, sys.argv[1:] if arguments is None else arguments, LIMITS)
-    stored = stored_settings(Settings, run, limits | {"json": settings.json and str(settings.json)})
+    stored = stored_settings(settings, run, arguments, LIMITS)
     checkpoint = run.resume()
     return make_session(stored, checkpoint, f"run '{run.path}'").train(run, checkpoint)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import sys
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from embodied import cli
 from embodied.errors import EmbodiedError, RunError
 from embodied.storage.configs import from_json
 from embodied.storage.runs import Run
@@ -51,14 +52,25 @@ class ClosedLoopSettings(RunSettings):
 S = TypeVar("S", bound=RunSettings)
 
 
-def stored_settings(kind: type[S], run: Run, changes: Mapping[str, Any], extra: tuple[str, ...] = ()) -> S:
-    """The settings with which a run was started, with some changes; `extra` keys of its config are no settings.
+def stored_settings(
+    settings: S, run: Run, arguments: list[str] | None, limits: tuple[str, ...], extra: tuple[str, ...] = ()
+) -> S:
+    """The settings with which a run was started, with `json` and the limits of a command that goes on with it.
+
+    Args:
+        settings: Of the command that goes on.
+        run: With the settings that hold otherwise.
+        arguments: Of the command, of which those that are given decide; None: those of the process.
+        limits: Names of settings that end a training, which may be given anew.
+        extra: Keys of the run's config that are no settings.
 
     Raises:
-        RunError: they are of an earlier version.
+        RunError: the run's settings are of an earlier version.
     """
+    changes = cli.given(settings, sys.argv[1:] if arguments is None else arguments, limits)
+    changes |= {"json": settings.json and str(settings.json)}
     stored = {name: value for name, value in run.config.items() if name not in extra}
     try:
-        return from_json(kind, {**stored, **changes})
+        return from_json(type(settings), {**stored, **changes})
     except RunError as error:
         raise RunError(f"run '{run.path}' is of another version: {error}; begin a new run") from error

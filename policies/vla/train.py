@@ -34,8 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         name, document = settings.task or NAME, document_of(settings, session.demonstrations)
         return finish(session, Run.create(Path("runs"), name, document, settings.out), settings)
     run = Run.open(settings.resume)
-    limits = cli.given(settings, sys.argv[1:] if arguments is None else arguments, LIMITS)
-    stored = stored_settings(Settings, run, limits | {"json": settings.json and str(settings.json)}, (FINGERPRINT,))
+    stored = stored_settings(settings, run, arguments, LIMITS, (FINGERPRINT,))
     return finish(make_session(stored), run, stored, resume=True)
 
 

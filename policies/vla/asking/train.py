@@ -80,10 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings, run = cli.parse(Settings, arguments, COMMAND), None
     if settings.resume is not None:
         run = Run.open(settings.resume)
-        limits = cli.given(settings, sys.argv[1:] if arguments is None else arguments, LIMITS)
-        settings = stored_settings(
-            Settings, run, limits | {"json": settings.json and str(settings.json)}, (FINGERPRINT,)
-        )
+        settings = stored_settings(settings, run, arguments, LIMITS, (FINGERPRINT,))
     elif settings.out is not None:
         check_free(settings.out)
     options = {"cameras": settings.cameras, "resolution": settings.resolution}

@@ -142,9 +142,10 @@ def test_interrupted_and_resumed_it_learns_the_same(tmp_path: Any, monkeypatch: 
     assert session().train(halves, "asker", resume=True)
     for name, tensor in whole.load().tensors.items():
         assert torch.equal(halves.load().tensors[name], tensor), name
-    assert stored_settings(TrainSettings, halves, {"steps": 9}, (FINGERPRINT,)) == dataclasses.replace(
-        settings, steps=9
-    )
+    longer = dataclasses.replace(settings, steps=9)
+    command = TrainSettings(steps=9, seed=1, resume=halves.path)
+    arguments = ["--resume", str(halves.path), "--steps", "9"]
+    assert stored_settings(command, halves, arguments, ("steps",), (FINGERPRINT,)) == longer
     other = make_session(Demonstrations.of(make_scenes(spots(), 30, seed=1), Spots.control_dt), settings)
     with pytest.raises(EmbodiedError, match=r"run '.*halves' learned from 30 episodes.*; its dataset now has 30"):
         other.train(halves, "asker", resume=True)
