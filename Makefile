@@ -16,7 +16,7 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 type:
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 test:  ## the default run: at most 15 minutes on two cores
 	$(BIN)/pytest -n 2 --dist loadfile
 test-all:  ## with the slow ones

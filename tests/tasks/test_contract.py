@@ -103,7 +103,7 @@ def test_every_term_of_every_observation_varies(env: Env) -> None:
         worlds = [world, world, world, shifted(world, 1)]
         states = [state, shifted(state, 10), shifted(state, -10), state]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *zip(worlds, states, strict=True))
-        seen = jax.jit(jax.vmap(lambda both: env.task.observe(*both, key)))(stacked)
+        seen = jax.jit(jax.vmap(lambda both: env.task.observe(both[0], both[1], key)))(stacked)
         for group, term in constant:
             values = np.asarray(seen[group][term])
             assert not (values[1:] == values[0]).all(), f"{group}/{term} is constant"
