@@ -12,6 +12,7 @@ import numpy as np
 
 from embodied.core.task import Task
 from embodied.core.world import World
+from embodied.engines.mujoco import MujocoEngine
 
 
 class RenderableEnv(Protocol):
@@ -91,8 +92,9 @@ class SceneReader:
         positions = self._mocap_positions(state)
         if positions is not None:
             return np.array(positions), np.tile([1.0, 0.0, 0.0, 0.0], (*positions.shape[:2], 1))
-        held = getattr(self.env.engine, "batch", None)
-        return (None, None) if held is None else (np.array(held.mocap_pos), np.array(held.mocap_quat))
+        if not isinstance(engine := self.env.engine, MujocoEngine):
+            return None, None
+        return np.array(engine.batch.mocap_pos), np.array(engine.batch.mocap_quat)
 
 
 def set_scene(model: mujoco.MjModel, data: mujoco.MjData, state: SceneState, index: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -158,9 +157,7 @@ class DroneModel:
 
     def commanded(self, command: np.ndarray) -> tuple[Task[Any], Callable[[Any], Any]]:
         """The commanded point is the target of the whole task."""
-        task = copy.copy(self.task)
-        task.target = np.asarray(command, np.float32)
-        return task, lambda state: state
+        return self.task.flying_to(command), lambda state: state
 
     def control(self, world: World, target: np.ndarray | None) -> Control:
         """The rotors' wrench; without a target they run down."""

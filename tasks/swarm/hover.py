@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -147,6 +148,12 @@ class Hover(Task[TaskState]):
         super().__init__(config)
         self.drone = QUADROTORS[self.config.preset]
         self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
+
+    def flying_to(self, target: np.ndarray) -> Self:
+        """The same task about another target, (3,) m in the world frame."""
+        other = copy.copy(self)
+        other.target = np.asarray(target, np.float32)
+        return other
 
     def declared_terms(self) -> tuple[Term, ...]:
         config, low, high = self.config, *self.config.latency
