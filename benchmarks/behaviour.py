@@ -1,7 +1,7 @@
 """What the program does, as numbers to compare before and after a refactoring.
 
-Short seeded trainings of several learners, as the sha256 of the final policy's tensors, and evaluations of every shipped
-policy (64 episodes, one seed). Everything runs through the command line, so the script outlives what lies behind it:
+Short seeded trainings of several learners, as the sha256 of the final policy's tensors, and evaluations of every
+shipped policy (64 episodes, one seed). All runs through the command line, so the script outlives what lies behind it:
 
     python -m benchmarks.behaviour --out before.json
     python -m benchmarks.behaviour --out after.json --against before.json
@@ -23,6 +23,7 @@ from safetensors.numpy import load_file
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 7
+DRAWER = "manipulation/drawer-close --num-envs 8 --steps 800"
 TRAININGS = {
     "ppo swarm/hover rigid": "swarm/hover --engine rigid --num-envs 256 --steps 300000",
     "ppo go1-joystick-flat mujoco": "locomotion/go1-joystick-flat --engine mujoco --num-envs 256 --steps 150000",
@@ -37,9 +38,10 @@ TRAININGS = {
     "fast-td3 hover": "swarm/hover --engine rigid --algorithm fast-td3 --num-envs 64 --steps 10000",
     "pql hover": "swarm/hover --engine rigid --algorithm pql --num-envs 64 --steps 10000",
     "bc drawer-close": "manipulation/drawer-close --algorithm bc --bc.demonstrations {demos} --num-envs 16 --steps 300",
-    "rlpd drawer-close": "manipulation/drawer-close --algorithm rlpd --rlpd.demonstrations {demos} --rlpd.buffer-size 20000 --num-envs 8 --steps 800",
-    "awac drawer-close": "manipulation/drawer-close --algorithm awac --awac.demonstrations {demos} --awac.offline-updates 200 --awac.buffer-size 20000 --num-envs 8 --steps 800",
-    "cqn drawer-close": "manipulation/drawer-close --algorithm cqn --cqn.demonstrations {demos} --cqn.buffer-size 20000 --num-envs 8 --steps 800",
+    "rlpd drawer-close": f"{DRAWER} --algorithm rlpd --rlpd.demonstrations {{demos}} --rlpd.buffer-size 20000",
+    "awac drawer-close": f"{DRAWER} --algorithm awac --awac.demonstrations {{demos}} --awac.offline-updates 200"
+    " --awac.buffer-size 20000",
+    "cqn drawer-close": f"{DRAWER} --algorithm cqn --cqn.demonstrations {{demos}} --cqn.buffer-size 20000",
     "svea reach": "manipulation/reach --algorithm svea --cameras view --resolution 32 --num-envs 8 --steps 400",
 }  # fmt: skip
 
@@ -76,8 +78,9 @@ def evaluate(task: str, folder: Path) -> dict[str, float] | str:
     """Every number that evaluating a shipped policy gives, speeds left out, or what went wrong."""
     out = folder / (task.replace("/", "-") + ".json")
     few = "4" if task == "mt10" else "64"
-    code, said = run(["embodied.evaluate", task, "--policy", "shipped", "--episodes", few, "--seed", str(SEED),
-                      "--json", str(out)] + (["--html", str(out.with_suffix(".html"))] if task == "mt10" else []), 900)  # fmt: skip
+    words = ["--policy", "shipped", "--episodes", few, "--seed", str(SEED), "--json", str(out)]
+    page = ["--html", str(out.with_suffix(".html"))] if task == "mt10" else []
+    code, said = run(["embodied.evaluate", task, *words, *page], 900)
     return numbers(json.loads(out.read_text())) if code == 0 else f"exit {code}: {said}"
 
 

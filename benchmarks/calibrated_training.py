@@ -1,6 +1,6 @@
 """Three policies on one robot: trained on the nominal model, on its calibrated twin, and randomised around that twin.
 
-The robot is simulated, with parameters that nobody is told: in PyBullet, with latency and sensor noise. Its log (the Go1
+The robot is simulated, with parameters that nobody is told: in PyBullet, with latency and noise. Its log (the Go1
 hung up and swung, the Crazyflie flown by the shipped policy) calibrates the twin. All three policies are trained with
 the same steps and seed, exported, and deployed on that robot behind the safety chain.
 

@@ -1,7 +1,7 @@
 """Logs of robots with hidden parameters, for `benchmarks.calibration` and the tests of calibration.
 
 A joint robot is stepped by plain `mj_step` with the delay as a shift of the command's clock, a drone by the functions
-of `tasks.swarm.dynamics.quadrotor` under a controller that knows the truth: none of it passes through `identification.simulate`.
+of `tasks.swarm.dynamics.quadrotor` under a controller that knows the truth: none of it is of `identification.simulate`.
 """
 
 import dataclasses

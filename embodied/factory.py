@@ -61,7 +61,7 @@ def make(
         initial_states_share: With `initial_states`: how many, as a fraction.
         adr: Automatic domain randomisation: let the physics differ between episodes as much as a policy copes with that
             succeeds in this share of them (see `embodied.core.adr`); by default as the task draws it.
-        wrappers: Further changes to the task, the innermost first, such as `lambda task: task.without(rewards=["spin"])`.
+        wrappers: Further changes of the task, innermost first, such as `lambda task: task.without(rewards=["spin"])`.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         resolution: With `cameras`: pixels of both sides, or width and height.
         visual_terms: With `cameras`: how looks differ between episodes (see `embodied.rendering.visual_randomization`).

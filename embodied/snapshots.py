@@ -2,7 +2,7 @@
 
 What takes a policy thousands of tries to stumble upon, a teacher reaches every time: a grasp, a door ajar. Episodes
 that begin on its way are solved in a few steps, those before in a few more, and learning works itself back to the
-task's own initial states. The teacher's actions are not used. After SnapshotRL, and Salimans and Chen, arXiv:1812.03381.
+task's own initial states. The teacher's actions are unused. After SnapshotRL, and Salimans and Chen, arXiv:1812.03381.
 """
 
 from __future__ import annotations

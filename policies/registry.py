@@ -75,7 +75,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             DEFAULT, "policies.ppo.config:PPOConfig", "policies.ppo.ppo:PPO", "on-policy, from fresh rollouts",
             imitate_expert=_IMITATE,
         ),
-        AlgorithmEntry("sac", "policies.off_policy.sac:SACConfig", _OFF_POLICY, "off-policy, maximum entropy", num_envs=64),
+        AlgorithmEntry("sac", "policies.off_policy.sac:SACConfig", _OFF_POLICY, "off-policy, max entropy", num_envs=64),
         AlgorithmEntry("rlpd", "policies.off_policy.rlpd:RLPDConfig", _OFF_POLICY, "sac with prior data", num_envs=16),
         AlgorithmEntry(
             "awac", "policies.off_policy.awac:AWACConfig", _OFF_POLICY, "advantage-weighted, offline to online",
@@ -97,12 +97,18 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             needs_images=True, num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
-            "bc", "policies.imitation.behaviour_cloning:BehaviourCloningConfig", "policies.imitation.behaviour_cloning:BehaviourCloning",
-            "behaviour cloning, from demonstrations alone", num_envs=16, steps=100_000,
+            "bc", "policies.imitation.behaviour_cloning:BehaviourCloningConfig",
+            "policies.imitation.behaviour_cloning:BehaviourCloning", "behaviour cloning, from demonstrations alone",
+            num_envs=16, steps=100_000,
         ),
-        AlgorithmEntry("ddpg", "policies.off_policy.ddpg:DDPGConfig", _OFF_POLICY, "off-policy, deterministic", num_envs=64),
+        AlgorithmEntry(
+            "ddpg", "policies.off_policy.ddpg:DDPGConfig", _OFF_POLICY, "off-policy, deterministic", num_envs=64
+        ),
         AlgorithmEntry("td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "ddpg with twin critics", num_envs=64),
-        AlgorithmEntry("fast-td3", "policies.off_policy.fast_td3:FastTD3Config", _OFF_POLICY, "td3 in large batches", num_envs=128),
+        AlgorithmEntry(
+            "fast-td3", "policies.off_policy.fast_td3:FastTD3Config", _OFF_POLICY, "td3 in large batches",
+            num_envs=128,
+        ),
         AlgorithmEntry("pql", "policies.off_policy.pql:PQLConfig", _OFF_POLICY, "parallel Q-learning", num_envs=4096),
     )
 }  # fmt: skip

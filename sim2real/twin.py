@@ -1,8 +1,8 @@
 """`python -m sim2real.twin`: sweep a task's initial states in batch, map where a policy fails, and train from there.
 
-The twin is the task itself, with what a calibration changed in it. One episode from each of many initial states; what tells the
-failed ones apart; a buffer of the same initial states, drawn as often as they are risky; the few starts that a person should
-demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
+The twin is the task itself, with what a calibration changed in it. One episode from each of many initial states; what
+tells the failed ones apart; a buffer of the same initial states, drawn as often as they are risky; the few that a person
+should demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Settings:
     Writes OUT/map.html (look at it), OUT/map.json and OUT/initial_states.safetensors. Then train on:
 
         python -m sim2real.twin locomotion/go1-joystick-rough --policy shipped --out map
-        python -m embodied.train locomotion/go1-joystick-rough --start-from shipped --initial-states map/initial_states.safetensors
+        python -m embodied.train locomotion/go1-joystick-rough --initial-states map/initial_states.safetensors
     """
 
     task: tyro.conf.Positional[str]
@@ -135,7 +135,8 @@ def _report(settings: Settings, document: dict[str, Any]) -> None:
     output.print(f"Look at it:   {settings.out / PAGE}")
     begin = "" if settings.policy in ("expert", "random", "zero") else f" --start-from {settings.policy}"
     output.print(
-        f"Train there:  python -m embodied.train {settings.task}{begin} --initial-states {settings.out / INITIAL_STATES}"
+        f"Train there:  python -m embodied.train {settings.task}{begin} "
+        f"--initial-states {settings.out / INITIAL_STATES}"
     )
 
 

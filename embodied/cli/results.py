@@ -1,4 +1,4 @@
-"""Results as JSON files: numbers, the command that made them, and the hardware, versions and commit they were made with.
+"""Results as JSON files: numbers, their command, and the hardware, versions and commit they were made with.
 
 Enough to compare two files, nothing that identifies a machine.
 """

@@ -18,7 +18,7 @@ KEPT = 3  # checkpoints of a run
 class Session(ABC):
     """One process's part in a training run. What is trained, and how it loops, is for those to say that derive from it.
 
-    A checkpoint serves both a resume and a robot: the policy's tensors are under `policy/`, everything else that decides
+    A checkpoint serves both a resume and a robot: the policy's tensors are under `policy/`, all else that decides
     how training goes on is under `trainer/`.
     """
 
@@ -44,7 +44,7 @@ class Session(ABC):
 
     @abstractmethod
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What a checkpoint holds: JSON values, `policy` among them; and tensors and numbers, `policy` and `trainer`."""
+        """What a checkpoint holds: JSON values with `policy`, and tensors and numbers with `policy` and `trainer`."""
 
     @property
     def stopped(self) -> bool:

@@ -134,9 +134,9 @@ class LeggedTask(Task[M], Generic[M]):
             Term("latency", f"targets reach the motors U{vary.latency} s late", state_field="latency"),
             Term(
                 "encoder_bias",
-                f"every joint angle is read with an error of U{vary.encoder_bias} rad",
+                f"joint angles are read with an error of U{vary.encoder_bias} rad",
                 state_field="encoder_bias",
-            ),  # fmt: skip
+            ),
             Term("push", "pushed by a horizontal force now and then, see config.push"),
             Term("observation_noise", "uniform noise on every reading, see config.noise"),
         )

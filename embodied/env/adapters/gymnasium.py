@@ -330,7 +330,8 @@ def observation_space(env: Env, group: str) -> Box:
     """
     if env.agents is not None:
         raise EmbodiedError(
-            f"this task has {env.agents} agents, and Gymnasium knows one; use embodied.env.adapters.pettingzoo.parallel_env"
+            f"this task has {env.agents} agents, and Gymnasium knows one; "
+            "use embodied.env.adapters.pettingzoo.parallel_env"
         )
     sizes = vector_sizes(env.observation_spec)
     if group not in sizes:

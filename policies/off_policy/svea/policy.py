@@ -124,7 +124,8 @@ class PixelPolicy(Policy):
         found = PixelGroups.of(env.observation_spec)
         if (found, env.action_size) != (self.groups, self.action_size):
             raise EmbodiedError(
-                f"{what} sees through {self.groups}, and gives {self.action_size} actions; the environment has {found}, "
+                f"{what} sees through {self.groups}, and gives {self.action_size} actions; "
+                f"the environment has {found}, "
                 f"and takes {env.action_size}"
             )
 

@@ -16,8 +16,10 @@ from tests.policies.toys import PointMass, vectors
 
 SPEC = vectors(policy=2, critic=3)
 SMALL = NetworkConfig((32, 32), Activation.RELU)
-TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
-       "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
+TOY: dict[str, Any] = {
+    "actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
+    "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3,
+}  # fmt: skip
 
 
 def homewards(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
