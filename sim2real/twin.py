@@ -1,8 +1,8 @@
 """`python -m sim2real.twin`: sweep a task's initial states in batch, map where a policy fails, and train from there.
 
 The twin is the task itself, with what a calibration changed in it. One episode from each of many initial states; what
-tells the failed ones apart; a buffer of the same initial states, drawn as often as they are risky; the few that a person
-should demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
+tells the failed ones apart; a buffer of the same initial states, drawn as often as they are risky; the few that a
+person should demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
 """
 
 from __future__ import annotations
