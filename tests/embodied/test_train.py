@@ -98,7 +98,7 @@ def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int
     pytest.fail(f"no checkpoint appeared; exit code {process.poll()}: {process.stderr and process.stderr.read()}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_signal_saves_and_exits_cleanly(tmp_path, number):
     out = tmp_path / "run"
     process = spawn(*SMALL, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2", cwd=tmp_path)

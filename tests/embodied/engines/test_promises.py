@@ -25,6 +25,9 @@ from tests.embodied.engines.toys import Ball, Lander
 N = 8
 ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
 BIT_EXACT = ["rigid", "mujoco", "mjx-jax", "pybullet", "brax"]  # Warp promises statistics only
+COSTLY = {"mjx-jax", "brax"}  # seconds of compilation for each number of environments
+QUICK_FIRST = [pytest.param(engine, marks=[pytest.mark.slow] if engine in COSTLY else []) for engine in BIT_EXACT]
+"""As `BIT_EXACT`, for tests that compile anew: engines whose kind another one represents are tested with the slow ones."""
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -197,7 +200,7 @@ def test_the_same_seed_gives_the_same_starts_and_another_gives_others(ball: Env)
     assert not (first == other).all(axis=1).any()
 
 
-@pytest.mark.parametrize("engine", BIT_EXACT)
+@pytest.mark.parametrize("engine", QUICK_FIRST)
 def test_starts_do_not_depend_on_the_number_of_environments(engine: str, shared_env: Callable[..., Env]) -> None:
     many, one = shared_env(Ball, engine, N), shared_env(Ball, engine, 1)
     np.testing.assert_allclose(many.reset(seed=8)["policy"][:1], one.reset(seed=8)["policy"], atol=1e-6)
@@ -439,7 +442,7 @@ def test_c_mujoco_is_bit_identical_at_any_number_of_threads() -> None:
     assert_equal(rows[0], rows[2])
 
 
-@pytest.mark.parametrize("engine", BIT_EXACT)
+@pytest.mark.parametrize("engine", QUICK_FIRST)
 def test_a_batch_is_a_loop_of_singles(
     engine: str, shared_env: Callable[..., Env], monkeypatch: pytest.MonkeyPatch
 ) -> None:
