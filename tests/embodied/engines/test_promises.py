@@ -27,7 +27,7 @@ ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
 BIT_EXACT = ["rigid", "mujoco", "mjx-jax", "pybullet", "brax"]  # Warp promises statistics only
 COSTLY = {"mjx-jax", "brax"}  # seconds of compilation for each number of environments
 QUICK_FIRST = [pytest.param(engine, marks=[pytest.mark.slow] if engine in COSTLY else []) for engine in BIT_EXACT]
-"""As `BIT_EXACT`, for tests that compile anew: engines whose kind another one represents are tested with the slow ones."""
+"""As `BIT_EXACT`, for tests that compile anew: engines whose kind another one represents are left to the slow ones."""
 
 pytestmark = pytest.mark.timeout(280)
 
