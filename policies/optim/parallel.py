@@ -17,8 +17,10 @@ from torch import Tensor
 A = TypeVar("A")
 B = TypeVar("B")
 
-CPU_CHUNK = 4096
-"""Rows per chunk on a CPU. Fewer, and the interpreter, which runs in one thread at a time, holds up the others."""
+CPU_CHUNK = 1536
+"""Rows per chunk on a CPU: few enough to give two cores a share of hover's minibatches of 3,072, and to keep what
+autograd remembers in the cache. Far fewer, and the interpreter, which runs in one thread at a time, holds up the
+others."""
 GPU_CHUNK = 1 << 16
 """Rows per chunk on a GPU, which bounds the memory for activations."""
 
