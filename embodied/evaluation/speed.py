@@ -78,7 +78,7 @@ def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callabl
         return _BareFused(env, previous)
     if isinstance(env.engine, MujocoEngine):
         return _BareMujoco(env, env.engine, previous)
-    raise EmbodiedError(f"engine '{env.engine_name}' has no batch that steps by itself; expected any other engine")
+    raise EmbodiedError(f"engine '{env.engine_name}' has no batch that steps by itself; expected mujoco, mjx, rigid or brax")
 
 
 class _BareMujoco:
