@@ -110,9 +110,7 @@ def compiled_loop(env: embodied.Env) -> tuple[Callable[[], object], int]:
         )
         return carry, None
 
-    run = jax.jit(
-        lambda carry: jax.lax.scan(control, carry, None, length)[0], compiler_options=dict(engine.compiler_options)
-    )
+    run = jax.jit(lambda carry: jax.lax.scan(control, carry, None, length)[0])
     carry = (env.physics_state, env.episode)
     return lambda: jax.block_until_ready(run(carry)), length
 

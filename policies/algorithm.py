@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from embodied.env.vec_env import PolicyFunction, Step
+from embodied.env.vec_env import PolicyFunction, Step, VecEnv
 from embodied.errors import EmbodiedError
 from policies.policy import Policy
 
@@ -21,7 +21,7 @@ class MismatchError(EmbodiedError, ValueError):
 
 
 class Algorithm(Protocol):
-    """Trains a policy on N environments: `act` and `record` `unroll` times, then `update`; again and again.
+    """Trains a policy on N environments: `collect` (`act` and `record` `unroll` times), then `update`; again and again.
 
     What builds one has the signature of `policies.registry.Build`. Classes derive from this one.
     """
@@ -51,6 +51,14 @@ class Algorithm(Protocol):
             EmbodiedError: the algorithm takes no advice.
         """
         raise EmbodiedError(f"{type(self).__name__} takes no advice; sac, rlpd, svea, ddpg, td3, fast-td3 and pql do")
+
+    def collect(self, env: VecEnv, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take `unroll` control steps from the present observations; returns those after the last one."""
+        for _ in range(self.unroll):
+            step = env.step(self.act(obs))
+            self.record(step)
+            obs = dict(step.obs)
+        return dict(obs)
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Choose exploring actions (N, A) for raw observations, group to (N, size)."""

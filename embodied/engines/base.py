@@ -16,7 +16,6 @@ task's compiled functions before and after it. Both promise the same:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import mujoco
@@ -36,8 +35,6 @@ class FusedEngine(Protocol[P]):
 
     name: ClassVar[str]
     fused: ClassVar[Literal[True]]
-    compiler_options: Mapping[str, Any]
-    """How the simulator has XLA compile the program on this machine."""
 
     def start(self, start: ResetState[Any]) -> P:
         """The state at an episode's start, sensors current."""

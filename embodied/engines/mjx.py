@@ -11,7 +11,6 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -61,7 +60,6 @@ class MjxEngine:
 
     name: ClassVar[str] = "mjx"
     fused: ClassVar[Literal[True]] = True
-    compiler_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, task: Task[Any], num_envs: int, impl: Impl = Impl.AUTO) -> None:
         """Put the model on JAX's default device.

@@ -61,9 +61,6 @@ class RigidEngine:
             EngineError: the model has other joints, actuators, offset inertias or unsupported sensors.
         """
         del num_envs
-        # Measured on two cores, 65,536 drones: the newer emitters take twice as long for one control step.
-        on_cpu = jax.default_backend() == "cpu"
-        self.compiler_options = {"xla_cpu_use_fusion_emitters": False} if on_cpu else {}
         self.model = substeps_model(task.model, task.timing.physics_dt)
         self._dt = task.timing.physics_dt
         self._gravity = np.asarray(self.model.opt.gravity, np.float32)

@@ -17,9 +17,15 @@ from embodied.core.episode import Episode, environment_keys
 from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.env import nan_guard
+from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
-from embodied.env.vec_env import ObservationSpec, cached_property
-from embodied.env.vectorized import EpisodeStatistics, FusedSimulator, HostSimulator, VectorizedSimulator
+from embodied.env.vec_env import ObservationSpec, RollOut, cached_property
+from embodied.env.vectorized import (
+    EpisodeStatistics,
+    FusedSimulator,
+    HostSimulator,
+    VectorizedSimulator,
+)
 from embodied.errors import ActionError, EmbodiedError
 from embodied.registry import TaskEntry
 from embodied.rendering.cameras import CameraConfig, CameraObserver
@@ -217,19 +223,35 @@ class Env:
             ActionError: wrong shape or type, or not finite; or the environment was not reset, or is closed.
             SimulationError: too many environments diverged, or an engine's buffer overflowed.
         """
-        if not self._started:
-            raise ActionError(
-                f"step() after close() of {self.name}: make the environment anew"
-                if self._closed
-                else "step() before reset(): call env.reset() once first"
-            )
+        self._check_started("step")
         self._check_action(action)
         result = self._simulator.step(array_from_tensor(action))
-        self._steps += 1
-        self._since += self.num_envs
-        if self._steps % HEALTH_INTERVAL == 0:
-            self._check_health()
+        self._count_steps(1)
         return Step(result, self.device, self.cameras)
+
+    @property
+    def roll_out(self) -> RollOut | None:
+        """A whole rollout as one program, of tasks with one agent and no cameras on fused engines; else None."""
+        simple = self.cameras is None and self.agents is None
+        return self._roll_out if simple and isinstance(self._simulator, FusedSimulator) else None
+
+    def _roll_out(
+        self, observation: Mapping[str, Tensor], actor: PerceptronActor, noise: Tensor
+    ) -> tuple[dict[str, Tensor], RolloutData]:
+        """Step as often as `noise` (T, N, A) has rows; see `roll_out`.
+
+        Raises:
+            ActionError: the environment was not reset, or is closed; or the noise has another shape.
+            SimulationError: too many environments diverged, or an engine's buffer overflowed.
+        """
+        self._check_started("roll_out")
+        if tuple(noise.shape[1:]) != self.action_shape:
+            raise ActionError(f"noise has shape {tuple(noise.shape)}; expected (steps, *{self.action_shape})")
+        assert isinstance(self._simulator, FusedSimulator)
+        arrays = jax.tree.map(array_from_tensor, (dict(observation), actor, noise))
+        following, data = self._simulator.roll_out(*arrays)
+        self._count_steps(len(noise))
+        return jax.tree.map(lambda array: tensor_from_array(array, self.device), (following, data))
 
     def statistics(self) -> dict[str, float]:
         """Means over the episodes that ended since the last call, which clears them.
@@ -290,6 +312,22 @@ class Env:
         steps, self._since = self._since, 0
         self._statistics = self._statistics.plus(totals)
         nan_guard.check(self._simulator, self._description, totals, steps, self.dump_folder)
+
+    def _check_started(self, call: str) -> None:
+        if not self._started:
+            raise ActionError(
+                f"{call}() after close() of {self.name}: make the environment anew"
+                if self._closed
+                else f"{call}() before reset(): call env.reset() once first"
+            )
+
+    def _count_steps(self, count: int) -> None:
+        """Count control steps, and look now and then whether the physics is sound."""
+        checks = self._steps // HEALTH_INTERVAL
+        self._steps += count
+        self._since += count * self.num_envs
+        if self._steps // HEALTH_INTERVAL > checks:
+            self._check_health()
 
     def _check_action(self, action: Tensor) -> None:
         shape = self.action_shape

@@ -64,6 +64,10 @@ class AgentsEnv:
             final_obs=self._rows(step.final_obs),
         )
 
+    @property
+    def roll_out(self) -> None:
+        """Every step is a call."""
+
     def statistics(self) -> dict[str, float]:
         """Means over worlds; of rewards and metrics also over agents."""
         return self.env.statistics()

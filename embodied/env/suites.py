@@ -83,6 +83,10 @@ class JoinedEnv:
             final_obs=self._joined([step.final_obs for step in steps]),
         )
 
+    @property
+    def roll_out(self) -> None:
+        """Every step is a call."""
+
     def statistics(self) -> dict[str, float]:
         """Means over the episodes of all, and `<name>/return` and `<name>/success` of each."""
         found = {name: env.statistics() for name, env in zip(self.names, self.envs, strict=True)}

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from embodied.env.rollout import PerceptronActor, RolloutData
+
 if TYPE_CHECKING:
     # To a type checker, what it is to a caller: pyright takes functools' for no property of a protocol.
     cached_property = property
@@ -93,6 +95,11 @@ class Step(Protocol):
         ...
 
 
+RollOut = Callable[[Mapping[str, Tensor], PerceptronActor, Tensor], tuple[dict[str, Tensor], RolloutData]]
+"""Acts and steps T times in one call: from the present observation groups (N, size), an actor of torch tensors and
+standard normal noise (T, N, A) to the observation after the last step and to what the steps brought."""
+
+
 @dataclass(frozen=True)
 class StepData:
     """A `Step` put together from others' parts."""
@@ -143,6 +150,11 @@ class VecEnv(Protocol):
 
     def step(self, action: Tensor, /) -> Step:
         """Apply (N, action_size) actions, which the environment clips to [-1, 1]."""
+        ...
+
+    @property
+    def roll_out(self) -> RollOut | None:
+        """A whole rollout as one program; None where every step is a call, as it is around host engines."""
         ...
 
     def statistics(self) -> dict[str, float]:

@@ -78,7 +78,9 @@ def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callabl
         return _BareFused(env, previous)
     if isinstance(env.engine, MujocoEngine):
         return _BareMujoco(env, env.engine, previous)
-    raise EmbodiedError(f"engine '{env.engine_name}' has no batch that steps by itself; expected mujoco, mjx, rigid or brax")
+    raise EmbodiedError(
+        f"engine '{env.engine_name}' has no batch that steps by itself; expected mujoco, mjx, rigid or brax"
+    )
 
 
 class _BareMujoco:
@@ -100,11 +102,7 @@ class _BareFused:
         engine, substeps, model = env.engine, env.task.timing.substeps, env.task.model
         held = Control(ctrl=jnp.zeros(model.nu) if model.nu else None, wrench=jnp.zeros((model.nbody, 6)))
         step = jax.vmap(lambda physics: engine.step(physics, held, substeps))
-        self.step = (
-            previous.step
-            if previous is not None
-            else jax.jit(step, donate_argnums=0, compiler_options=dict(engine.compiler_options))
-        )
+        self.step = previous.step if previous is not None else jax.jit(step, donate_argnums=0)
         self.physics = jax.tree.map(jnp.copy, env.physics_state)
         self.ready = jax.block_until_ready
 

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
+from embodied.env.rollout import PerceptronActor
+from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
 from policies.algorithm import Algorithm, DivergedError, MismatchError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
-from policies.networks.mlp import Architecture
+from policies.networks.mlp import MLP, Architecture
 from policies.networks.normalizer import Normalizer
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory
@@ -140,6 +141,52 @@ class PPO(Algorithm):
         network = policy.network
         if self.config.normalize_observations:
             self.normalizers[POLICY].adopt(network.observation_mean, network.observation_scale)
+
+    def collect(self, env: VecEnv, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take `unroll` steps: in one program, where the environment offers one and the actor is a perceptron."""
+        roll_out = env.roll_out
+        if roll_out is None or self.config.actor.architecture is not Architecture.MLP:
+            return super().collect(env, obs)
+        return self._collect_in_one(roll_out, obs)
+
+    @one_thread()
+    @torch.no_grad()
+    def _collect_in_one(self, roll_out: RollOut, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        rollout, normalizes = self.rollout, self.config.normalize_observations
+        begins = normalizes and self.normalizers[POLICY].empty
+        if begins:  # the first rollout is normalised by its first observations
+            for group, normalizer in self.normalizers.items():
+                normalizer.observe(obs[group])
+                normalizer.commit()
+        noise = torch.empty_like(rollout.action).normal_(generator=self.noise_generator)
+        following, data = roll_out(obs, self._perceptron(), noise)
+        for group, normalizer in self.normalizers.items():
+            seen = data.observation[group]
+            if normalizes:
+                normalizer.observe(seen[1 if begins else 0 :].flatten(0, 1))
+            normalizer(seen, out=rollout.obs[group])
+        rollout.action.copy_(data.action)
+        rollout.mean.copy_(data.mean)
+        torch.mul(data.reward, self.config.reward_scale, out=rollout.reward)
+        rollout.terminated.copy_(data.terminated)
+        rollout.truncated.copy_(data.truncated)
+        rollout.final_obs.copy_(data.final_observation[self.critic_group])
+        self._time = self.config.unroll
+        return following
+
+    def _perceptron(self) -> PerceptronActor:
+        """The actor and its normaliser as the numbers that a rollout's program takes."""
+        network, normalizer, config = self.actor.mean, self.normalizers[POLICY], self.config
+        assert isinstance(network, MLP)
+        return PerceptronActor(
+            weights=tuple(layer.weight.detach() for layer in network.linears),
+            biases=tuple(layer.bias.detach() for layer in network.linears),
+            log_std=self._old_log_std,
+            observation_mean=normalizer.mean,
+            observation_scale=normalizer.scale,
+            observation_clip=config.observation_clip,
+            activation=config.actor.activation.value,
+        )
 
     @one_thread()
     @torch.no_grad()

@@ -57,7 +57,7 @@ class Trainer:
             The environment's statistics, the algorithm's metrics, and the time both took.
         """
         start = time.perf_counter()
-        self._collect()
+        self._obs = self.algorithm.collect(self.env, self._obs)
         collected = time.perf_counter()
         measures = self.algorithm.update(self._obs, self.steps / self.total_steps)
         end = time.perf_counter()
@@ -68,12 +68,6 @@ class Trainer:
             "update_seconds": end - collected,
         }
         return self.env.statistics() | timing | measures  # an algorithm may know its own times better
-
-    def _collect(self) -> None:
-        for _ in range(self.algorithm.unroll):
-            step = self.env.step(self.algorithm.act(self._obs))
-            self.algorithm.record(step)
-            self._obs = dict(step.obs)
 
     def state(self) -> dict[str, Any]:
         """Everything a bit-exact resume of this rank needs, as nested dictionaries of tensors and numbers."""

@@ -41,6 +41,10 @@ class PointMass:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))
         return self._observe()
 
+    @property
+    def roll_out(self) -> None:
+        return None
+
     def spread_episode_lengths(self) -> None:
         self.time = torch.arange(self.num_envs) * self.max_episode_steps // self.num_envs
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -79,7 +78,6 @@ class BraxEngine:
 
     name: ClassVar[str] = "brax"
     fused: ClassVar[Literal[True]] = True
-    compiler_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, task: Task[Any], num_envs: int, pipeline: Pipeline = Pipeline.SPRING) -> None:
         """Load the model into Brax.

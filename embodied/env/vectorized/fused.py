@@ -15,6 +15,8 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.engines.base import FusedEngine
+from embodied.env.rollout import PerceptronActor, RolloutData
+from embodied.env.vec_env import POLICY
 from embodied.env.vectorized.base import (
     CHUNKS,
     DivergedState,
@@ -51,12 +53,12 @@ class FusedSimulator:
         self.task, self.engine, self.num_envs = task, engine, num_envs
         self.chunk = max(1, num_envs // CHUNKS)
         self._state: FusedState | None = None
-        jit = functools.partial(jax.jit, compiler_options=dict(engine.compiler_options))
-        self._reset = jit(self._all_afresh)
+        self._reset = jax.jit(self._all_afresh)
         # Two programs, not one: fused into one, XLA's CPU compiler recomputes the physics inside the restart loop
         # (measured on hover, 4,096 environments: 330 ms a step instead of 7).
-        self._step = jit(self._advance, donate_argnums=0)
-        self._renew = jit(self._restart, donate_argnums=(0, 1))
+        self._step = jax.jit(self._advance, donate_argnums=0)
+        self._renew = jax.jit(self._restart, donate_argnums=(0, 1))
+        self._roll_out = jax.jit(self._steps, donate_argnums=0)
         self._clear = jax.jit(zeros_like_totals, keep_unused=True)
         self._worlds = jax.jit(jax.vmap(engine.world))
         self._render_state_fn = (
@@ -80,6 +82,23 @@ class FusedSimulator:
         physics, episode, observation = self._renew(state.physics, state.episode, transition)
         self._state = dataclasses.replace(state, physics=physics, episode=episode)
         return step_result(transition, observation, ended, self.render_state(), final_render_state)
+
+    def roll_out(
+        self, observation: dict[str, Array], actor: PerceptronActor, noise: Array
+    ) -> tuple[dict[str, Array], RolloutData]:
+        """Act and step once for each row of standard normal `noise` (T, N, A), all in one program.
+
+        Args:
+            observation: What the environments observe now.
+            actor: What acts.
+            noise: For the actor's exploration.
+
+        Returns:
+            The observation after the last step, and what the steps brought.
+        """
+        arguments = on_default_device((observation, actor, noise))
+        self._state, observation, data = self._roll_out(self._state, *arguments)
+        return observation, data
 
     def render_state(self) -> Any:
         return self._render_state_fn(self.state().physics, self.state().episode) if self._render_state_fn else None
@@ -153,15 +172,42 @@ class FusedSimulator:
             dataclasses.replace(episode, task_state=None),
         )
 
+    def _steps(
+        self, state: FusedState, observation: dict[str, Array], actor: PerceptronActor, noise: Array
+    ) -> tuple[FusedState, dict[str, Array], RolloutData]:
+        """The program of `roll_out`."""
+
+        def step(carry: Any, noise: Array) -> tuple[Any, RolloutData]:
+            state, observation = carry
+            mean = actor.mean(observation[POLICY])
+            action = mean + noise * jnp.exp(actor.log_std)
+            state, transition, _ = self._advance(state, action)
+            # Else XLA's CPU compiler recomputes the physics inside the restart loop.
+            state, transition = jax.lax.optimization_barrier((state, transition))
+            physics, episode, following = self._restart(state.physics, state.episode, transition)
+            data = RolloutData(
+                observation=observation,
+                final_observation=transition.observation,
+                action=action,
+                mean=mean,
+                reward=transition.reward,
+                terminated=transition.terminated,
+                truncated=transition.truncated,
+            )
+            return (dataclasses.replace(state, physics=physics, episode=episode), following), data
+
+        (state, observation), data = jax.lax.scan(step, (state, observation), noise)
+        return state, observation, data
+
     def _first_diverged_state(self, state: FusedState, action: Array, diverged: Array) -> DivergedState:
         """The diverged state known so far, or the first of this step."""
 
-        def found() -> DivergedState:
-            index = jnp.argmax(diverged)
-            physics, episode = row_of(state.physics, index), row_of(state.episode, index)
-            return DivergedState(jnp.ones((), bool), physics, episode, action[index])
-
-        return jax.lax.cond(jnp.any(diverged) & ~state.diverged_state.found, found, lambda: state.diverged_state)
+        # Looked up in every step: a branch would make a GPU's program wait for the answer.
+        index = jnp.argmax(diverged)
+        physics, episode = row_of(state.physics, index), row_of(state.episode, index)
+        now = DivergedState(jnp.ones((), bool), physics, episode, action[index])
+        first = jnp.any(diverged) & ~state.diverged_state.found
+        return jax.tree.map(lambda new, old: jnp.where(first, new, old), now, state.diverged_state)
 
     def _move(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Any, Episode[Any]]:
         """Act, and run the physics of one control step of every environment."""

@@ -82,6 +82,10 @@ class ToyEnv:
         obs = self.observe()
         return StepData(obs, progress, self.place < -self.goal, never, self.place > self.goal, obs)
 
+    @property
+    def roll_out(self) -> None:
+        return None
+
     def spread_episode_lengths(self) -> None: ...
 
     def statistics(self) -> dict[str, float]:
