@@ -1,20 +1,22 @@
 """A rollout as one program does what as many steps do."""
 
 import jax
+import numpy as np
 import pytest
 import torch
 
 import embodied
 from embodied.env.rollout import PerceptronActor
+from embodied.env.step import array_from_tensor
 from embodied.errors import ActionError
 from policies.networks.mlp import Activation, GaussianActor, NetworkConfig
 
 STEPS = 6
 
 
-def network(env, activation=Activation.TANH):
+def network(env):
     spec = env.observation_spec["policy"]
-    config = NetworkConfig((16, 16), activation, output_gain=1.0)
+    config = NetworkConfig((16, 16), output_gain=1.0)
     return GaussianActor(spec.shape[0], env.action_size, config, 0.5, torch.Generator().manual_seed(3))
 
 
@@ -31,10 +33,22 @@ def perceptron(actor, mean, scale, clip=2.0):
 
 
 @pytest.mark.parametrize("activation", list(Activation))
-def test_a_rollout_is_as_many_steps(activation):
+def test_the_actor_is_torchs(activation):
+    config = NetworkConfig((16, 16), activation, output_gain=1.0)
+    actor = GaussianActor(5, 3, config, 0.5, torch.Generator().manual_seed(3))
+    obs = 3 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
+    mean, scale = torch.linspace(-0.5, 0.5, 5), torch.linspace(0.5, 2.0, 5)
+    arrays = jax.tree.map(array_from_tensor, perceptron(actor, mean, scale))
+    with torch.no_grad():
+        expected = actor.mean(((obs - mean) * scale).clamp(-2.0, 2.0))
+    found = torch.from_numpy(np.array(arrays.mean(array_from_tensor(obs))))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_rollout_is_as_many_steps():
     envs = [embodied.make("swarm/hover", num_envs=96, engine="rigid", seed=4) for _ in range(2)]
     stepped, rolled = envs
-    actor, noise = network(stepped, activation), torch.randn(STEPS, 96, 4, generator=torch.Generator().manual_seed(1))
+    actor, noise = network(stepped), torch.randn(STEPS, 96, 4, generator=torch.Generator().manual_seed(1))
     mean, scale = torch.linspace(-0.1, 0.1, 16), torch.linspace(0.5, 2.0, 16)
     observations = [env.reset() for env in envs]
     for env in envs:  # some end in every step: restarts, of which each is drawn from the environment's own key
