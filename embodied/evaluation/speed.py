@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import torch
 from mujoco.batch import Batch
 
 from embodied.core.world import Control
@@ -50,6 +51,7 @@ def measure(
         for _ in range(steps):
             step = env.step(act(obs))
             obs, _ = step.obs, (step.reward, step.terminated, step.truncated)
+        wait(env)
         whole.append((time.perf_counter() - begin) / steps)
         bare = bare_engine(env, bare)
         begin = time.perf_counter()
@@ -70,6 +72,13 @@ def measure(
         "milliseconds_per_step_high": 1e3 * max(whole),
         "compile_seconds": compile_seconds,
     }
+
+
+def wait(env: Env) -> None:
+    """Wait until the device has done what was asked of it: calls return before, and a clock would stop too early."""
+    jax.block_until_ready((env.physics_state, env.episode))
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def bare_engine(env: Env, previous: Callable[[], None] | None = None) -> Callable[[], None]:
