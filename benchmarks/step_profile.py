@@ -31,7 +31,7 @@ from embodied.env.step import array_from_tensor
 from embodied.env.vec_env import POLICY
 from embodied.env.vectorized import FusedSimulator
 from embodied.errors import guard
-from policies.networks.mlp import GaussianActor, NetworkConfig
+from policies.networks.mlp import MLP, GaussianActor, NetworkConfig
 
 UNROLL = 24  # control steps in a rollout, as in hover's training
 
@@ -63,6 +63,7 @@ class Subject:
 
     @property
     def numbers(self) -> PerceptronActor:
+        assert isinstance(self.actor.mean, MLP)
         linears = self.actor.mean.linears
         return PerceptronActor(
             weights=tuple(layer.weight.detach() for layer in linears),
@@ -179,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
         shown |= {"rollout in one program, ms a step": f"{row['milliseconds_roll_out']:.3f}"}
         shown |= {"step by step, ms": f"{row['milliseconds_steps']:.3f}", "ratio": f"{row['speedup']:.2f}"}
         cli.console().print(cli.table(title, shown))
-    cli.write_result(settings.json, cli.command_line("benchmarks.step_profile", arguments), {"results": rows})
+    cli.write_result(settings.json, cli.command_line("benchmarks.step_profile"), {"results": rows})
     return 0
 
 

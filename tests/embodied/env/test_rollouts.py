@@ -32,6 +32,11 @@ def perceptron(actor, mean, scale, clip=2.0):
     )
 
 
+def rolled_out(env, observation, actor, noise):
+    assert env.roll_out is not None
+    return env.roll_out(observation, actor, noise)
+
+
 @pytest.mark.parametrize("activation", list(Activation))
 def test_the_actor_is_torchs(activation):
     config = NetworkConfig((16, 16), activation, output_gain=1.0)
@@ -53,7 +58,7 @@ def test_a_rollout_is_as_many_steps():
     observations = [env.reset() for env in envs]
     for env in envs:  # some end in every step: restarts, of which each is drawn from the environment's own key
         env.episode_length = 400 - 1 - torch.arange(96) % (2 * STEPS)
-    following, data = rolled.roll_out(observations[1], perceptron(actor, mean, scale), noise)
+    following, data = rolled_out(rolled, observations[1], perceptron(actor, mean, scale), noise)
     obs = observations[0]
     for t in range(STEPS):
         torch.testing.assert_close(data.observation["policy"][t], obs["policy"], atol=1e-4, rtol=1e-4)
@@ -83,13 +88,13 @@ def test_what_cannot_be_rolled_out_says_so():
     env = embodied.make("swarm/hover", num_envs=2, engine="rigid")
     actor = perceptron(network(env), torch.zeros(16), torch.ones(16))
     with pytest.raises(ActionError, match=r"roll_out\(\) before reset\(\)"):
-        env.roll_out({}, actor, torch.zeros(3, 2, 4))
+        rolled_out(env, {}, actor, torch.zeros(3, 2, 4))
     obs = env.reset()
     with pytest.raises(ActionError, match=r"noise has shape \(3, 5, 4\); expected"):
-        env.roll_out(obs, actor, torch.zeros(3, 5, 4))
+        rolled_out(env, obs, actor, torch.zeros(3, 5, 4))
     env.close()
     with pytest.raises(ActionError, match=r"roll_out\(\) after close\(\)"):
-        env.roll_out(obs, actor, torch.zeros(3, 2, 4))
+        rolled_out(env, obs, actor, torch.zeros(3, 2, 4))
 
 
 def test_diverged_and_lost_environments_restart_within_a_rollout():
@@ -97,7 +102,7 @@ def test_diverged_and_lost_environments_restart_within_a_rollout():
     obs = env.reset()
     actor = perceptron(network(env), torch.zeros(16), torch.ones(16))
     noise = torch.full((200, 64, 4), -10.0)  # no thrust: every drone falls to the floor, again and again
-    following, data = env.roll_out(obs, actor, noise)
+    following, data = rolled_out(env, obs, actor, noise)
     assert (data.terminated.sum(0) >= 1).all()
     assert all(torch.isfinite(values).all() for values in jax.tree.leaves((following, data)))
     assert env.statistics()["episodes"] == int(data.terminated.sum())
