@@ -24,6 +24,7 @@ from torch import Tensor
 
 import embodied
 from embodied import cli
+from embodied.core.episode import environment_keys
 from embodied.core.world import Control
 from embodied.env.env import Env
 from embodied.env.rollout import PerceptronActor
@@ -55,8 +56,9 @@ class Subject:
         self.env: Env = embodied.make("swarm/hover", num_envs=num_envs, engine="rigid", seed=0)
         self.obs: dict[str, Tensor] = dict(self.env.reset())
         self.env.spread_episode_lengths()
-        assert isinstance(self.env._simulator, FusedSimulator)
-        self.simulator = self.env._simulator
+        self.simulator = FusedSimulator(self.env.task, self.env.engine, num_envs)
+        self.observation = self.simulator.reset(environment_keys(0, num_envs))
+        self.simulator.set_episode_length(self.env.episode.steps)
         self.actor = GaussianActor(16, 4, NetworkConfig(), 0.5, torch.Generator().manual_seed(0))
         self.noise = torch.randn(UNROLL, num_envs, 4)
         self.arrays: tuple[PerceptronActor, Array] = jax.tree.map(array_from_tensor, (self.numbers, self.noise))
@@ -118,8 +120,8 @@ class Subject:
 
     def in_jax(self) -> None:
         """... with the actor: all but the crossing to torch and back."""
-        observation = {group: array_from_tensor(values) for group, values in self.obs.items()}
-        jax.block_until_ready(self.simulator.roll_out(observation, *self.arrays))
+        self.observation, data = self.simulator.roll_out(self.observation, *self.arrays)
+        jax.block_until_ready(data)
 
     def in_one(self) -> None:
         """What a learner calls."""

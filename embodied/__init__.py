@@ -8,10 +8,34 @@ This package is mechanism: it knows no particular robot, task or algorithm. Cont
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embodied.storage.files import VERSION as __version__
+
+
+def own_gpu(environment: Mapping[str, str], gpus: int) -> str | None:
+    """The value of CUDA_VISIBLE_DEVICES with which a rank that `torchrun` started sees its own GPU alone.
+
+    Torch, JAX and Warp then agree: whatever they take for device 0 is this rank's.
+
+    Args:
+        environment: The process's variables.
+        gpus: How many GPUs the machine has; those that CUDA_VISIBLE_DEVICES lists count, where it is set.
+
+    Returns:
+        The name of a GPU; None to leave the variable alone: one process, or no GPU.
+    """
+    if int(environment.get("LOCAL_WORLD_SIZE", "1")) < 2:
+        return None
+    listed = environment.get("CUDA_VISIBLE_DEVICES")
+    names = [str(index) for index in range(gpus)] if listed is None else [name for name in listed.split(",") if name]
+    return names[int(environment.get("LOCAL_RANK", "0")) % len(names)] if names else None
+
+
+if gpu := own_gpu(os.environ, len(list(Path("/dev").glob("nvidia[0-9]*")))):
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
 
 # These must be set before JAX is imported anywhere in the process.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares the GPU's memory with JAX

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.engines import ENGINES, make_engine
+from embodied.engines.base import sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
@@ -136,10 +139,22 @@ def override(config: Any, overrides: dict[str, Any]) -> Any:
 
 
 def default_engine(entry: TaskEntry) -> str:
-    """The first of the task's engines that fits the machine: without an NVIDIA GPU, MJX comes last."""
-    if torch.cuda.is_available() and "mjx" in entry.engines and "rigid" not in entry.engines:
+    """The first of the task's engines that fits the machine: without an NVIDIA GPU that JAX sees, MJX comes last."""
+    gpu = sees_nvidia_gpu()
+    if gpu != torch.cuda.is_available():
+        warn_of_two_devices(gpu)
+    if gpu and "mjx" in entry.engines and "rigid" not in entry.engines:
         return "mjx"
     return next((engine for engine in entry.engines if engine != "mjx"), entry.engines[0])
+
+
+@functools.cache
+def warn_of_two_devices(jax_sees_gpu: bool) -> None:
+    """Say once that physics and policies will compute on different devices, and what mends it."""
+    sees, blind = ("JAX", "torch") if jax_sees_gpu else ("torch", "JAX")
+    where = "policies learn" if jax_sees_gpu else "physics runs"
+    mends = "a build of torch for CUDA" if jax_sees_gpu else 'pip install -U "jax[cuda13]"'
+    print(f"warning: {sees} sees a GPU, {blind} does not: {where} on the CPU; {mends} mends it", file=sys.stderr)
 
 
 def check_device(device: torch.device | str | None) -> None:

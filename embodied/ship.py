@@ -15,6 +15,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
+from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.paths import asset_roots
 from policies.training.loading import PREFIX, open_checkpoint
@@ -46,7 +47,7 @@ def ship(run: Path, *, replace: bool) -> Path:
     """Write the policy-only checkpoint; returns its folder.
 
     Raises:
-        EmbodiedError: the run holds no policy, it is too large, or one is shipped already.
+        EmbodiedError: the run holds no policy, its task is not registered, it is too large, or one is shipped already.
     """
     checkpoint = open_checkpoint(run)
     tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name.startswith(PREFIX)}
@@ -57,7 +58,8 @@ def ship(run: Path, *, replace: bool) -> Path:
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > LARGEST:
         raise EmbodiedError(f"the policy has {size:,} bytes; at most {LARGEST:,} are shipped with the package")
-    target = asset_roots()[0] / "policies" / checkpoint.meta["task"]
+    task = join_content().find(str(checkpoint.meta["task"])).name  # no name from a file becomes a path unchecked
+    target = asset_roots()[0] / "policies" / task
     if target.exists() and not replace:
         raise EmbodiedError(f"a policy is shipped already in '{target}'; --replace replaces it")
     meta = {key: checkpoint.meta[key] for key in KEPT if key in checkpoint.meta}

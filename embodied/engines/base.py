@@ -16,8 +16,10 @@ task's compiled functions before and after it. Both promise the same:
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+import jax
 import mujoco
 import numpy as np
 from jax import Array
@@ -28,6 +30,21 @@ from embodied.errors import EngineError
 P = TypeVar("P")
 
 POST_CONSTRAINT = frozenset({"cacc", "cfrc_int", "cfrc_ext"})  # MjData fields that only mj_rnePostConstraint computes
+
+
+def sees_nvidia_gpu() -> bool:
+    """Whether JAX computes on an NVIDIA GPU. What torch sees is another matter: their builds may differ.
+
+    Raises:
+        EngineError: JAX was told to use a platform that is not there.
+    """
+    try:
+        device = jax.devices()[0]
+    except RuntimeError as error:
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        reason = str(error).splitlines()[0]
+        raise EngineError(f"JAX finds no device with JAX_PLATFORMS={platforms!r}: {reason}; unset it") from None
+    return device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
 
 
 class FusedEngine(Protocol[P]):

@@ -22,7 +22,7 @@ from jax import Array
 from embodied.core.randomization import DerivedConstants
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, SensorLayout, World
-from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, substeps_model
+from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, sees_nvidia_gpu, substeps_model
 from embodied.errors import EngineError
 
 
@@ -241,8 +241,7 @@ def pick_impl(impl: Impl) -> Impl:
     """`warp` where JAX sees an NVIDIA GPU, else `jax`, unless one is asked for."""
     if impl is not Impl.AUTO:
         return Impl(impl)
-    device = jax.devices()[0]
-    return Impl.WARP if device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower() else Impl.JAX
+    return Impl.WARP if sees_nvidia_gpu() else Impl.JAX
 
 
 def buffer_sizes(model: mujoco.MjModel, num_envs: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig
+from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, orthogonal
 
 
 class CriticEnsemble(nn.Module):
@@ -41,7 +41,7 @@ class CriticEnsemble(nn.Module):
         gains = [HIDDEN_GAIN] * len(config.hidden) + [config.output_gain]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for (wide, next_wide), gain in zip(itertools.pairwise(widths), gains, strict=True):
-            drawn = [nn.init.orthogonal_(torch.empty(next_wide, wide), gain, generator=generator) for _ in range(count)]
+            drawn = [orthogonal((next_wide, wide), gain, generator) for _ in range(count)]
             self.weights.append(nn.Parameter(torch.stack(drawn).transpose(1, 2).contiguous()))
             self.biases.append(nn.Parameter(torch.zeros(count, 1, next_wide)))
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 import torch
 from torch import Tensor, nn
 
+from policies.optim.parallel import one_thread
+
 HIDDEN_GAIN = math.sqrt(2)  # keeps the variance of a ReLU layer's output at that of its input
 
 
@@ -152,10 +154,18 @@ class Critic(nn.Module):
         return self.value(obs).squeeze(-1)
 
 
+def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+    """A random matrix with orthogonal rows or columns (Saxe et al. 2014), times `gain`, on the CPU.
+
+    By one thread: with several, the last bits of its factorisation depend on how many there are.
+    """
+    with one_thread():
+        return nn.init.orthogonal_(torch.empty(shape), gain, generator=generator)
+
+
 def linear(inputs: int, outputs: int, gain: float, generator: torch.Generator | None) -> nn.Linear:
     """A linear layer with orthogonal weights of that gain and zero biases."""
     layer = nn.Linear(inputs, outputs, device="meta")  # its own initialisation would draw from the global generator
-    weight = torch.empty(outputs, inputs)
-    layer.weight = nn.Parameter(nn.init.orthogonal_(weight, gain, generator=generator))
+    layer.weight = nn.Parameter(orthogonal((outputs, inputs), gain, generator))
     layer.bias = nn.Parameter(torch.zeros(outputs))
     return layer

@@ -11,21 +11,18 @@ from torch import Tensor
 SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
 
 
-def init(device: torch.device | str = "cpu") -> None:
-    """Join the other processes if `torchrun` started this one, by NCCL on a GPU and by gloo otherwise."""
+def init() -> None:
+    """Join the other processes if `torchrun` started this one: by NCCL for tensors on a GPU, by gloo for others."""
     if "WORLD_SIZE" not in os.environ or active():
         return
-    if torch.device(device).type == "cuda":
-        torch.cuda.set_device(local_rank())
-        dist.init_process_group("nccl")
-    else:
-        dist.init_process_group("gloo")
+    # Each rank sees one GPU only, its own (`embodied` sees to that when it is imported).
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
 
 
 @contextlib.contextmanager
-def joined(device: torch.device | str = "cpu") -> Iterator[None]:
+def joined() -> Iterator[None]:
     """Join the other processes for the length of a `with` block."""
-    init(device)
+    init()
     try:
         yield
     finally:
@@ -46,11 +43,6 @@ def active() -> bool:
 def rank() -> int:
     """Number of this process among all; 0 is the one that writes."""
     return dist.get_rank() if active() else 0
-
-
-def local_rank() -> int:
-    """Number of this process on its machine, which is also the number of its GPU."""
-    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def size() -> int:

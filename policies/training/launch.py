@@ -38,7 +38,7 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
 def start(settings: Settings[Any, Any]) -> int:
     """Start a new run; returns the exit code."""
     _check_cameras(settings)
-    with distributed.joined(settings.device or "cpu"):
+    with distributed.joined():
         env = _training_env(settings)
         if settings.cameras:
             PixelGroups.of(env.observation_spec)  # refuses what cannot be learned from before there is a run
@@ -55,7 +55,7 @@ def resume(path: Path, changes: dict[str, Any]) -> int:
     """Go on with a run by its own settings, but for some changes; returns the exit code."""
     run = Run.open(path)
     settings = dataclasses.replace(saved_settings(run), **changes)
-    with distributed.joined(settings.device or "cpu"):
+    with distributed.joined():
         env = _training_env(settings)
         first = distributed.rank() == 0
         return TaskSession(settings, env, run if first else None).train(resume=run.resume() if first else run.load())

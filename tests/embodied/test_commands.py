@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import torch
 
 from embodied import bench, cli, evaluate, ship
 from embodied import list as listing
 from embodied.registry import join_content
+from embodied.storage import checkpoints
 
 
 def refused(main, capsys, *words: str) -> str:
@@ -95,6 +97,14 @@ def test_bench_reports_the_bare_engine(tmp_path):
 
 def test_ship_refuses_what_is_no_run(capsys, tmp_path):
     assert "nothing-here" in refused(ship.main, capsys, str(tmp_path / "nothing-here"))
+
+
+def test_ship_takes_no_path_from_a_checkpoint(capsys, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    path = checkpoints.save(tmp_path / "run", 1, {"policy/weight": torch.zeros(1)}, {"task": str(elsewhere)})
+    assert f"unknown task '{elsewhere}'" in refused(ship.main, capsys, str(path), "--replace")
+    assert elsewhere.is_dir()
 
 
 def test_task_is_found_among_flags():

@@ -1,5 +1,7 @@
 """`embodied.make`: what it builds by default, and what it says when it cannot."""
 
+import os
+import subprocess
 import sys
 
 import mujoco
@@ -7,13 +9,78 @@ import pytest
 import torch
 
 import embodied
+from embodied import factory
 from embodied.errors import ActionError, EmbodiedError, EngineError, UnknownNameError
+from embodied.registry import join_content
+
+GO1 = join_content()["locomotion/go1-joystick-flat"]
+HOVER = join_content()["swarm/hover"]
 
 
-def test_default_engine_needs_no_gpu():
-    assert embodied.make("swarm/hover").engine_name == "rigid"
-    if not torch.cuda.is_available():
-        assert embodied.make("locomotion/go1-joystick-flat").engine_name == "mujoco"
+@pytest.fixture
+def gpus(monkeypatch):
+    """Lets JAX and torch each see a GPU or none; returns a function of the two."""
+
+    def see(jax_sees: bool, torch_sees: bool) -> None:
+        monkeypatch.setattr(factory, "sees_nvidia_gpu", lambda: jax_sees)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: torch_sees)
+        factory.warn_of_two_devices.cache_clear()
+
+    yield see
+    factory.warn_of_two_devices.cache_clear()
+
+
+def test_default_engine_needs_no_gpu(gpus, capsys):
+    gpus(False, False)
+    assert factory.default_engine(HOVER) == "rigid"
+    assert factory.default_engine(GO1) == "mujoco"
+    assert capsys.readouterr().err == ""
+
+
+def test_the_default_engine_is_for_the_device_that_jax_sees(gpus, capsys):
+    gpus(True, True)
+    assert factory.default_engine(GO1) == "mjx"
+    assert factory.default_engine(HOVER) == "rigid"
+    assert capsys.readouterr().err == ""
+    gpus(False, True)  # torch for CUDA beside JAX for the CPU, where MJX would be many times slower than C MuJoCo
+    assert [factory.default_engine(GO1) for _ in range(2)] == ["mujoco"] * 2
+    assert capsys.readouterr().err == (
+        'warning: torch sees a GPU, JAX does not: physics runs on the CPU; pip install -U "jax[cuda13]" mends it\n'
+    )
+    gpus(True, False)
+    assert factory.default_engine(GO1) == "mjx"
+    assert capsys.readouterr().err.startswith("warning: JAX sees a GPU, torch does not: policies learn on the CPU")
+
+
+@pytest.mark.parametrize(
+    ("variables", "gpus", "expected"),
+    [
+        ({}, 2, None),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, 2, None),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 2, "1"),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": "4,5"}, 8, "5"),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": "5"}, 8, "5"),  # its own child
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 1, "0"),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 0, None),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}, 2, None),
+    ],
+)
+def test_a_rank_sees_its_own_gpu(variables, gpus, expected):
+    assert embodied.own_gpu(variables, gpus) == expected
+
+
+def test_a_rank_sees_its_own_gpu_before_anything_is_imported():
+    code = "import sys, os, embodied; print('jax' in sys.modules, os.environ['CUDA_VISIBLE_DEVICES'])"
+    variables = {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3", "CUDA_VISIBLE_DEVICES": "3,5,7"}
+    ran = subprocess.run([sys.executable, "-c", code], env=os.environ | variables, capture_output=True, timeout=60)
+    assert ran.stdout.split() == [b"False", b"7"]
+
+
+def test_a_platform_that_is_not_there_is_named():
+    code = "from embodied.engines.base import sees_nvidia_gpu; sees_nvidia_gpu()"
+    variables = {"JAX_PLATFORMS": "nonesuch"}
+    ran = subprocess.run([sys.executable, "-c", code], env=os.environ | variables, capture_output=True, timeout=60)
+    assert b"EngineError: JAX finds no device with JAX_PLATFORMS='nonesuch'" in ran.stderr
 
 
 def test_fields_of_the_config_are_arguments():

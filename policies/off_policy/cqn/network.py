@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear, orthogonal
 from policies.networks.structured_actor import StructuredActor
 
 BinValues = Callable[[int, Tensor], Tensor]
@@ -154,7 +154,7 @@ def _gru(width: int, generator: torch.Generator | None) -> nn.GRU:
     for name, parameter in layer.named_parameters():
         with torch.no_grad():
             if name.startswith("weight"):
-                nn.init.orthogonal_(parameter, generator=generator)
+                parameter.copy_(orthogonal((parameter.shape[0], parameter.shape[1]), generator=generator))
             else:
                 parameter.zero_()
     return layer

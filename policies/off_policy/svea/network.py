@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from policies.networks.ensemble import CriticEnsemble
-from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear, orthogonal
 from policies.networks.squashed import SquashedActor
 
 CHANNELS = 32  # of every convolution, as DrQ's (Kostrikov et al. 2021)
@@ -131,7 +131,7 @@ class PixelCritics(CriticEnsemble):
 def _convolution(inputs: int, generator: torch.Generator | None) -> nn.Conv2d:
     """3 x 3, stride 2; orthogonal weights, zero biases, drawn from `generator` alone."""
     layer = nn.Conv2d(inputs, CHANNELS, 3, stride=2, padding=1, device="meta")
-    weight = nn.init.orthogonal_(torch.empty(CHANNELS, inputs * 9), HIDDEN_GAIN, generator=generator)
+    weight = orthogonal((CHANNELS, inputs * 9), HIDDEN_GAIN, generator)
     layer.weight = nn.Parameter(weight.view(CHANNELS, inputs, 3, 3))
     layer.bias = nn.Parameter(torch.zeros(CHANNELS))
     return layer

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from policies.networks.mlp import MLP, Activation, Critic, GaussianActor, NetworkConfig
+from policies.networks.mlp import MLP, Activation, Critic, GaussianActor, NetworkConfig, orthogonal
 
 
 @pytest.mark.parametrize("activation", Activation)
@@ -49,3 +49,12 @@ def test_no_hidden_layers_make_a_linear_map():
 def test_messages(changes: dict, message: str):
     with pytest.raises(ValueError, match=message):
         NetworkConfig(**changes)
+
+
+def test_initial_weights_do_not_depend_on_the_number_of_threads():
+    threads, drawn = torch.get_num_threads(), []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        drawn.append([orthogonal(shape, 1.0, torch.Generator().manual_seed(0)) for shape in ((64, 64), (256, 256))])
+    torch.set_num_threads(threads)
+    assert all(one.equal(two) for one, two in zip(*drawn, strict=True))
