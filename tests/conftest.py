@@ -5,6 +5,7 @@ Importing `embodied` first matters: it sets the environment variables that JAX r
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
     del config
     mujoco.set_mju_user_warning(lambda message: None)
+
+
+def has_pybullet() -> bool:
+    """Whether PyBullet is installed: it has no wheels beyond Python 3.11."""
+    return importlib.util.find_spec("pybullet") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what has PyBullet for a parameter where it is not installed."""
+    if has_pybullet():
+        return
+    for item in items:
+        if "pybullet" in getattr(getattr(item, "callspec", None), "id", ""):
+            item.add_marker(pytest.mark.skip(reason="PyBullet is not installed: it has no wheels beyond Python 3.11"))
 
 
 @pytest.fixture(scope="module", autouse=True)

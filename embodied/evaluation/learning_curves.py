@@ -97,7 +97,7 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
         from matplotlib.figure import Figure
         from matplotlib.ticker import EngFormatter, PercentFormatter
     except ImportError:
-        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied[sim2real]"') from None
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
     columns = min(COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
     figure = Figure(figsize=(4.4 * columns, 2.8 * rows + 0.5), dpi=110, layout="constrained")

@@ -179,7 +179,7 @@ def _session(data: bytes, path: Path) -> InferenceSession:
     try:
         import onnxruntime
     except ImportError:
-        raise EmbodiedError('running a bundle needs onnxruntime: pip install "embodied[sim2real]"') from None
+        raise EmbodiedError('running a bundle needs onnxruntime: pip install "embodied-sim[sim2real]"') from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors; they are raised anyway

@@ -17,7 +17,7 @@ def onnx_package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise EmbodiedError('bundles need the package onnx: pip install "embodied[sim2real]"') from None
+        raise EmbodiedError('bundles need the package onnx: pip install "embodied-sim[sim2real]"') from None
     return onnx
 
 

@@ -68,7 +68,7 @@ def _start(contract: Contract) -> str:
     return f"""## First
 
 ```
-pip install "embodied[sim2real]"
+pip install "embodied-sim[sim2real]"
 python -m sim2real.bundles.bundle .                  # verify hashes and golden vectors
 python -m sim2real.deploy . --robot mujoco           # a rehearsal in simulation, in real time
 ```

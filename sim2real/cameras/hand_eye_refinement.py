@@ -120,7 +120,7 @@ def refine(session: Session, start: Place, spread: Spread | None = None) -> tupl
     try:
         from scipy.optimize import least_squares
     except ImportError:
-        raise CameraError('hand-eye calibration needs scipy: pip install "embodied[sim2real]"') from None
+        raise CameraError('hand-eye calibration needs scipy: pip install "embodied-sim[sim2real]"') from None
     views, rows = len(session.views), np.repeat(session.owner, 2)
     whiteners = None if spread is None else whitening(session, start, spread)
     found_at = session.pixels

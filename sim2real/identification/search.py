@@ -75,7 +75,7 @@ def evolve(
         import cmaes
     except ImportError:
         raise CalibrationError(
-            'the search needs the package cmaes: pip install "embodied[sim2real]", or search.generations 0'
+            'the search needs the package cmaes: pip install "embodied-sim[sim2real]", or search.generations 0'
         ) from None
     free = [i for i, parameter in enumerate(twin.parameters) if parameter.free]
     lower, upper = (np.array([getattr(twin.parameters[i], name) for i in free]) for name in ("lower", "upper"))

@@ -218,5 +218,5 @@ def package(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise LogError(
-            f'MCAP files need the package {name.partition(".")[0]}; pip install "embodied[sim2real]"'
+            f'MCAP files need the package {name.partition(".")[0]}; pip install "embodied-sim[sim2real]"'
         ) from None

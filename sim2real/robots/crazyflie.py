@@ -256,4 +256,4 @@ def import_cflib() -> Any:
             SyncCrazyflie=importlib.import_module("cflib.crazyflie.syncCrazyflie").SyncCrazyflie,
         )
     except ImportError as error:
-        raise RobotError(f'cflib is not installed ({error}); pip install "embodied[crazyflie]"') from None
+        raise RobotError(f'cflib is not installed ({error}); pip install "embodied-sim[crazyflie]"') from None

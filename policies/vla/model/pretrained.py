@@ -234,7 +234,7 @@ def _transformers() -> Any:
     try:
         import transformers  # pyright: ignore[reportMissingImports] - an extra
     except ImportError as error:
-        raise EmbodiedError(f"pretrained parts need transformers ({error}); pip install 'embodied[vla]'") from None
+        raise EmbodiedError(f"pretrained parts need transformers ({error}); pip install 'embodied-sim[vla]'") from None
     return transformers
 
 
@@ -242,7 +242,7 @@ def _tokenizer(document: str) -> Any:
     try:
         from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports] - an extra
     except ImportError as error:
-        raise EmbodiedError(f"pretrained parts need tokenizers ({error}); pip install 'embodied[vla]'") from None
+        raise EmbodiedError(f"pretrained parts need tokenizers ({error}); pip install 'embodied-sim[vla]'") from None
     tokenizer = Tokenizer.from_str(document)
     tokenizer.no_padding()
     return tokenizer

@@ -119,7 +119,7 @@ def search(env: Env, seed: int, minutes: float, progress: cli.Line | None = None
     try:
         import cmaes
     except ImportError:
-        raise EmbodiedError('the search needs the package cmaes: pip install "embodied[sim2real]"') from None
+        raise EmbodiedError('the search needs the package cmaes: pip install "embodied-sim[sim2real]"') from None
     begin = np.zeros((1 + 2 * HARMONICS) * env.action_size + 1)
     begin[-1] = np.log(FREQUENCY)
     optimiser = cmaes.CMA(mean=begin, sigma=SIGMA, population_size=POPULATION, seed=seed)
