@@ -48,6 +48,8 @@ def detect(image: np.ndarray, board: Board, name: str = "image") -> View:
     if found is None or numbers is None:
         return View(name, size, np.zeros(0, int), np.zeros((0, 2)))
     numbers, found = np.ravel(numbers).astype(int), np.asarray(found, float).reshape(-1, 2)
+    # The centre of the first pixel is (0, 0) here and in OpenCV 5; OpenCV 4's detector calls it (0.5, 0.5).
+    found -= 0.5 if cv2.__version__.startswith("4.") else 0.0
     order = np.argsort(numbers)
     return View(name, size, numbers[order], found[order])
 

@@ -19,7 +19,10 @@ def rays(camera: Camera, pixels: np.ndarray) -> np.ndarray:
 
     criteria = (cv2.TERM_CRITERIA_MAX_ITER | cv2.TERM_CRITERIA_EPS, 60, 1e-12)
     pixels = np.asarray(pixels, float).reshape(-1, 2)
-    found = cv2.undistortPoints(pixels[:, None], camera.matrix, camera.coefficients, criteria=criteria).reshape(-1, 2)
+    # OpenCV 4 has another name for the function that takes criteria.
+    invert = cv2.undistortPoints if not cv2.__version__.startswith("4.") else cv2.undistortPointsIter  # pyright: ignore[reportAttributeAccessIssue]
+    arguments = {"R": None, "P": None, "criteria": criteria}
+    found = invert(pixels[:, None], camera.matrix, camera.coefficients, **arguments).reshape(-1, 2)
     again = camera.project(np.column_stack([found, np.ones(len(found))]), np.eye(4))
     found[~(np.linalg.norm(again - pixels, axis=1) < TOLERANCE)] = np.nan
     return found

@@ -43,7 +43,7 @@ HOVER = TrainConfig(
         ),
     ),
 )
-"""`swarm/hover` on two CPU cores in twenty seconds: stepping is cheap there, so each step is learned from twice only."""
+"""`swarm/hover` on two CPU cores in twenty seconds. Steps are cheap there, so each is learned from twice only."""
 TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
 LANDING = solo(3_500_000)
