@@ -29,7 +29,7 @@ def solo(steps: int) -> TrainConfig:
 
 HOVER = TrainConfig(
     num_envs=1024,
-    steps=3_400_000,
+    steps=3_600_000,
     algorithms=(
         PPOConfig(
             unroll=24,
