@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from embodied.core.adr import AutomaticDomainRandomization
+from embodied.core.episode import SEEDS, whole_number
 from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
 from embodied.core.task import Task
@@ -78,8 +79,8 @@ def make(
             environments, or a device that is not there; says what was given and what exists.
     """
     entry = join_content()[name]
-    if num_envs < 1:
-        raise EmbodiedError(f"num_envs={num_envs}; expected at least 1")
+    num_envs = whole_number("num_envs", num_envs, 1)
+    seed = whole_number("seed", seed, 0, SEEDS - 1)
     check_device(device)
     task = configured(entry, config, overrides)
     engine = engine or default_engine(entry)

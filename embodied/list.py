@@ -13,7 +13,7 @@ from rich.text import Text
 
 from embodied import cli
 from embodied.errors import guard
-from embodied.registry import REGISTRY, join_content
+from embodied.registry import REGISTRY, Suite, join_content
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Settings:
     """List the registered tasks; with a name, everything about that one."""
 
     task: tyro.conf.Positional[str | None] = None
-    """Task to describe in full: observations, rewards, what is randomised."""
+    """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list."""
     json: bool = False
     """Print JSON to standard output instead of a table."""
 
@@ -30,6 +30,9 @@ class Settings:
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "list")
     registry = join_content()
+    if settings.task in registry.suites:
+        print_suite(registry.suites[settings.task], as_json=settings.json)
+        return 0
     names = [settings.task] if settings.task else list(registry)
     rows = [describe(name) if settings.task else outline(name) for name in names]
     if settings.json:
@@ -39,6 +42,20 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         print_table(rows)
     return 0
+
+
+def print_suite(suite: Suite, *, as_json: bool) -> None:
+    """A suite's tasks, and those that are held out of training."""
+    if as_json:
+        row = {"suite": suite.name, "summary": suite.summary}
+        print(jsonlib.dumps(row | {"tasks": list(suite.tasks), "held_out": list(suite.held_out)}, indent=2))
+        return
+    output = cli.console()
+    output.print(f"[bold]{suite.name}[/bold]  {suite.summary}")
+    for title, names in (("tasks", suite.tasks), ("held out of training", suite.held_out)):
+        if names:
+            output.print(f"[bold]{len(names)} {title}[/bold]")
+            output.print(Text("\n".join(f"  {name}" for name in names)))
 
 
 def outline(name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied import cli
-from embodied.errors import guard
+from embodied.errors import EmbodiedError, guard
 from embodied.registry import join_content
 from policies.training import launch
 
@@ -24,11 +24,34 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
     if run := cli.flag_value(words, "--resume"):
-        given: dict[str, Any] = {name: cli.flag_value(words, f"--{name}") for name in RESUMABLE}
-        return launch.resume(Path(run), {name: RESUMABLE[name](text) for name, text in given.items() if text})
+        return launch.resume(Path(run), resume_changes(words))
     name = cli.named_task(words, registry, DEFAULT_TASK)
     assert name is not None
     return launch.start(launch.parse(registry.find(name), words))
+
+
+def resume_changes(words: list[str]) -> dict[str, Any]:
+    """What a command line with --resume changes of the run's own settings.
+
+    Raises:
+        EmbodiedError: a flag that may not be given anew, a word that belongs to none, or a value of the wrong type.
+    """
+    known, rest, changes = {"resume": str, **RESUMABLE}, list(words), {}
+    while rest:
+        flag, equals, text = rest.pop(0).partition("=")
+        name = flag.removeprefix("--")
+        if not flag.startswith("--") or name not in known:
+            raise EmbodiedError(
+                f"{flag!r} cannot be given with --resume, which goes on by the run's own settings; "
+                f"beside it: {', '.join(f'--{name}' for name in RESUMABLE)}"
+            )
+        text = text if equals or not rest else rest.pop(0)
+        try:
+            changes[name] = known[name](text)
+        except ValueError:
+            raise EmbodiedError(f"{flag} {text}: expected a whole number") from None
+    del changes["resume"]
+    return changes
 
 
 if __name__ == "__main__":

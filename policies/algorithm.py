@@ -20,6 +20,10 @@ class MismatchError(EmbodiedError, ValueError):
     """A policy whose network does not fit an algorithm's."""
 
 
+class SettingsError(EmbodiedError, ValueError):
+    """Settings that do not fit the environments."""
+
+
 class Algorithm(Protocol):
     """Trains a policy on N environments: `collect` (`act` and `record` `unroll` times), then `update`; again and again.
 

@@ -49,6 +49,8 @@ class Settings:
     """Task to record."""
     out: Path
     """File to write."""
+    replace: bool = False
+    """Replace the file, if there is one."""
     policy: str = "expert"
     """expert, shipped, a run or a checkpoint."""
     supervisor: str | None = None
@@ -75,6 +77,8 @@ class Settings:
             raise EmbodiedError(
                 f"--supervisor {self.supervisor} supervises itself; expected another policy than --policy"
             )
+        if self.out.exists() and not self.replace:
+            raise EmbodiedError(f"'{self.out}' exists; --replace replaces it")
         if self.hold is not None and self.hold < 0:
             raise EmbodiedError(f"--hold {self.hold}: expected at least 0")
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that long work looks at between its steps, so that it can save first."""
+"""Ctrl-C, SIGTERM and a closed terminal as a wish that long work looks at between its steps, so that it saves first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import signal
 from types import FrameType, TracebackType
 from typing import Self
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP")
+    if hasattr(signal, name)  # Windows has no SIGHUP
+)
 
 
 class Interrupts:
@@ -16,7 +20,9 @@ class Interrupts:
     """The name of the signal that arrived, if one did."""
 
     def __enter__(self) -> Self:
-        self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        # What is ignored stays so: `nohup` asks for that.
+        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        self._previous = {number: signal.signal(number, self._on_signal) for number in heard}
         return self
 
     def __exit__(

@@ -7,6 +7,7 @@ them before and after its own. Nothing here knows how many environments there ar
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import Any, Generic
 
 import jax
@@ -15,8 +16,10 @@ from jax import Array
 
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, StateT, World
+from embodied.errors import EmbodiedError
 from embodied.math.rewards import weigh
 
+SEEDS = 1 << 32  # random keys differ by 32 bits of a seed
 LARGEST_STATE = 1e10  # MuJoCo's mjMAXVAL: beyond it a state counts as diverged
 
 
@@ -73,8 +76,29 @@ def team_mean(value: Array) -> Array:
     return value if jnp.ndim(value) == 0 else jnp.mean(value)
 
 
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """`value` as an int.
+
+    Raises:
+        EmbodiedError: it is none, or out of bounds; names it.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
+        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise EmbodiedError(f"{name}={value!r}; expected a whole number, {bounds}")
+    return number
+
+
 def environment_keys(seed: int, num_envs: int) -> Array:
-    """(num_envs, 2) one random key each; the key of environment i does not depend on how many there are."""
+    """(num_envs, 2) one random key each; the key of environment i does not depend on how many there are.
+
+    Raises:
+        EmbodiedError: `seed` is not a whole number from 0 to 2**32 - 1, the seeds that JAX tells apart.
+    """
+    seed = whole_number("seed", seed, 0, SEEDS - 1)
     return jax.random.split(jax.random.PRNGKey(seed), num_envs)
 
 

@@ -114,8 +114,10 @@ def load(path: Path, task: Task[Any]) -> InitialStateBuffer:
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
+    from embodied.storage.files import read_file
+
     try:
-        arrays = from_bytes(Path(path).read_bytes())
+        arrays = from_bytes(read_file(Path(path)))
     except (OSError, SafetensorError) as error:
         raise EmbodiedError(f"no initial states can be read from '{path}': {reason(error)}") from None
     template = _template(task)

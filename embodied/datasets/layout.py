@@ -13,14 +13,13 @@ Many episodes share a file. Our own columns bear the prefix `embodied/`, which L
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from embodied.errors import EmbodiedError, listing, reason
-from embodied.storage.files import dumps
+from embodied.storage.files import dumps, read_json
 
 VERSION = "v3.0"
 INFO, STATS, TASKS, EPISODES = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/episodes"
@@ -36,6 +35,7 @@ COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns of every frame: s since the episode's start, index in the episode, of its episode, in the dataset, of its
 instruction."""
 CAMERA = re.compile(r"[A-Za-z0-9_-]+")  # names that are safe as part of a path
+LARGEST_SIDE, LARGEST_VECTOR = 16384, 65536  # beyond, a file that lies would fill the memory
 CODEC, PIXELS = "h264", "yuv420p"
 
 
@@ -129,11 +129,11 @@ def read_info(folder: Path) -> DatasetInfo:
     """
     path = folder / INFO
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except FileNotFoundError:
         what = "is unfinished or no dataset: it has no" if folder.is_dir() else "does not exist: there is no"
         raise EmbodiedError(f"dataset '{folder}' {what} {INFO}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
     version = document.get("codebase_version") if isinstance(document, dict) else None
     if version != VERSION:
@@ -157,8 +157,8 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
     if not images or len(sizes) != 1 or any(value["dtype"] != "video" for value in images.values()):
         raise ValueError(f"expected videos {IMAGES}* of one size; its features are {listing(features)}")
     (shape,) = sizes
-    if len(shape) != 3 or shape[2] != 3 or min(shape) < 1:
-        raise ValueError(f"images are {shape}, expected (height, width, 3)")
+    if len(shape) != 3 or shape[2] != 3 or min(shape) < 1 or max(shape) > LARGEST_SIDE:
+        raise ValueError(f"images are {shape}, expected (height, width, 3), at most {LARGEST_SIDE} pixels a side")
     return DatasetInfo(
         fps=int(document["fps"]),
         cameras=tuple(images),
@@ -174,6 +174,8 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
 def _names(feature: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """Names of a vector's numbers, which other writers may leave out or nest."""
     (size,) = feature["shape"]
+    if not isinstance(size, int) or not 1 <= size <= LARGEST_VECTOR:
+        raise ValueError(f"the shape of {key} is [{size!r}], expected one number from 1 to {LARGEST_VECTOR}")
     names = feature.get("names")
     if isinstance(names, list) and len(names) == size:
         return tuple(map(str, names))

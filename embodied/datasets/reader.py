@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from embodied.datasets.statistics import Statistics
 from embodied.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
 from embodied.datasets.video import Decoder, check_whole
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.files import read_json
 
 
 def open_dataset(
@@ -101,7 +101,7 @@ class Dataset(Sequence[Episode]):
         """
         path = self.folder / layout.STATS
         try:
-            document = json.loads(path.read_bytes())
+            document = read_json(path)
             return {
                 feature: {name: np.asarray(value, np.float64) for name, value in kinds.items()}
                 for feature, kinds in document.items()

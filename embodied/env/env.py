@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +33,20 @@ from embodied.rendering.cameras import CameraConfig, CameraObserver
 from embodied.rendering.render_state import RenderState, render_state_fn
 from embodied.storage.trees import flatten, path_name, unflatten
 
+
+class _Process:
+    """Whether JAX was used in this process, or in one that it was forked from: its threads do not survive a fork."""
+
+    used = forked = False
+
+    @classmethod
+    def on_fork(cls) -> None:
+        cls.forked = cls.used
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_Process.on_fork)
+
 HEALTH_INTERVAL = 128  # control steps between checks for divergence and overflow, each of which waits for the device
 
 
@@ -53,7 +68,14 @@ class Env:
 
         Raises:
             UnknownNameError: `camera_config` names a camera that the task does not have.
+            EmbodiedError: the process was forked from one that had used JAX.
         """
+        if _Process.forked:
+            raise EmbodiedError(
+                "this process was forked from one that had used JAX, where every call would wait for ever; start it "
+                'afresh: AsyncVectorEnv(..., context="spawn"), multiprocessing.get_context("spawn")'
+            )
+        _Process.used = True
         self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
         self.device = torch.device(device or _default_device(engine.fused))
         self.cameras = CameraObserver(task, num_envs, camera_config, self.device) if camera_config is not None else None

@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 
 from embodied.errors import CheckpointError, listing, reason
-from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, unseal, write_synced
+from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
 from embodied.storage.trees import flatten as flatten
 from embodied.storage.trees import unflatten as unflatten
 
@@ -239,7 +239,7 @@ def _verified(path: Path) -> dict[str, Any]:
         what = "is a file" if path.exists() else "does not exist"
         raise CheckpointError(f"checkpoint '{path}' {what}, expected a folder; {_existing(path)}")
     try:
-        document = unseal((path / STATE).read_bytes(), FORMAT, "checkpoint")
+        document = unseal(read_file(path / STATE), FORMAT, "checkpoint")
         expected_step, expected_size = document["step"], document["tensors"]["bytes"]
         expected_digest = document["tensors"]["sha256"]
         size, digest = _fingerprint(path / TENSORS)

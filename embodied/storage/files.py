@@ -1,9 +1,11 @@
 """Files that are either whole or absent: atomic writing, strict JSON, and documents sealed against edits."""
 
+import errno
 import hashlib
 import json
 import math
 import os
+import stat
 import uuid
 from collections.abc import Mapping
 from enum import Enum
@@ -17,6 +19,32 @@ TEMPORARY = ".tmp-"  # Names that start so are unfinished, and nobody's to read.
 def embodied_version() -> str:
     """Version of this package, as files that it writes name it."""
     return VERSION
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file from outside.
+
+    Raises:
+        OSError: it cannot be read, or it is no regular file: a pipe would keep the reader waiting, a device never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return file.read()
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file from outside.
+
+    Raises:
+        OSError: as of `read_file`.
+        ValueError: it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(read_file(path))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def sync_folder(folder: Path) -> None:

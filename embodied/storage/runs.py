@@ -11,6 +11,7 @@ No path is written into any of them, so a run may be moved or copied.
 
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ import torch
 from embodied.errors import CheckpointError, RunError, listing, reason
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
-from embodied.storage.files import embodied_version, jsonable, seal, sync_folder, unseal, write_atomic
+from embodied.storage.files import embodied_version, jsonable, read_file, seal, sync_folder, unseal, write_atomic
 from embodied.storage.metrics import METRICS, Metrics
 
 FORMAT = 1
@@ -89,7 +90,7 @@ class Run:
         if folder is None:
             raise RunError(f"no run at '{path}': expected a folder with {LAYOUT}, or a path inside it; {_found(path)}")
         try:
-            document = unseal((folder / CONFIG).read_bytes(), FORMAT, "run")
+            document = unseal(read_file(folder / CONFIG), FORMAT, "run")
         except OSError as error:
             raise RunError(f"run '{folder}': {CONFIG} cannot be read: {reason(error)}") from error
         except ValueError as error:
@@ -124,6 +125,12 @@ class Run:
         tasks = sorted({run.task for run in cls.all(root)})
         exists = f"there are runs of {listing(tasks)}" if tasks else "there are no runs at all"
         raise RunError(f"no run{f' of {task!r}' if task else ''} below '{root}'; {exists}")
+
+    def discard(self) -> None:
+        """Remove the folder of a run that holds no checkpoint; others stay."""
+        self.close()
+        if not checkpoints.steps(self.checkpoints):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     @property
     def checkpoints(self) -> Path:

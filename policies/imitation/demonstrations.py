@@ -15,6 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from embodied.core.episode import LARGEST_STATE
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, VecEnv
 from embodied.errors import EmbodiedError, listing, reason
 from policies.imitation.interventions import Source
@@ -180,7 +181,7 @@ def load(
     count = len(tensors["reward"])
     wrong = [f"{name} is {tuple(tensors[name].shape)}, expected {(count, *shape)}"
              for name, shape in shapes.items() if tuple(tensors[name].shape) != (count, *shape)]  # fmt: skip
-    wrong += [f"{name} holds numbers that are not finite" for name in shapes if not tensors[name].isfinite().all()]
+    wrong += [complaint for name in shapes if (complaint := _complaint(name, tensors[name]))]
     if wrong or not count:
         raise EmbodiedError(f"demonstrations '{path}' do not fit: {'; '.join(wrong) or 'they hold no step'}")
     kinds = {"terminated": torch.bool, "truncated": torch.bool} | {name: spec.dtype for name, spec in observed.items()}
@@ -194,6 +195,18 @@ def load(
         parts["truncated"],
         {group: parts[f"next_obs/{group}"] for group in observation_spec},
     )
+
+
+def _complaint(name: str, values: Tensor) -> str | None:
+    """What is wrong with a tensor's numbers; None if nothing is."""
+    if values.is_complex():
+        return f"{name} holds complex numbers"
+    if not values.isfinite().all():
+        return f"{name} holds numbers that are not finite"
+    largest = values.double().abs().max().item() if values.numel() else 0.0
+    if name == "action" and largest > 1.0 + 1e-6:
+        return f"action is up to {largest:g}, expected [-1, 1]"
+    return f"{name} is up to {largest:g}, expected at most {LARGEST_STATE:g}" if largest > LARGEST_STATE else None
 
 
 def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:

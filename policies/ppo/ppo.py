@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from embodied.env.rollout import PerceptronActor
 from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
-from policies.algorithm import Algorithm, DivergedError, MismatchError
+from policies.algorithm import Algorithm, DivergedError, MismatchError, SettingsError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import MLP, Architecture
@@ -59,11 +59,11 @@ class PPO(Algorithm):
         """
         sizes = vector_sizes(observation_spec)
         if POLICY not in sizes:
-            raise ValueError(
+            raise SettingsError(
                 f"the environment lacks the observation group '{POLICY}'; it has {', '.join(observation_spec)}"
             )
         if config.minibatches > config.unroll * num_envs:
-            raise ValueError(
+            raise SettingsError(
                 f"minibatches={config.minibatches} exceeds the {config.unroll * num_envs} transitions of a rollout "
                 f"(unroll={config.unroll} x {num_envs} environments)"
             )

@@ -48,7 +48,13 @@ def start(settings: Settings[Any, Any]) -> int:
         run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
         if run and settings.calibration:
             _keep_calibration(settings.calibration, run)
-        return TaskSession(settings, env, run).train(start_from=policy)
+        session = TaskSession(settings, env, run)
+        try:
+            return session.train(start_from=policy)
+        except BaseException:
+            if run and not session.learned:
+                run.discard()  # what never began should not look like a run
+            raise
 
 
 def resume(path: Path, changes: dict[str, Any]) -> int:

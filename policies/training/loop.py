@@ -7,7 +7,7 @@ from typing import Any
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import CheckpointError
 from embodied.storage.trees import key_of
-from policies.algorithm import Algorithm
+from policies.algorithm import Algorithm, SettingsError
 from policies.optim import distributed
 from policies.policy import Policy
 from policies.registry import build_algorithm
@@ -29,7 +29,7 @@ class Trainer:
             seed: Seed of the algorithm; the environment has its own.
         """
         if total_steps < 1:
-            raise ValueError(f"total_steps={total_steps} must be at least 1")
+            raise SettingsError(f"total_steps={total_steps} must be at least 1")
         self.env, self.total_steps, self.steps = env, total_steps, 0
         self.algorithm: Algorithm = build_algorithm(env, config, seed)
         self._obs = dict(env.reset())

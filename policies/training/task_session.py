@@ -42,6 +42,7 @@ class TaskSession(Session):
         super().__init__(run, settings.checkpoint_seconds)
         self.settings, self.env = settings, env
         self._started = time.monotonic()
+        self.learned = False  # whether an iteration is done
 
     @property
     def steps(self) -> int:
@@ -112,7 +113,7 @@ class TaskSession(Session):
             )
 
     def _on_iteration(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        self.trainer = trainer
+        self.trainer, self.learned = trainer, True
         if self.run is None:
             return
         self.run.log(trainer.steps, metrics)

@@ -168,7 +168,7 @@ def load(path: Path) -> Calibration:
     """Read a calibration, from its file or the folder it is in; a `CalibrationError` where it is damaged or edited."""
     path = path / FILE if path.is_dir() else path
     try:
-        document: dict[str, Any] = files.unseal(path.read_bytes(), FORMAT, "calibration")
+        document: dict[str, Any] = files.unseal(files.read_file(path), FORMAT, "calibration")
     except OSError as error:
         raise CalibrationError(f"cannot read the calibration '{path}': {reason(error)}") from None
     except ValueError as error:

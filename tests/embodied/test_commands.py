@@ -107,6 +107,14 @@ def test_ship_takes_no_path_from_a_checkpoint(capsys, tmp_path):
     assert elsewhere.is_dir()
 
 
+def test_list_of_a_suite_names_its_tasks(capsys):
+    assert listing.main(["ml10", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (len(row["tasks"]), len(row["held_out"])) == (10, 5)
+    assert listing.main(["mt10"]) == 0
+    assert "manipulation/drawer-open" in "".join(capsys.readouterr())
+
+
 def test_task_is_found_among_flags():
     registry = join_content()
     assert cli.named_task(["--num-envs", "64", "swarm/hover"], registry) == "swarm/hover"

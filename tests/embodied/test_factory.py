@@ -94,7 +94,14 @@ def test_fields_of_the_config_are_arguments():
     [
         ({"name": "hover"}, UnknownNameError, r"unknown task 'hover'; did you mean 'swarm/hover'"),
         ({"engine": "physx"}, UnknownNameError, r"unknown engine 'physx'.*mjx, mujoco, pybullet, rigid"),
-        ({"num_envs": 0}, EmbodiedError, r"num_envs=0; expected at least 1"),
+        ({"num_envs": 0}, EmbodiedError, r"num_envs=0; expected a whole number, at least 1"),
+        ({"num_envs": "3"}, EmbodiedError, r"num_envs='3'; expected a whole number, at least 1"),
+        ({"num_envs": 2.0}, EmbodiedError, r"num_envs=2.0; expected"),
+        ({"num_envs": True}, EmbodiedError, r"num_envs=True; expected"),
+        ({"seed": 1.5}, EmbodiedError, r"seed=1.5; expected a whole number, from 0 to 4294967295"),
+        ({"seed": None}, EmbodiedError, r"seed=None; expected"),
+        ({"seed": -1}, EmbodiedError, r"seed=-1; expected"),
+        ({"seed": 2**32}, EmbodiedError, r"seed=4294967296; expected"),  # JAX would take it for 0
         ({"start_tlt": 1.0}, EmbodiedError, r"no field 'start_tlt'; did you mean 'start_tilt'"),
         ({"mass_spread": 2.0}, EmbodiedError, r"mass_spread=2.0; expected a fraction"),
         ({"device": "tpu"}, EmbodiedError, r"unknown device 'tpu'; expected 'cpu'"),

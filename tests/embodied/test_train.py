@@ -43,7 +43,8 @@ def policy_tensors(run: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
 def test_resume_is_bit_exact(tmp_path, engine):
-    common = [*SMALL, "--engine", engine, "--seed", "3"]
+    # An adaptive rate: a linear one depends on how many steps were planned, which differ here.
+    common = [*SMALL, "--engine", engine, "--seed", "3", "--ppo.schedule", "adaptive", "--ppo.learning-rate", "1e-3"]
     assert run_main(*common, "--steps", str(6 * STEP), "--out", str(tmp_path / "whole")) == 0
     assert run_main(*common, "--steps", str(3 * STEP), "--out", str(tmp_path / "parts")) == 0
     assert run_main("--resume", str(tmp_path / "parts"), "--steps", str(6 * STEP)) == 0
@@ -98,7 +99,10 @@ def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int
     pytest.fail(f"no checkpoint appeared; exit code {process.poll()}: {process.stderr and process.stderr.read()}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+SLOW_SIGNALS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGHUP)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, *SLOW_SIGNALS])
 def test_signal_saves_and_exits_cleanly(tmp_path, number):
     out = tmp_path / "run"
     process = spawn(*SMALL, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2", cwd=tmp_path)
@@ -187,6 +191,25 @@ def test_nothing_is_overwritten(capsys, tmp_path):
     said = error_of(capsys, *SMALL, "--out", str(tmp_path))
     assert tmp_path.name in said
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_a_training_that_cannot_begin_leaves_no_run(capsys, tmp_path):
+    words = (*SMALL, "--ppo.minibatches", "100000", "--out", str(tmp_path / "run"))
+    assert "minibatches=100000 exceeds" in error_of(capsys, *words)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "3"], "'--seed' cannot be given with --resume"),
+        (["--nonsense"], "'--nonsense' cannot be given with --resume"),
+        (["swarm/hover"], "'swarm/hover' cannot be given with --resume"),
+        (["--steps", "many"], "--steps many: expected a whole number"),
+    ],
+)
+def test_resume_takes_no_other_settings(capsys, tmp_path, words, message):
+    assert message in error_of(capsys, "--resume", str(tmp_path), *words)
 
 
 def test_resume_of_what_is_no_run(capsys, tmp_path):

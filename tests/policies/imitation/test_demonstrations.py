@@ -100,3 +100,20 @@ def test_files_that_do_not_fit_are_refused(file, tmp_path):
     save_file(tensors, file)
     with pytest.raises(EmbodiedError, match="reward holds numbers that are not finite"):
         demonstrations.load(file, SPEC, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("reward", lambda old: old.to(torch.complex64), "reward holds complex numbers"),
+        ("reward", lambda old: old + 1e30, r"reward is up to 1e\+30, expected at most 1e\+10"),
+        ("action", lambda old: 3 + 0 * old, r"action is up to 3, expected \[-1, 1\]"),
+        ("obs/policy", lambda old: old * torch.nan, "obs/policy holds numbers that are not finite"),
+    ],
+)
+def test_numbers_that_no_task_gives_are_refused(file, name, values, message):
+    tensors = load_file(file)
+    tensors[name] = values(tensors[name])
+    save_file(tensors, file)
+    with pytest.raises(EmbodiedError, match=message):
+        demonstrations.load(file, SPEC, 2)

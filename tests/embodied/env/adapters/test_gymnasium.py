@@ -1,5 +1,7 @@
 import copy
 import itertools
+import multiprocessing
+import warnings
 from collections.abc import Iterator
 
 import gymnasium
@@ -345,3 +347,22 @@ def test_vector_environments_are_made_by_id(recwarn):
 def test_tasks_of_many_agents_belong_to_pettingzoo() -> None:
     with pytest.raises(EmbodiedError, match=r"this task has 8 agents, and Gymnasium knows one; use .*parallel_env"):
         GymnasiumVectorEnv(make("swarm/swap", 1, "rigid"))
+
+
+def test_a_process_that_was_forked_after_jax_refuses_instead_of_waiting_for_ever():
+    make("swarm/hover").close()
+    receive, send = multiprocessing.Pipe(duplex=False)
+
+    def child() -> None:
+        try:
+            make("swarm/hover")
+        except EmbodiedError as error:
+            send.send(str(error))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python and JAX warn of forks themselves
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+    assert receive.poll(30)
+    assert 'context="spawn"' in receive.recv()
+    process.join(30)
