@@ -90,7 +90,7 @@ def test_a_dataset_of_impossible_size_is_refused_before_it_is_built(feature, sha
     vector = {"dtype": "float32", "shape": [4], "names": None}
     image = {"dtype": "video", "shape": [8, 8, 3], "names": None}
     features = {"observation.images.front": image, "observation.state": vector, "action": vector}
-    key = {"image": "observation.images.front"}.get(feature, feature)
+    key = "observation.images.front" if feature == "image" else feature
     features[key] = features[key] | {"shape": shape}
     document = {
         "codebase_version": "v3.0",
