@@ -220,7 +220,7 @@ def test_nobody_there_is_said_in_one_line(radio):
 
 def test_without_cflib_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cflib", None)
-    with pytest.raises(RobotError, match=r"embodied\[crazyflie\]"):
+    with pytest.raises(RobotError, match=r"embodied-sim\[crazyflie\]"):
         Crazyflie(hover(), CrazyflieOptions())
 
 

@@ -164,7 +164,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch):
     from embodied.errors import EmbodiedError
 
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(EmbodiedError, match=r'pip install "embodied\[sim2real\]"'):
+    with pytest.raises(EmbodiedError, match=r'pip install "embodied-sim\[sim2real\]"'):
         built(small_policy())
 
 

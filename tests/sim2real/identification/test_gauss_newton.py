@@ -130,5 +130,5 @@ def test_without_cmaes_the_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cmaes", None)
     log, twin = toys.log_of(9), toys.Toy()
     windows = sm.cut(log, twin, 0.5, 0.5)
-    with pytest.raises(CalibrationError, match=r'pip install "embodied\[sim2real\]"'):
+    with pytest.raises(CalibrationError, match=r'pip install "embodied-sim\[sim2real\]"'):
         search.evolve(twin, toys.TRUTH, twin.starts(log, windows.begin), windows, search.Settings(generations=1))

@@ -284,5 +284,5 @@ def test_rows_that_do_not_fit_are_refused_and_leave_the_file_whole(tmp_path):
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     recorded(tmp_path / "a.mcap")
     monkeypatch.setitem(sys.modules, "mcap.stream_reader", None)
-    with pytest.raises(LogError, match=r'need the package mcap; pip install "embodied\[sim2real\]"'):
+    with pytest.raises(LogError, match=r'need the package mcap; pip install "embodied-sim\[sim2real\]"'):
         mcap_log.read(tmp_path / "a.mcap")
