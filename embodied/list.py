@@ -30,7 +30,7 @@ class Settings:
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "list")
     registry = join_content()
-    if settings.task in registry.suites:
+    if settings.task and settings.task in registry.suites:
         print_suite(registry.suites[settings.task], as_json=settings.json)
         return 0
     names = [settings.task] if settings.task else list(registry)

@@ -6,11 +6,8 @@ import signal
 from types import FrameType, TracebackType
 from typing import Self
 
-SIGNALS = tuple(
-    getattr(signal, name)
-    for name in ("SIGTERM", "SIGINT", "SIGHUP")
-    if hasattr(signal, name)  # Windows has no SIGHUP
-)
+HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
+SIGNALS = (signal.SIGTERM, signal.SIGINT, *([HANGUP] if HANGUP else []))
 
 
 class Interrupts:
@@ -20,8 +17,8 @@ class Interrupts:
     """The name of the signal that arrived, if one did."""
 
     def __enter__(self) -> Self:
-        # What is ignored stays so: `nohup` asks for that.
-        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        # A hang-up that is ignored stays so: `nohup` asks for that.
+        heard = [number for number in SIGNALS if number != HANGUP or signal.getsignal(number) is not signal.SIG_IGN]
         self._previous = {number: signal.signal(number, self._on_signal) for number in heard}
         return self
 
