@@ -23,7 +23,22 @@ from embodied.core.randomization import DerivedConstants
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, sees_nvidia_gpu, substeps_model
-from embodied.errors import EngineError
+from embodied.errors import EngineError, UnknownNameError
+
+
+class GraphMode(StrEnum):
+    """How Warp's kernels become CUDA graphs on a GPU (`mujoco.mjx.warp.types.GraphMode`)."""
+
+    NONE = "none"
+    """Each kernel is launched by itself."""
+    JAX = "jax"
+    """JAX captures the graph, with the rest of the program."""
+    WARP = "warp"
+    """Warp captures it, anew whenever XLA moves its buffers."""
+    WARP_STAGED = "warp_staged"
+    """Warp captures it on copies of the buffers: XLA moves its own between calls, and the graph can be kept."""
+    WARP_STAGED_EX = "warp_staged_ex"
+    """The same with the copies captured as well."""
 
 
 class Impl(StrEnum):
@@ -61,8 +76,14 @@ class MjxEngine:
     name: ClassVar[str] = "mjx"
     fused: ClassVar[Literal[True]] = True
 
-    def __init__(self, task: Task[Any], num_envs: int, impl: Impl = Impl.AUTO) -> None:
-        """Put the model on JAX's default device.
+    def __init__(
+        self,
+        task: Task[Any],
+        num_envs: int,
+        impl: Impl = Impl.AUTO,
+        graph_mode: GraphMode = GraphMode.WARP_STAGED,
+    ) -> None:
+        """Put the model on JAX's default device; `graph_mode` matters to `warp` on a GPU only.
 
         Raises:
             EngineError: MJX is not installed, or does not support something in the model.
@@ -76,7 +97,9 @@ class MjxEngine:
                 f"engine mjx is not installed ({error}); pip install 'mujoco-mjx[warp]==3.17.*'"
             ) from None
         self._mjx = mjx
-        self.impl = pick_impl(impl)
+        if graph_mode not in [*GraphMode]:
+            raise UnknownNameError("graph mode", graph_mode, GraphMode)
+        self.impl, mode = pick_impl(impl), GraphMode(graph_mode).name
         self.model = substeps_model(task.model, task.timing.physics_dt)
         self._data_fields = data_fields(self.model)
         options: dict[str, Any] = {}
@@ -84,8 +107,7 @@ class MjxEngine:
             from mujoco.mjx.warp import types as warp_types
 
             if jax.default_backend() == "gpu":
-                # XLA moves its buffers between calls; staged copies let the captured CUDA graph be kept.
-                options["graph_mode"] = warp_types.GraphMode.WARP_STAGED  # pyright: ignore[reportAttributeAccessIssue] - made at run time
+                options["graph_mode"] = warp_types.GraphMode[mode]  # pyright: ignore[reportAttributeAccessIssue] - made at run time
             options_data: dict[str, Any] = buffer_sizes(self.model, num_envs)
         else:
             options_data = {}

@@ -1,0 +1,89 @@
+"""Whether a fused engine's programs can be built for an NVIDIA GPU, found out without one.
+
+JAX lowers a program for another platform than the one it runs on. What comes out is StableHLO for CUDA: it shows
+operations that have no CUDA implementation, and calls back to Python, which would make the device wait in every step.
+What XLA's compiler for the GPU makes of it, only a GPU shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from embodied.core.episode import environment_keys
+from embodied.core.task import Task
+from embodied.engines import make_engine
+from embodied.env.vectorized import FusedSimulator
+
+PROBE = 4  # environments in the lowered program: their number changes shapes only
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A task's step and restart on a fused engine, lowered for CUDA."""
+
+    state_bytes: int
+    """Bytes of one environment's state, kept between steps."""
+    widest_bytes: int
+    """Bytes per environment of the results of the one operation that writes most: a lower bound of working memory."""
+    calls: tuple[str, ...]
+    """Names of the library functions that the programs call."""
+    callbacks: tuple[str, ...]
+    """Those of them that return to Python on the host."""
+    loops: int
+    """`while` loops whose end only the device knows: each iteration's condition is a wait of the host."""
+    seconds: float
+    """Time of tracing and lowering."""
+
+
+def lower_for_cuda(task: Task[Any], engine: str, **options: Any) -> Lowered:
+    """Lower the reset, the step and the restart of `task` on the fused engine `engine` for CUDA.
+
+    Raises:
+        EngineError: the engine cannot run the task's model, or has no such option.
+        NotImplementedError: an operation of the program has no CUDA implementation.
+    """
+    begun = time.perf_counter()
+    simulator = FusedSimulator(task, make_engine(engine, task, PROBE, **options), PROBE)
+    keys = environment_keys(0, PROBE)
+    state, _ = jax.eval_shape(simulator._all_afresh, keys)
+    action = jax.ShapeDtypeStruct((PROBE, *task.action_shape), jnp.float32)
+    _, transition, _ = jax.eval_shape(simulator._advance, state, action)
+    traced = [
+        jax.jit(simulator._all_afresh).trace(keys),
+        jax.jit(simulator._advance, donate_argnums=0).trace(state, action),
+        jax.jit(simulator._restart, donate_argnums=(0, 1)).trace(state.physics, state.episode, transition),
+    ]
+    texts = [program.lower(lowering_platforms=("cuda",)).as_text() for program in traced]
+    # Warp's kernels go by generated names, which are numbered anew in every process.
+    found = {name for text in texts for name in re.findall(r"custom_call @([\w.]+)", text)}
+    calls = sorted({"warp" if name.startswith("jax_callable_variadic") else name for name in found})
+    step = traced[1].jaxpr.jaxpr
+    return Lowered(
+        state_bytes=bytes_of(jax.tree.leaves((state.physics, state.episode))) // PROBE,
+        widest_bytes=max(bytes_of([out.aval for out in equation.outvars]) for equation in equations(step)) // PROBE,
+        calls=tuple(calls),
+        callbacks=tuple(name for name in calls if "callback" in name),
+        loops=sum(equation.primitive.name == "while" for equation in equations(step)),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """Every equation of a jaxpr and of those within it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.core.jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
+
+def bytes_of(arrays: Any) -> int:
+    """Bytes of arrays, or of what describes them."""
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays if hasattr(array, "dtype"))

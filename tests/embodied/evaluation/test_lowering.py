@@ -1,0 +1,67 @@
+"""Programs for a GPU, lowered without one: no calls back to Python, and no more bytes than before.
+
+Every task is lowered by `python -m benchmarks.cuda_lowering`; here one of each kind.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from embodied.evaluation import lowering
+from embodied.evaluation.lowering import lower_for_cuda
+from embodied.factory import configured
+from embodied.registry import join_content
+
+pytestmark = pytest.mark.timeout(280)
+
+RESULT = Path(__file__).resolve().parents[3] / "benchmarks/results/cuda_lowering.json"
+GROWTH = 1.25  # of a program's bytes since they were measured, before somebody has to look
+TASKS = (
+    ("swarm/hover", "rigid", {}),
+    ("swarm/formation", "rigid", {}),
+    ("locomotion/go1-joystick-flat", "mjx", {"impl": "warp"}),
+    ("manipulation/reach", "mjx", {"impl": "warp"}),
+    ("grasping/leap-rotate-z", "mjx", {"impl": "warp"}),
+    ("locomotion/hopper", "mjx", {"impl": "jax"}),
+)
+MEASURED = {(row["task"], row["engine"], row["variant"]): row for row in json.loads(RESULT.read_text())["programs"]}
+
+
+@pytest.mark.parametrize(("name", "engine", "options"), TASKS, ids=lambda value: str(value))
+def test_a_program_lowers_without_calls_to_the_host(name: str, engine: str, options: dict[str, str]) -> None:
+    lowered = lower_for_cuda(configured(join_content()[name], None, {}), engine, **options)
+    assert not lowered.callbacks
+    before = MEASURED[name, engine, next(iter(options.values()), "")]
+    assert lowered.state_bytes <= GROWTH * before["state_bytes"]
+    assert lowered.widest_bytes <= GROWTH * before["widest_bytes"]
+    assert lowered.loops <= before["loops"]
+
+
+def test_every_task_was_lowered_on_every_fused_engine() -> None:
+    registry = join_content()
+    missing = [
+        (name, engine)
+        for name in registry
+        for engine in registry[name].engines
+        if engine in ("mjx", "rigid", "brax") and not any(key[:2] == (name, engine) for key in MEASURED)
+    ]
+    assert not missing, "python -m benchmarks.cuda_lowering"
+    assert not [row for row in MEASURED.values() if row.get("callbacks")]
+
+
+def test_a_call_to_the_host_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task whose step asks Python for something does not pass unseen."""
+    advance = lowering.FusedSimulator._advance
+
+    def asking(self, state, action):
+        asked = jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(action.shape, jnp.float32), action)
+        return advance(self, state, asked)
+
+    monkeypatch.setattr(lowering.FusedSimulator, "_advance", asking)
+    task = configured(join_content()["swarm/hover"], None, {})
+    assert lower_for_cuda(task, "rigid").callbacks
