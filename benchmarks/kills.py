@@ -96,11 +96,9 @@ def command(settings: Settings, run: Path) -> list[str]:
 
 def live(process: subprocess.Popen[Any], run: Path, newest: int, more: float) -> bool:
     """Wait until there is a newer checkpoint, and `more` seconds; True where the training ended by itself."""
-    deadline = time.monotonic() + 120
+    deadline, folder = time.monotonic() + 120, run / CHECKPOINTS
     while (
-        time.monotonic() < deadline
-        and process.poll() is None
-        and max(checkpoints.steps(run / CHECKPOINTS), default=0) <= newest
+        time.monotonic() < deadline and process.poll() is None and max(checkpoints.steps(folder), default=0) <= newest
     ):
         time.sleep(0.01)
     try:

@@ -36,9 +36,9 @@ class Lowered:
     calls: tuple[str, ...]
     """Names of the library functions that the programs call."""
     callbacks: tuple[str, ...]
-    """Those of them that return to Python on the host."""
+    """Operations that ask Python on the host; a program that has one is not lowered."""
     loops: int
-    """`while` loops whose end only the device knows: each iteration's condition is a wait of the host."""
+    """`while` loops of the step whose end only the device knows: each condition is a wait of the host."""
     seconds: float
     """Time of tracing and lowering."""
 
@@ -61,16 +61,22 @@ def lower_for_cuda(task: Task[Any], engine: str, **options: Any) -> Lowered:
         jax.jit(simulator._advance, donate_argnums=0).trace(state, action),
         jax.jit(simulator._restart, donate_argnums=(0, 1)).trace(state.physics, state.episode, transition),
     ]
-    texts = [program.lower(lowering_platforms=("cuda",)).as_text() for program in traced]
+    step = traced[1].jaxpr.jaxpr
+    callbacks = {
+        equation.primitive.name
+        for program in traced
+        for equation in equations(program.jaxpr.jaxpr)
+        if "callback" in equation.primitive.name
+    }
+    # Without a GPU a callback cannot be lowered for one.
+    texts = [] if callbacks else [program.lower(lowering_platforms=("cuda",)).as_text() for program in traced]
     # Warp's kernels go by generated names, which are numbered anew in every process.
     found = {name for text in texts for name in re.findall(r"custom_call @([\w.]+)", text)}
-    calls = sorted({"warp" if name.startswith("jax_callable_variadic") else name for name in found})
-    step = traced[1].jaxpr.jaxpr
     return Lowered(
         state_bytes=bytes_of(jax.tree.leaves((state.physics, state.episode))) // PROBE,
         widest_bytes=max(bytes_of([out.aval for out in equation.outvars]) for equation in equations(step)) // PROBE,
-        calls=tuple(calls),
-        callbacks=tuple(name for name in calls if "callback" in name),
+        calls=tuple(sorted({"warp" if name.startswith("jax_callable_variadic") else name for name in found})),
+        callbacks=tuple(sorted(callbacks)),
         loops=sum(equation.primitive.name == "while" for equation in equations(step)),
         seconds=time.perf_counter() - begun,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from embodied.errors import RunError, listing, reason
-from embodied.storage.files import write_atomic
+from embodied.storage.files import read_file, write_atomic
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -47,7 +47,7 @@ class Metrics:
     def records(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Complete lines, as written and parsed; what a killed process left incomplete is passed over."""
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            lines = read_file(self.path).split(b"\n")
         except FileNotFoundError:
             return
         except OSError as error:
@@ -55,10 +55,10 @@ class Metrics:
         for line in lines:
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict) and isinstance(record.get("step"), int):
-                yield line, record
+                yield line, {name: value for name, value in record.items() if value is None or is_number(value)}
 
     def end_at(self, step: int) -> None:
         """Drop the lines later than `step`, atomically, and hide later TensorBoard events."""
@@ -122,3 +122,8 @@ def _end_line(path: Path) -> None:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
+
+
+def is_number(value: object) -> bool:
+    """Whether a JSON value is one that `Metrics.log` may have written."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -97,6 +97,14 @@ class Settings(Generic[C, A]):
     algorithm_config: A = None  # type: ignore[assignment]
     """The algorithm's own options, whose flags begin with its name."""
 
+    def __post_init__(self) -> None:
+        for flag, value in (
+            ("evaluate-episodes", self.evaluate_episodes),
+            ("checkpoint-seconds", self.checkpoint_seconds),
+        ):
+            if not value >= 0:
+                raise EmbodiedError(f"--{flag} {value}: expected at least 0")
+
 
 SHARED = (
     "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",

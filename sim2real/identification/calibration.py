@@ -174,7 +174,7 @@ def load(path: Path) -> Calibration:
     except ValueError as error:
         raise CalibrationError(f"the calibration '{path}' is {error}") from None
     for key in ("format", "embodied"):
-        document.pop(key)
+        document.pop(key, None)
     try:
         result = from_json(Calibration, document, "calibration")
     except RunError as error:
