@@ -53,7 +53,8 @@ FLAGS = (
 WORDS = (
     "", "-1", "0", "1e999", "nan", "-inf", "1e30", "99999999999999999999", "0x10", "1.5", "None", "[]", "{}", "../..",
     "/dev/null/x", "/proc/self/mem", "swarm/hover", "swarm/hovr", "mt10", "shipped", "expert", "a\nb",
-    "%s%n", "x" * 5000, "--", "-", "=", "--=", "cuda:99", "cpu", "mujoco", "rigid", "runs", ".", "/", "~", "$HOME", "\udcff",
+    "%s%n", "x" * 5000, "--", "-", "=", "--=", "cuda:99", "cpu", "mujoco", "rigid", "runs", ".", "/", "~", "$HOME",
+    "\udcff",
 )  # fmt: skip
 CERTAINLY_WRONG = ("--no-such-flag", "--seed=-1", "--seed=x", "--json=", "--num-envs=x", "--out=/proc/no/such/folder")
 LIMIT = 30.0  # s that a bad case may take: importing and compiling counts
