@@ -412,6 +412,11 @@ def attempt(case: Case, good: Path, scratch: Path) -> dict[str, Any]:
     return row
 
 
+def is_fault(row: dict[str, Any]) -> bool:
+    """Whether a case broke the promise."""
+    return bool({"exception", "hang", "left", "long"} & row.keys())
+
+
 def listed(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
@@ -498,7 +503,7 @@ def main(arguments: list[str] | None = None) -> int:
             good.mkdir(parents=True)
             make_good(good)
         rows = run(settings.cases, settings.seed, good.resolve())
-    faults = [row for row in rows if {"exception", "hang", "left", "long"} & row.keys()]
+    faults = [row for row in rows if is_fault(row)]
     for row in faults:
         print(json.dumps(row))
     totals = {

@@ -16,6 +16,7 @@ from embodied.datasets.episode import Episode
 from embodied.datasets.layout import ACTION, IMAGES, STATE, DatasetInfo, chunk_and_file
 from embodied.datasets.statistics import Statistics
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.files import require_regular
 
 OWN = "embodied/"  # before the names of our own columns
 INSTRUCTION = "task"  # LeRobot's word for what a robot is told
@@ -175,6 +176,7 @@ def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
         EmbodiedError: it is missing, damaged, or lacks some; lists those that it has.
     """
     try:
+        require_regular(path)
         table = pq.ParquetFile(path).read()
     except FileNotFoundError:
         raise EmbodiedError(f"the table '{path}' is missing") from None

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from embodied.errors import EmbodiedError, reason
+from embodied.storage.files import require_regular
 
 GROUP = 10  # frames from one that stands alone to the next: how many are decoded to show any one
 X264 = ("-crf", "12", "-preset", "veryfast", "-g", str(GROUP), "-bf", "0")
@@ -83,6 +84,7 @@ def check_whole(path: Path) -> None:
         EmbodiedError: it is missing, truncated, or no mp4. Source: ISO/IEC 14496-12, section 4.2.
     """
     try:
+        require_regular(path)
         with path.open("rb") as file:
             end, place, kinds = file.seek(0, 2), 0, []
             while place < end:

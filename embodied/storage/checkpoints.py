@@ -22,7 +22,16 @@ import safetensors.torch
 import torch
 
 from embodied.errors import CheckpointError, listing, reason
-from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
+from embodied.storage.files import (
+    TEMPORARY,
+    embodied_version,
+    read_file,
+    require_regular,
+    seal,
+    sync_folder,
+    unseal,
+    write_synced,
+)
 from embodied.storage.trees import flatten as flatten
 from embodied.storage.trees import unflatten as unflatten
 
@@ -222,6 +231,7 @@ def _write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 def _fingerprint(path: Path, sync: bool = False) -> tuple[int, str]:
     """Size in bytes and sha256 of a file, after forcing it to the disk if `sync`."""
+    require_regular(path)
     with path.open("rb") as file:
         if sync:
             os.fsync(file.fileno())
@@ -252,10 +262,14 @@ def _verified(path: Path) -> dict[str, Any]:
         raise _damaged(path, f"{STATE} is {error}") from error
     except KeyError as error:
         raise _damaged(path, f"{STATE} lacks the key {error}") from error
+    except TypeError as error:
+        raise _damaged(path, f"{STATE} has other values than a checkpoint's") from error
+    if not isinstance(expected_step, int) or not isinstance(document.get("meta"), dict):
+        raise _damaged(path, f"{STATE} has other values than a checkpoint's")
     if size != expected_size:
         raise _damaged(path, f"{TENSORS} is truncated or edited: it has {size} bytes, expected {expected_size}")
     if digest != expected_digest:
-        raise _damaged(path, f"{TENSORS} is edited: its sha256 is {digest[:12]}, expected {expected_digest[:12]}")
+        raise _damaged(path, f"{TENSORS} is edited: its sha256 is {digest[:12]}, expected {str(expected_digest)[:12]}")
     if step_of(path) not in (None, expected_step):
         raise _damaged(path, f"its folder was renamed: {STATE} says step {expected_step}")
     return document

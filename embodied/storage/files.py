@@ -34,6 +34,16 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
+def require_regular(path: Path) -> None:
+    """Refuse what a library that opens a path by itself would wait for, or read from for ever.
+
+    Raises:
+        OSError: it cannot be looked at, or it is no regular file.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+
+
 def read_json(path: Path) -> Any:
     """The value in a JSON file from outside.
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from embodied.core.episode import LARGEST_STATE
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, VecEnv
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.files import require_regular
 from policies.imitation.interventions import Source
 from policies.off_policy.replay_buffer import Transitions, combined
 
@@ -170,6 +171,7 @@ def load(
         EmbodiedError: There is no such file, or it does not fit; says what was expected.
     """
     try:
+        require_regular(path)
         tensors = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
@@ -215,7 +217,11 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
     Raises:
         EmbodiedError: It has no `source`, or other values than those of `Source`.
     """
-    tensors = safetensors.torch.load_file(path)
+    try:
+        require_regular(path)
+        tensors = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
     known = ", ".join(f"{source.value} {source.name.lower()}" for source in Source)
     if SOURCE not in tensors:
         raise EmbodiedError(f"demonstrations '{path}' lack '{SOURCE}', who acted: expected (T,) of {known}")

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from embodied.errors import listing, reason
+from embodied.storage.files import require_regular
 from sim2real.logs.log import Channel, Log, LogError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def read(path: str | Path, unfinished: bool = False) -> Log:
         size = path.stat().st_size
         if size > MAX_FILE:
             raise LogError(f"'{path}' has {size} bytes; logs of up to {MAX_FILE} are read")
+        require_regular(path)
         with path.open("rb") as file:
             parts, ended = parts_of(path, file)
     except OSError as error:

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from embodied.errors import listing, reason
-from embodied.storage.files import write_atomic
+from embodied.storage.files import require_regular, write_atomic
 from sim2real.logs.log import UNITS, Channel, Log, LogError
 
 TIME = "time"
@@ -82,6 +82,7 @@ def read_parquet(path: str | Path) -> Log:
     except ImportError:
         raise LogError("Parquet files need the package pyarrow; pip install pyarrow") from None
     try:
+        require_regular(path)
         file = pyarrow.parquet.ParquetFile(path)
         header = file.schema_arrow.names
         _check_header(path, header)
