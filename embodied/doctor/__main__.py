@@ -92,9 +92,9 @@ def look_at_machine() -> dict[str, Any]:
     output.print(table)
     registry = join_content()
     try:
-        engines = {name: default_engine(registry[name]) for name in EXAMPLES}
+        engines: dict[str, str] = {name: default_engine(registry[name]) for name in EXAMPLES}
     except EmbodiedError as error:  # the same as a finding above: JAX was told to use what is not there
-        engines = dict.fromkeys(EXAMPLES, f"none: {error}")
+        engines = {name: f"none: {error}" for name in EXAMPLES}
     output.print(cli.table("engines by default", engines))
     return {"machine": [dataclasses.asdict(finding) for finding in found], "engines": engines}
 

@@ -241,11 +241,10 @@ def cameras(scale: Scale) -> dict[str, Any]:
     for num_envs in scale.num_envs[:2]:
         camera = "view"
         env = make("manipulation/reach", num_envs, cameras=(camera,), resolution=64)
-        obs, seconds = env.reset(), []
+        pixels, seconds = env.reset()[f"pixels/{camera}"], []
         for _ in range(3 + scale.steps):
             begun = time.perf_counter()
-            obs = env.step(zeros(env)).obs
-            pixels = obs[f"pixels/{camera}"]
+            pixels = env.step(zeros(env)).obs[f"pixels/{camera}"]
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - begun)

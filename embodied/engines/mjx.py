@@ -107,7 +107,7 @@ class MjxEngine:
             from mujoco.mjx.warp import types as warp_types
 
             if jax.default_backend() == "gpu":
-                options["graph_mode"] = warp_types.GraphMode[mode]  # pyright: ignore[reportAttributeAccessIssue] - made at run time
+                options["graph_mode"] = getattr(warp_types.GraphMode, mode)
             options_data: dict[str, Any] = buffer_sizes(self.model, num_envs)
         else:
             options_data = {}

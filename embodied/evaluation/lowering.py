@@ -16,11 +16,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from embodied.core.episode import environment_keys
 from embodied.core.task import Task
 from embodied.engines import make_engine
 from embodied.env.vectorized import FusedSimulator
+from embodied.errors import EngineError
 
 PROBE = 4  # environments in the lowered program: their number changes shapes only
 
@@ -51,7 +53,10 @@ def lower_for_cuda(task: Task[Any], engine: str, **options: Any) -> Lowered:
         NotImplementedError: an operation of the program has no CUDA implementation.
     """
     begun = time.perf_counter()
-    simulator = FusedSimulator(task, make_engine(engine, task, PROBE, **options), PROBE)
+    built: Any = make_engine(engine, task, PROBE, **options)
+    if not built.fused:
+        raise EngineError(f"engine {engine!r} is no program of JAX's; expected mjx, rigid or brax")
+    simulator = FusedSimulator(task, built, PROBE)
     keys = environment_keys(0, PROBE)
     state, _ = jax.eval_shape(simulator._all_afresh, keys)
     action = jax.ShapeDtypeStruct((PROBE, *task.action_shape), jnp.float32)
@@ -86,8 +91,9 @@ def equations(jaxpr: Any) -> Iterator[Any]:
     """Every equation of a jaxpr and of those within it."""
     for equation in jaxpr.eqns:
         yield equation
-        for inner in jax.core.jaxprs_in_params(equation.params):
-            yield from equations(inner)
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda value: isinstance(value, ClosedJaxpr | Jaxpr)):
+            if isinstance(inner, ClosedJaxpr | Jaxpr):
+                yield from equations(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
 
 
 def bytes_of(arrays: Any) -> int:
