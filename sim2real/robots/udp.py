@@ -8,6 +8,7 @@ import secrets
 import select
 import socket
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -24,8 +25,10 @@ from sim2real.robots.udp_messages import (
     State,
     Status,
     pack_command,
+    read_key,
     signature,
     unpack_state,
+    wire_size,
 )
 
 HELLO_EVERY = 0.05  # s between attempts to begin a session
@@ -40,6 +43,8 @@ class UdpOptions:
     """host:port of the bridge."""
     timeout: float = 3.0
     """s to wait for its first answer."""
+    key: Path | None = None
+    """File of a key of at least 16 bytes that the bridge has too: messages of others are refused."""
 
     @property
     def place(self) -> tuple[str, int]:
@@ -63,6 +68,7 @@ class Udp(Robot):
         """Begin a session; a `RobotError` where nobody answers, or a bridge of another robot."""
         self._contract, self._options = contract, options
         self._signature = signature(contract)
+        self._key, self._challenge = read_key(options.key), 0
         self._session, self._sequence = secrets.randbits(32), 0
         self._filter = SequenceFilter(self._session)
         self._trips: collections.deque[tuple[int, int]] = collections.deque(maxlen=TRIPS_KEPT)
@@ -120,7 +126,7 @@ class Udp(Robot):
             if time.monotonic() > end:
                 raise RobotError(
                     f"no bridge answers at {self._options.address} within {self._options.timeout:g} s; start it, for "
-                    "example python examples/udp_bridge.py, or see docs/udp.md"
+                    "example python examples/udp_bridge.py, or start it anew if it served another host; see docs/udp.md"
                 )
             self._send(Kind.HELLO, np.zeros(0))
             self.sleep_until(time.monotonic() + HELLO_EVERY)
@@ -130,10 +136,12 @@ class Udp(Robot):
             )
 
     def _send(self, kind: Kind, targets: np.ndarray) -> None:
-        command = Command(kind, self._session, self._sequence, time.monotonic_ns(), self._signature, targets)
+        command = Command(
+            kind, self._session, self._sequence, time.monotonic_ns(), self._signature, targets, self._challenge
+        )
         self._sequence += 1
         try:
-            self._socket.send(pack_command(command))
+            self._socket.send(pack_command(command, self._key))
         except (ConnectionRefusedError, BlockingIOError):
             # Nobody listens (yet, or any more), or the queue is full: the same as a lost datagram.
             return
@@ -141,20 +149,20 @@ class Udp(Robot):
     def _receive(self) -> None:
         while True:
             try:
-                data = self._socket.recv(STATE_SIZE + 1)
+                data = self._socket.recv(wire_size(STATE_SIZE, self._key) + 1)
             except BlockingIOError:
                 return
             except ConnectionRefusedError:
                 continue  # what an earlier datagram came to
             try:
-                state = unpack_state(data)
+                state = unpack_state(data, self._key)
             except MessageError:
                 self.refused += 1
                 continue
             if not self._filter.admit(state.session, state.sequence):
                 self.refused += 1
                 continue
-            self._state = state
+            self._state, self._challenge = state, state.challenge
             if state.echo_sent:
                 self._measure_trip(state)
 

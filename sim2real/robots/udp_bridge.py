@@ -7,10 +7,12 @@ any language after docs/udp.md. It trusts nobody: it has a watchdog and limits o
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import select
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -25,12 +27,15 @@ from sim2real.robots.udp_messages import (
     State,
     Status,
     pack_state,
+    read_key,
     signature,
     unpack_command,
+    wire_size,
 )
 
 FINAL = (Status.DAMPED, Status.WATCHDOG, Status.REFUSED)
 """States that only a new session ends."""
+SILENCE = 1.0  # s without a message of its host after which a session that never moved the robot may be replaced
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,10 +50,12 @@ class BridgeOptions:
     """s without valid targets after which an active robot is damped for good."""
     rate: float = 0.0
     """States per second; 0: four in each control period."""
+    key: Path | None = None
+    """File of a key of at least 16 bytes that the host has too: messages of others are refused."""
 
 
 class Bridge:
-    """Serves one robot to one host at a time."""
+    """Serves one robot to one host at a time, and for as long as it runs to one computer."""
 
     def __init__(self, robot: Robot, contract: Contract, options: BridgeOptions | None = None) -> None:
         """Listen; the robot is damped."""
@@ -59,7 +66,9 @@ class Bridge:
         self._lower, self._upper = contract.row("lower"), contract.row("upper")
         self._filter: SequenceFilter | None = None
         self._host: tuple[str, int] | None = None
+        self._key, self._challenge = read_key(self.options.key), 0
         self._heard = 0  # ns, when the last valid targets came
+        self._spoke = 0  # ns, when the host's last valid message came
         self._echo = (0, 0)
         self._sequence = 0
         self._past: set[int] = set()
@@ -98,32 +107,44 @@ class Bridge:
 
     def _receive(self) -> None:
         while select.select([self._socket], [], [], 0)[0]:
-            data, host = self._socket.recvfrom(COMMAND_SIZE + 1)
+            data, host = self._socket.recvfrom(wire_size(COMMAND_SIZE, self._key) + 1)
             try:
-                command = unpack_command(data)
+                command = unpack_command(data, self._key)
             except MessageError:
                 self.refused += 1
                 continue
             self._take(command, host)
 
     def _take(self, command: Command, host: tuple[str, int]) -> None:
-        if command.kind is Kind.HELLO and self._may_begin(command):
+        if command.kind is Kind.HELLO and self._may_begin(command, host):
             self._filter, self._host = SequenceFilter(command.session), host
             self._past.add(command.session)
+            self._challenge = secrets.randbits(64) if self._key else 0
             self.status = Status.READY if command.signature == self._signature else Status.REFUSED
             self._echo = (0, 0)
         if self._filter is None or host != self._host or not self._filter.admit(command.session, command.sequence):
             self.refused += 1
             return
-        self._echo = (command.sent, time.monotonic_ns())
+        if command.kind is not Kind.HELLO and command.challenge != self._challenge:
+            self.refused += 1  # recorded in another session of the same number
+            return
+        self._spoke = time.monotonic_ns()
+        self._echo = (command.sent, self._spoke)
         if command.kind is Kind.DAMP and self.status not in FINAL:
             self._finish(Status.DAMPED)
         elif command.kind is Kind.TARGETS and self.status in (Status.READY, Status.ACTIVE):
             self._hold(command)
 
-    def _may_begin(self, command: Command) -> bool:
-        """Whether a new session may replace the present one: never that of a robot that moves, nor one of the past."""
-        return self.status is not Status.ACTIVE and command.session not in self._past
+    def _may_begin(self, command: Command, host: tuple[str, int]) -> bool:
+        """Whether a new session may replace the present one.
+
+        Never one of the past; never that of a robot that moves, nor that of a host that still speaks; and only from the
+        computer that began the first: another one waits until a person starts the bridge anew.
+        """
+        if command.session in self._past or (self._host is not None and host[0] != self._host[0]):
+            return False
+        silent = time.monotonic_ns() - self._spoke > 1e9 * SILENCE
+        return self.status in (Status.IDLE, *FINAL) or (self.status is Status.READY and silent)
 
     def _hold(self, command: Command) -> None:
         """Pass targets on, if they are within the limits: the host has checked that, but who is the host?"""
@@ -146,10 +167,10 @@ class Bridge:
         taken = dataclasses.replace(measured, time=max(0.0, time.monotonic() - age))
         state = State(
             session, self._sequence, time.monotonic_ns(), self._signature, self.status, *self._echo, taken,
-            len(self._contract.joints),
+            len(self._contract.joints), self._challenge,
         )  # fmt: skip
         self._sequence += 1
         try:
-            self._socket.sendto(pack_state(state), host)
+            self._socket.sendto(pack_state(state, self._key), host)
         except OSError:
             return  # the host has gone; the watchdog sees to the robot

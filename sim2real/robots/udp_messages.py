@@ -1,18 +1,23 @@
-"""The two messages of docs/udp.md as bytes: fixed size, little-endian, float64, with a CRC32.
+"""The two messages of docs/udp.md as bytes: fixed size, little-endian, float64, with a CRC32, or a key's HMAC.
 
 Nothing here touches a socket. A message of another size, magic, version or checksum is refused; whether its sequence
-number is a new one is the receiver's to say, by `Window`.
+number is a new one is the receiver's to say, by `SequenceFilter`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import hashlib
+import hmac
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 
+from embodied.errors import EmbodiedError, reason
+from embodied.storage.files import read_file
 from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, RobotError
 
@@ -25,6 +30,9 @@ STATE_BODY = struct.Struct(f"<IIIIQQQ{3 * SLOTS + 16}d")  # signature, count, st
 CRC = struct.Struct("<I")
 COMMAND_SIZE = HEADER.size + COMMAND_BODY.size + CRC.size
 STATE_SIZE = HEADER.size + STATE_BODY.size + CRC.size
+CHALLENGE = struct.Struct("<Q")
+HMAC_SIZE = hashlib.sha256().digest_size
+KEY_SIZE = 16  # bytes of the shortest key: 128 bits
 NS = 1e-9  # s per ns
 
 
@@ -88,6 +96,8 @@ class Command:
     """`signature` of the contract."""
     targets: np.ndarray
     """(A,) in the actuators' units; (0,) but in TARGETS."""
+    challenge: int = 0
+    """With a key, the number that the bridge drew for this session, 0 before it is known; else not sent."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +118,32 @@ class State:
     """Its time is in s on the bridge's clock."""
     count: int
     """Joints."""
+    challenge: int = 0
+    """With a key, a number drawn for this session: commands without it are of another; else not sent."""
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """The key that host and bridge share; None for no file.
+
+    Raises:
+        EmbodiedError: the file cannot be read, or is shorter than 16 bytes.
+    """
+    if path is None:
+        return None
+    try:
+        key = read_file(path)
+    except OSError as error:
+        raise EmbodiedError(f"cannot read the key '{path}': {reason(error)}") from None
+    if len(key) < KEY_SIZE:
+        raise EmbodiedError(
+            f"the key '{path}' has {len(key)} bytes; expected at least {KEY_SIZE}: head -c 32 /dev/urandom > {path}"
+        )
+    return key
+
+
+def wire_size(size: int, key: bytes | None) -> int:
+    """Bytes of a message of `size` bytes with a CRC: with a key, challenge and HMAC take the CRC's place."""
+    return size if key is None else size - CRC.size + CHALLENGE.size + HMAC_SIZE
 
 
 def signature(contract: Contract) -> int:
@@ -117,23 +153,24 @@ def signature(contract: Contract) -> int:
     return zlib.crc32("\n".join(words).encode())
 
 
-def pack_command(command: Command) -> bytes:
+def pack_command(command: Command, key: bytes | None = None) -> bytes:
     """The bytes of a command; a `MessageError` where it has more targets than there are slots."""
     head = HEADER.pack(MAGIC, VERSION, command.kind, command.session, command.sequence, command.sent)
     targets = _slots(command.targets)
-    return _sealed(head + COMMAND_BODY.pack(command.signature, len(command.targets), 0, *targets))
+    body = COMMAND_BODY.pack(command.signature, len(command.targets), 0, *targets)
+    return _sealed(head + body, key, command.challenge)
 
 
-def unpack_command(data: bytes) -> Command:
+def unpack_command(data: bytes, key: bytes | None = None) -> Command:
     """The command in a datagram; a `MessageError` where it is none of this version."""
-    kind, session, sequence, sent = _opened(data, COMMAND_SIZE)
+    kind, session, sequence, sent, challenge = _opened(data, COMMAND_SIZE, key)
     code, count, _, *targets = COMMAND_BODY.unpack_from(data, HEADER.size)
     if kind not in (Kind.HELLO, Kind.TARGETS, Kind.DAMP) or count > SLOTS:
         raise MessageError(f"not a command: kind {kind}, {count} targets")
-    return Command(Kind(kind), session, sequence, sent, code, np.array(targets[:count]))
+    return Command(Kind(kind), session, sequence, sent, code, np.array(targets[:count]), challenge)
 
 
-def pack_state(state: State) -> bytes:
+def pack_state(state: State, key: bytes | None = None) -> bytes:
     """The bytes of a state; a `MessageError` where it has more joints than there are slots."""
     numbers: list[float] = []
     parts = 0
@@ -144,12 +181,12 @@ def pack_state(state: State) -> bytes:
     head = HEADER.pack(MAGIC, VERSION, Kind.STATE, state.session, state.sequence, state.sent)
     times = state.echo_sent, state.echo_received, max(0, round(state.measured.time / NS))
     body = STATE_BODY.pack(state.signature, state.count, state.status, parts, *times, *numbers)
-    return _sealed(head + body)
+    return _sealed(head + body, key, state.challenge)
 
 
-def unpack_state(data: bytes) -> State:
+def unpack_state(data: bytes, key: bytes | None = None) -> State:
     """The state in a datagram; a `MessageError` where it is none of this version."""
-    kind, session, sequence, sent = _opened(data, STATE_SIZE)
+    kind, session, sequence, sent, challenge = _opened(data, STATE_SIZE, key)
     code, count, status, parts, echo_sent, echo_received, taken, *numbers = STATE_BODY.unpack_from(data, HEADER.size)
     if kind != Kind.STATE or count > SLOTS or status not in list(Status) or parts >> len(PART_SIZES):
         raise MessageError(f"not a state: kind {kind}, {count} joints, status {status}, parts {parts:#x}")
@@ -159,7 +196,7 @@ def unpack_state(data: bytes) -> State:
             values[part] = np.array(numbers[start : start + (count if size == SLOTS else size)])
         start += size
     measured = Measurement(taken * NS, **values)
-    return State(session, sequence, sent, code, Status(status), echo_sent, echo_received, measured, count)
+    return State(session, sequence, sent, code, Status(status), echo_sent, echo_received, measured, count, challenge)
 
 
 class SequenceFilter:
@@ -182,20 +219,29 @@ def _slots(values: np.ndarray, slots: int = SLOTS) -> list[float]:
     return [*map(float, values), *[0.0] * (slots - len(values))]
 
 
-def _sealed(data: bytes) -> bytes:
-    return data + CRC.pack(zlib.crc32(data))
+def _sealed(data: bytes, key: bytes | None, challenge: int) -> bytes:
+    """A message with its CRC, or with challenge and HMAC."""
+    if key is None:
+        return data + CRC.pack(zlib.crc32(data))
+    data += CHALLENGE.pack(challenge)
+    return data + hmac.digest(key, data, "sha256")
 
 
-def _opened(data: bytes, size: int) -> tuple[int, int, int, int]:
-    """Kind, session, sequence and time of sending of a message that is whole."""
-    if len(data) != size:
-        raise MessageError(f"a datagram of {len(data)} bytes; expected {size}")
+def _opened(data: bytes, size: int, key: bytes | None) -> tuple[int, int, int, int, int]:
+    """Kind, session, sequence, time of sending and challenge of a message that is whole."""
+    if len(data) != wire_size(size, key):
+        raise MessageError(f"a datagram of {len(data)} bytes; expected {wire_size(size, key)}")
     magic, version, kind, session, sequence, sent = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise MessageError(f"a datagram that begins with {magic!r}; expected {MAGIC!r}")
     if version != VERSION:
         raise MessageError(f"a message of version {version}; this is version {VERSION}")
-    (crc,) = CRC.unpack_from(data, size - CRC.size)
-    if crc != zlib.crc32(data[: -CRC.size]):
-        raise MessageError("a message with a wrong checksum")
-    return kind, session, sequence, sent
+    if key is None:
+        (crc,) = CRC.unpack_from(data, size - CRC.size)
+        if crc != zlib.crc32(data[: -CRC.size]):
+            raise MessageError("a message with a wrong checksum")
+        return kind, session, sequence, sent, 0
+    if not hmac.compare_digest(hmac.digest(key, data[:-HMAC_SIZE], "sha256"), data[-HMAC_SIZE:]):
+        raise MessageError("a message by somebody who does not have the key")
+    (challenge,) = CHALLENGE.unpack_from(data, len(data) - HMAC_SIZE - CHALLENGE.size)
+    return kind, session, sequence, sent, challenge

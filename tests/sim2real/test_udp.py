@@ -290,3 +290,95 @@ def test_a_host_whose_bridge_has_taken_the_robot_away_latches(served):
     assert report.step == "error"
     assert "bridge has damped the robot: watchdog" in report.reason
     assert robot.target is None
+
+
+KEY = bytes(range(32))
+
+
+def hello(session, key=None):
+    signature = um.signature(leg())
+    return um.pack_command(um.Command(um.Kind.HELLO, session, 0, 1, signature, np.zeros(0)), key)
+
+
+def bridge_alone(tmp_path, key=None):
+    """A bridge that is not served: `_take` is called by the test."""
+    if key:
+        (tmp_path / "key").write_bytes(key)
+    robot = FakeRobot()
+    return Bridge(robot, robot.contract, BridgeOptions(port=0, key=tmp_path / "key" if key else None)), robot
+
+
+@pytest.mark.parametrize("status", [um.Status.READY, *sorted({3, 4, 5})])
+def test_a_stranger_begins_no_session(tmp_path, status):
+    """Neither before the first targets nor after the watchdog, from another computer."""
+    bridge, _ = bridge_alone(tmp_path)
+    bridge._take(um.unpack_command(hello(1)), ("10.0.0.1", 5000))
+    assert bridge.status is um.Status.READY
+    bridge.status = um.Status(status)
+    bridge._spoke = 0
+    bridge._take(um.unpack_command(hello(2)), ("10.0.0.66", 5000))
+    assert bridge._host == ("10.0.0.1", 5000)
+    assert bridge.status is um.Status(status)
+    bridge._take(um.unpack_command(hello(3)), ("10.0.0.1", 5001))  # its own person starts the host again
+    assert bridge._host == ("10.0.0.1", 5001)
+    assert bridge.status is um.Status.READY
+
+
+def test_a_host_that_speaks_is_not_replaced(tmp_path):
+    bridge, _ = bridge_alone(tmp_path)
+    bridge._take(um.unpack_command(hello(1)), ("10.0.0.1", 5000))
+    bridge._take(um.unpack_command(hello(2)), ("10.0.0.1", 5001))
+    assert bridge._host == ("10.0.0.1", 5000)
+
+
+def test_messages_with_a_key_come_back_and_others_are_refused():
+    command = dataclasses.replace(COMMAND, challenge=2**63 + 5)
+    data = um.pack_command(command, KEY)
+    assert len(data) == um.wire_size(um.COMMAND_SIZE, KEY) == 332
+    assert um.unpack_command(data, KEY).challenge == command.challenge
+    for spoilt in (um.pack_command(command), um.pack_command(command, KEY[::-1]), data[:-1] + bytes([data[-1] ^ 1])):
+        with pytest.raises(um.MessageError):
+            um.unpack_command(spoilt, KEY)
+    with pytest.raises(um.MessageError):
+        um.unpack_command(data)
+
+
+def test_what_was_recorded_with_the_key_moves_nothing_later(tmp_path):
+    """The same session number, the same computer, the right key, a bridge started anew: another challenge."""
+    bridge, robot = bridge_alone(tmp_path, KEY)
+    host = ("10.0.0.1", 5000)
+    bridge._take(um.unpack_command(hello(1, KEY), KEY), host)
+    targets = (bridge._lower + bridge._upper) / 2
+    command = um.Command(um.Kind.TARGETS, 1, 1, 2, um.signature(robot.contract), targets, bridge._challenge)
+    bridge._take(command, host)
+    assert bridge.status is um.Status.ACTIVE
+    again, _ = bridge_alone(tmp_path, KEY)
+    again._take(um.unpack_command(hello(1, KEY), KEY), host)
+    again._take(command, host)
+    assert again.status is um.Status.READY
+    assert again.refused == 1
+
+
+def test_a_deployment_with_a_key(tmp_path):
+    robot, end = Realtime(), threading.Event()
+    (tmp_path / "key").write_bytes(KEY)
+    bridge = Bridge(robot, robot.contract, BridgeOptions(port=0, watchdog=0.3, key=tmp_path / "key"))
+    thread = threading.Thread(target=bridge.serve, args=(end.is_set,), daemon=True)
+    thread.start()
+    try:
+        with pytest.raises(RobotError, match="no bridge answers"):
+            Udp(leg(), UdpOptions(bridge.address, timeout=0.3))
+        host = Udp(leg(), UdpOptions(bridge.address, key=tmp_path / "key"))
+        host.write((bridge._lower + bridge._upper) / 2)
+        until(lambda: bridge.status is um.Status.ACTIVE)
+        host.close()
+        until(lambda: bridge.status is um.Status.DAMPED)
+    finally:
+        end.set()
+        thread.join(5)
+
+
+def test_a_short_key_is_refused(tmp_path):
+    (tmp_path / "key").write_bytes(b"secret")
+    with pytest.raises(EmbodiedError, match="at least 16"):
+        um.read_key(tmp_path / "key")
