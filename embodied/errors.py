@@ -21,6 +21,8 @@ R = TypeVar("R")
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # what was given is no path that could exist, wherever it is looked at
+PATH_SHOWN = 60  # characters of it
 LISTED = 12  # names shown before a listing is shortened
 
 
@@ -134,6 +136,8 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
                 raise
             _exit(EXIT_BROKEN_PIPE)
         except OSError as error:
+            if error.errno in NO_PATH:
+                _exit(EXIT_ERROR, f"error: {reason(error)}: {str(error.filename)[:PATH_SHOWN]}...")
             if not _disk_full(error):
                 raise
             where = f" while writing '{error.filename}'" if error.filename else ""

@@ -25,7 +25,7 @@ from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json
-from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, unseal, write_synced
+from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
 from embodied.storage.runs import Run
 from policies.policy import Policy
 from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint, shipped
@@ -168,10 +168,12 @@ def exchange(temporary: Path, out: Path) -> None:
 
 def check_place(out: Path) -> None:
     """Raise an `ExportError` where anything but a bundle would be replaced."""
+    if out.resolve() == Path.cwd():
+        raise ExportError(f"--out '{out}' is the folder that this runs in, which would be replaced; choose another")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:
-        unseal((out / bundle_files.MANIFEST).read_bytes(), bundle_files.FORMAT, "bundle")
+        unseal(read_file(out / bundle_files.MANIFEST), bundle_files.FORMAT, "bundle")
     except (OSError, ValueError):
         raise ExportError(f"'{out}' exists and is no bundle; it is left alone. Choose another --out") from None
 

@@ -76,3 +76,14 @@ def test_negative_counts_are_refused_before_a_run_begins(tmp_path: Path, capsys:
         train.main(["swarm/hover", "--evaluate-episodes=-1", "--out", str(tmp_path / "run")])
     assert "evaluate-episodes -1" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_path_that_cannot_exist_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    from embodied import curves
+
+    with pytest.raises(SystemExit) as stop:
+        curves.main(["x" * 5000, "--out=c.png"])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("error: File name too long: xxx")
+    assert len(line) < 120

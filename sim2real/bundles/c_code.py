@@ -178,7 +178,8 @@ def prove(folder: Path) -> str | None:
         return None
     with tempfile.TemporaryDirectory() as place:
         program = Path(place) / "check"
-        files = [str(folder / name) for name in ("check.c", "policy.c")]
+        # From the root: a folder's name may begin with a dash, which the compiler takes for an option.
+        files = [str(folder.resolve() / name) for name in ("check.c", "policy.c")]
         compiled = _run(compiler, *COMPILE, *files, "-lm", "-o", str(program))
         if compiled.returncode:
             raise ExportError(f"the C code does not compile: {compiled.stderr.strip()[:500]}")

@@ -82,7 +82,6 @@ def read_parquet(path: str | Path) -> Log:
     except ImportError:
         raise LogError("Parquet files need the package pyarrow; pip install pyarrow") from None
     try:
-        require_regular(path)
         file = pyarrow.parquet.ParquetFile(path)
         header = file.schema_arrow.names
         _check_header(path, header)
@@ -133,6 +132,7 @@ def write_csv(path: str | Path, log: Log) -> None:
 
 def _check_size(path: Path) -> None:
     try:
+        require_regular(path)
         size = path.stat().st_size
     except OSError as error:
         raise LogError(f"cannot read the log '{path}': {reason(error)}") from None

@@ -185,3 +185,18 @@ def test_a_readme_shows_only_columns_that_say_something():
 def test_errors_are_the_users():
     assert issubclass(ExportError, EmbodiedError)
     assert issubclass(BundleError, EmbodiedError)
+
+
+def test_a_folder_whose_name_looks_like_an_option(tmp_path, monkeypatch):
+    """The compiler that proves the C code takes no folder's name for an option."""
+    monkeypatch.chdir(tmp_path)
+    assert export.main(["swarm/hover", "--out=-1"]) == 0
+    assert (tmp_path / "-1" / "manifest.json").is_file()
+
+
+def test_the_folder_one_stands_in_is_not_replaced(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        export.main(["swarm/hover", "--out=."])
+    assert "choose another" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
