@@ -28,6 +28,8 @@ from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 if TYPE_CHECKING:
     from embodied.env.env import Env
 
+MOST_EPISODES = 1_000_000  # of 100 steps and 100 numbers each they would take 40 GB
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -79,6 +81,10 @@ class Settings:
             )
         if self.out.exists() and not self.replace:
             raise EmbodiedError(f"'{self.out}' exists; --replace replaces it")
+        if not 0 < self.episodes <= MOST_EPISODES:
+            raise EmbodiedError(
+                f"--episodes {self.episodes}: expected 1 to {MOST_EPISODES:,}; a recording is kept in memory"
+            )
         if self.hold is not None and self.hold < 0:
             raise EmbodiedError(f"--hold {self.hold}: expected at least 0")
 
