@@ -167,6 +167,8 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
         if name.startswith(PREFIX)
     }
     try:
+        if not isinstance(meta.get("group", ""), str):
+            raise TypeError(f"its observation group is {str(meta['group'])[:60]}; expected a name")
         return rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
