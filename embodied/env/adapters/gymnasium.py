@@ -13,14 +13,14 @@ Importing `embodied.env.adapters.gymnasium_ids` registers too, so that an id can
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,6 @@ from torch import Tensor
 
 from embodied.env.env import Env
 from embodied.env.step import Step
-from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
@@ -42,11 +41,67 @@ SEEDS = 2**32  # JAX tells this many seeds apart
 RENDER_MODES = ("rgb_array",)
 
 
-class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
+class View:
+    """What an adapter shows of an environment's observations: one group as an array, or several as a dictionary.
+
+    Vectors are float32; images are uint8 with the colours last, (height, width, 3), as Gymnasium and
+    Stable-Baselines3 take them. A task with an axis of agents and a single agent in it is shown without that axis.
+    """
+
+    def __init__(self, env: Env, group: str | Sequence[str]) -> None:
+        """Choose `group` of `env`, or several.
+
+        Raises:
+            EmbodiedError: the task has more than one agent.
+            UnknownNameError: the task has no such group.
+        """
+        if (env.agents or 1) > 1:
+            raise EmbodiedError(
+                f"this task has {env.agents} agents, and Gymnasium knows one; "
+                "use embodied.env.adapters.pettingzoo.parallel_env"
+            )
+        self._single = isinstance(group, str)
+        self._groups = (group,) if isinstance(group, str) else tuple(group)
+        self._has_agents = env.agents is not None
+        spec = env.observation_spec
+        for name in self._groups:
+            if name not in spec:
+                raise UnknownNameError("observation group", name, spec)
+        self._images = {name for name in self._groups if spec[name].dtype == torch.uint8}
+        boxes: dict[str, Space[Any]] = {name: self._box(name, spec[name].shape) for name in self._groups}
+        self.space: Space[Any] = boxes[self._groups[0]] if self._single else Dict(boxes)
+
+    def _box(self, name: str, shape: tuple[int, ...]) -> Box:
+        shape = shape[1:] if self._has_agents else shape
+        if name in self._images:
+            return Box(0, 255, (*shape[1:], shape[0]), np.uint8)
+        return Box(-np.inf, np.inf, shape, np.float32)
+
+    def of(self, observation: Mapping[str, Tensor]) -> Any:
+        """(N, ...) of the group, or group -> (N, ...); the caller's own copies."""
+        arrays = {name: self._array(name, observation[name]) for name in self._groups}
+        return arrays[self._groups[0]] if self._single else arrays
+
+    def _array(self, name: str, tensor: Tensor) -> NDArray[Any]:
+        tensor = tensor[:, 0] if self._has_agents else tensor
+        return as_array(tensor.movedim(1, -1).contiguous() if name in self._images else tensor)
+
+    def row(self, batch: Any, index: int) -> Any:
+        """One environment's part of what `of` gave, copied."""
+        return batch[index].copy() if self._single else {name: array[index].copy() for name, array in batch.items()}
+
+    def action(self, actions: ArrayLike) -> Tensor:
+        """(N, action_size) as the environment takes it."""
+        tensor = as_tensor(actions)
+        return tensor.unsqueeze(1) if self._has_agents else tensor
+
+
+class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     """The N environments of an `Env` behind Gymnasium's vector interface, with same-step autoreset.
 
-    Observations are (N, size) float32 of one observation group, rewards (N,) float32, terminations and
-    truncations (N,) bool. Every entry of the infos has its mask of the same name with a leading underscore:
+    Observations are (N, size) float32 of one observation group, or a dictionary of several (see `View`), rewards (N,)
+    float32, terminations and truncations (N,) bool. Every entry of the infos has its mask of the same name with a
+    leading underscore:
 
     - `success` (N,) bool, solved at this instant, of the environments whose episode goes on;
     - where an episode ended, `final_obs` (N,) of objects: the (size,) observation the step led to, else None;
@@ -55,19 +110,20 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
       it took, as Gymnasium's own `RecordEpisodeStatistics` gives them.
     """
 
-    def __init__(self, env: Env, group: str = "policy", render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
         """Take over `env`; nothing else may step it.
 
         Args:
             env: From `embodied.make`.
-            group: The observation group to show, `policy` or what else the task offers.
+            group: The observation group to show, `policy` or what else the task offers; several, such as
+                `("policy", "pixels/front")`, are shown as a dictionary.
             render_mode: `rgb_array` where `render` will be called.
 
         Raises:
             UnknownNameError: the task has no such observation group, or there is no such render mode.
         """
-        self.env, self.group, self.num_envs = env, group, env.num_envs
-        self.single_observation_space = observation_space(env, group)
+        self.env, self.group, self.num_envs, self.view = env, group, env.num_envs, View(env, group)
+        self.single_observation_space = self.view.space
         self.single_action_space = action_space(env)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
@@ -76,9 +132,7 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._renderer: Renderer | None = None
         self._began: NDArray[np.float64] | None = None  # s on the performance counter, per episode
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start every environment afresh.
 
         Args:
@@ -95,11 +149,11 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         super().reset(seed=seed)
         observation = self.env.reset(_draw_seed(self.np_random) if seed is None else seed % SEEDS)
         self._began = np.full(self.num_envs, time.perf_counter())
-        return as_array(observation[self.group]), {}
+        return self.view.of(observation), {}
 
     def step(
         self, actions: ArrayLike
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+    ) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Advance every environment under `actions` (N, action_size); see the class for what comes back.
 
         Raises:
@@ -109,7 +163,7 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         _check_use(self.closed)
         if self._began is None:
             raise ResetNeeded("step() before reset(): call reset() once first")
-        step = self.env.step(as_tensor(actions))
+        step = self.env.step(self.view.action(actions))
         terminations, truncations = as_array(step.terminated), as_array(step.truncated)
         done = terminations | truncations
         infos: dict[str, Any] = {"success": as_array(step.success) & ~done, "_success": ~done}
@@ -117,7 +171,7 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             infos |= {"final_obs": self._final_obs(step, done), "_final_obs": done.copy()}
             infos |= {"final_info": self._final_info(step, done, self._began), "_final_info": done.copy()}
             self._began[done] = time.perf_counter()
-        return as_array(step.obs[self.group]), as_array(step.reward), terminations, truncations, infos
+        return self.view.of(step.obs), one_agent(step.reward), terminations, truncations, infos
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """One picture (height, width, 3) per environment, or None where no render mode was chosen.
@@ -140,35 +194,37 @@ class GymnasiumVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.env.close()
 
     def _final_obs(self, step: Step, done: NDArray[np.bool_]) -> NDArray[np.object_]:
-        rows = as_array(step.final_obs[self.group])
+        rows = self.view.of(step.final_obs)
         final = np.full(self.num_envs, None, dtype=object)
-        for index in np.flatnonzero(done):
-            final[index] = rows[index].copy()
+        for index in np.flatnonzero(done).tolist():
+            final[index] = self.view.row(rows, index)
         return final
 
     def _final_info(self, step: Step, done: NDArray[np.bool_], began: NDArray[np.float64]) -> dict[str, Any]:
         seconds = np.round(time.perf_counter() - began, 6)
-        episode = {"r": as_array(step.info["return"]), "l": as_array(step.info["length"]), "t": seconds}
-        summary = {name: as_array(value) for name, value in episode_summary(step).items()}
+        episode = {"r": one_agent(step.info["return"]), "l": as_array(step.info["length"]), "t": seconds}
+        summary = {name: one_agent(value) for name, value in episode_summary(step).items()}
         return {**_masked(summary, done), "episode": _masked(episode, done), "_episode": done.copy()}
 
 
-class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
+class GymnasiumEnv(gymnasium.Env[Any, NDArray[Any]]):
     """One environment behind Gymnasium's interface; the caller resets it.
 
-    Observations are (size,) float32. The info of a step holds `success` (solved at this instant); that of an
-    episode's last step also `success_any`, `diverged` and the episode's mean of each of the task's metrics.
+    Observations are (size,) float32, or a dictionary of several groups (see `View`). The info of a step holds `success`
+    (solved at this instant); that of an episode's last step also `success_any`, `diverged` and the episode's mean of
+    each of the task's metrics.
 
     With the same seed and actions it lives through the same episodes as environment 0 of a vector environment: the
     reset after an episode's end takes up the fresh episode that `Env` has already drawn.
     """
 
-    def __init__(self, env: Env, group: str = "policy", render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
         """Take over `env`, which must hold one environment; nothing else may step it.
 
         Args:
             env: From `embodied.make` with `num_envs=1`.
-            group: The observation group to show, `policy` or what else the task offers.
+            group: The observation group to show, `policy` or what else the task offers; several, such as
+                `("policy", "pixels/front")`, are shown as a dictionary.
             render_mode: `rgb_array` where `render` will be called.
 
         Raises:
@@ -177,19 +233,17 @@ class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         """
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}; GymnasiumEnv expects 1, GymnasiumVectorEnv takes any number")
-        self.env, self.group = env, group
-        self.observation_space = observation_space(env, group)
+        self.env, self.group, self.view = env, group, View(env, group)
+        self.observation_space = self.view.space
         self.action_space = action_space(env)
         self.metadata = metadata(env)
         self.render_mode = _check_render_mode(render_mode)
         self._renderer: Renderer | None = None
         self._closed = False
         self._running = False
-        self._following: NDArray[np.float32] | None = None  # first observation of an episode that is already drawn
+        self._following: Any = None  # first observation of an episode that is already drawn
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a fresh episode.
 
         Args:
@@ -208,9 +262,9 @@ class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         if seed is None and following is not None:
             return following, {}
         observation = self.env.reset(_draw_seed(self.np_random) if seed is None else seed % SEEDS)
-        return as_array(observation[self.group])[0], {}
+        return self.view.row(self.view.of(observation), 0), {}
 
-    def step(self, action: ArrayLike) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Advance by one control step under `action` (action_size,).
 
         Raises:
@@ -224,13 +278,13 @@ class GymnasiumEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         tensor = as_tensor(action)
         if tuple(tensor.shape) != self.action_space.shape:
             raise ActionError(f"action has shape {tuple(tensor.shape)}; expected {self.action_space.shape}")
-        step = self.env.step(tensor[None])
+        step = self.env.step(self.view.action(tensor[None]))
         terminated, truncated = bool(step.terminated), bool(step.truncated)
         info: dict[str, Any] = {"success": bool(step.success)}
         if terminated or truncated:
-            self._running, self._following = False, as_array(step.obs[self.group])[0]
+            self._running, self._following = False, self.view.row(self.view.of(step.obs), 0)
             info = {name: value.item() for name, value in episode_summary(step).items()}
-        return as_array(step.final_obs[self.group])[0], float(step.reward), terminated, truncated, info
+        return self.view.row(self.view.of(step.final_obs), 0), float(step.reward), terminated, truncated, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture (height, width, 3), or None where no render mode was chosen.
@@ -285,7 +339,12 @@ def gymnasium_id(name: str) -> str:
 
 
 def make_single(
-    name: str, *, seed: int | None = None, group: str = "policy", render_mode: str | None = None, **options: Any
+    name: str,
+    *,
+    seed: int | None = None,
+    group: str | Sequence[str] = "policy",
+    render_mode: str | None = None,
+    **options: Any,
 ) -> GymnasiumEnv:
     """Build one environment; what `gymnasium.make` calls.
 
@@ -304,7 +363,7 @@ def make_vector(
     *,
     num_envs: int = 1,
     seed: int | None = None,
-    group: str = "policy",
+    group: str | Sequence[str] = "policy",
     render_mode: str | None = None,
     **options: Any,
 ) -> GymnasiumVectorEnv:
@@ -319,24 +378,6 @@ def make_vector(
         **options: Whatever else `embodied.make` takes.
     """
     return GymnasiumVectorEnv(make(name, num_envs, seed=_any_seed(seed), **options), group, render_mode)
-
-
-def observation_space(env: Env, group: str) -> Box:
-    """(size,) float32 without bounds: what one environment's observation group holds.
-
-    Raises:
-        EmbodiedError: the task has many agents.
-        UnknownNameError: the task has no such group.
-    """
-    if env.agents is not None:
-        raise EmbodiedError(
-            f"this task has {env.agents} agents, and Gymnasium knows one; "
-            "use embodied.env.adapters.pettingzoo.parallel_env"
-        )
-    sizes = vector_sizes(env.observation_spec)
-    if group not in sizes:
-        raise UnknownNameError("observation group", group, sizes)
-    return Box(-np.inf, np.inf, (sizes[group],), np.float32)
 
 
 def action_space(env: Env) -> Box:
@@ -359,6 +400,11 @@ def make_renderer(env: Env) -> Renderer:
 def as_array(tensor: Tensor) -> NDArray[Any]:
     """A copy of `tensor` in host state, where its owner may write."""
     return tensor.cpu().numpy().copy()
+
+
+def one_agent(tensor: Tensor) -> NDArray[Any]:
+    """(N,), also of what a task with a single agent gives for each of its agents."""
+    return as_array(tensor).reshape(len(tensor), -1)[:, 0]
 
 
 def as_tensor(action: ArrayLike) -> Tensor:

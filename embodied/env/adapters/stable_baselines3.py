@@ -35,12 +35,13 @@ class SB3VecEnv(VecEnv):
 
     actions: NDArray[np.float32]
 
-    def __init__(self, env: Env, group: str = "policy", render_mode: str | None = None) -> None:
+    def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
         """Take over `env`; nothing else may step it.
 
         Args:
             env: From `embodied.make`.
-            group: The observation group to show, `policy` or what else the task offers.
+            group: The observation group to show, `policy` or what else the task offers; several as a dictionary, for
+                `MultiInputPolicy`.
             render_mode: `rgb_array` where `render` will be called, which tiles the environments into one picture.
 
         Raises:
@@ -49,7 +50,7 @@ class SB3VecEnv(VecEnv):
         self.vector = GymnasiumVectorEnv(env, group, render_mode)
         super().__init__(env.num_envs, self.vector.single_observation_space, self.vector.single_action_space)
 
-    def reset(self) -> NDArray[np.float32]:
+    def reset(self) -> Any:
         """Start every environment afresh, from the seed last given to `seed` if there is one.
 
         Raises:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.spaces import Dict
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.utils.passive_env_checker import data_shares_objects
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
@@ -366,3 +367,58 @@ def test_a_process_that_was_forked_after_jax_refuses_instead_of_waiting_for_ever
     assert receive.poll(30)
     assert 'context="spawn"' in receive.recv()
     process.join(30)
+
+
+ONE_AGENT = ("swarm/trajectory", "swarm/landing", "swarm/gate-race")
+
+
+@pytest.mark.parametrize("name", ONE_AGENT)
+def test_a_task_with_one_agent_has_no_axis_of_agents(name: str) -> None:
+    env = GymnasiumEnv(make(name, seed=0))
+    check_env(env, skip_render_check=True)
+    vector = GymnasiumVectorEnv(make(name, 3, seed=0))
+    observation, _ = vector.reset(seed=1)
+    assert observation in vector.observation_space
+    observation, reward, *_ = vector.step(vector.action_space.sample())
+    assert observation in vector.observation_space
+    assert reward.shape == (3,)
+
+
+def test_one_agent_lives_through_what_the_environment_does() -> None:
+    """The adapter's numbers are those of `Env`, agent 0's."""
+    plain = make("swarm/trajectory", 2, seed=0)
+    vector = GymnasiumVectorEnv(make("swarm/trajectory", 2, seed=0))
+    plain.reset()
+    vector.reset()
+    for _ in range(4):
+        action = np.full((2, plain.action_size), 0.1, np.float32)
+        observation, reward, *_ = vector.step(action)
+        step = plain.step(torch.from_numpy(action)[:, None])
+        np.testing.assert_array_equal(observation, step.obs["policy"][:, 0].numpy())
+        np.testing.assert_array_equal(reward, step.reward[:, 0].numpy())
+
+
+def test_cameras_are_a_dictionary() -> None:
+    groups = ("policy", "pixels/front")
+
+    def made(num_envs: int) -> Env:
+        return make("swarm/hover", num_envs, seed=0, cameras=("front",), resolution=(24, 16))
+
+    env = GymnasiumEnv(made(1), groups)
+    assert isinstance(env.observation_space, Dict)
+    assert env.observation_space["pixels/front"].shape == (16, 24, 3)
+    check_env(env, skip_render_check=True)
+    vector, plain = GymnasiumVectorEnv(made(2), groups), made(2)
+    observation, _ = vector.reset(seed=0)
+    assert observation in vector.observation_space
+    pixels = plain.reset()["pixels/front"].permute(0, 2, 3, 1).numpy()
+    np.testing.assert_array_equal(observation["pixels/front"], pixels)
+    vector.env.episode_length = torch.full((2,), vector.env.max_episode_steps - 1)
+    observation, *_, infos = vector.step(np.zeros((2, vector.env.action_size), np.float32))
+    assert observation in vector.observation_space
+    assert infos["final_obs"][0] in vector.single_observation_space
+
+
+def test_an_unknown_group_among_several_is_named() -> None:
+    with pytest.raises(EmbodiedError, match="pixels/frnt"):
+        GymnasiumVectorEnv(make("swarm/hover", 2), ("policy", "pixels/frnt"))

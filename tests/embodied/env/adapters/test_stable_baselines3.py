@@ -125,3 +125,14 @@ def test_stable_baselines_evaluation_believes_our_episodes(core):
     assert len(returns) == 8
     assert max(lengths) <= MAX_STEPS
     assert np.isfinite(returns).all()
+
+
+def test_pictures_and_vectors_together() -> None:
+    """SB3's own policy for dictionaries learns from a camera and a vector."""
+    made = embodied.make("swarm/hover", 2, seed=0, cameras=("front",), resolution=36)
+    env = SB3VecEnv(made, ("policy", "pixels/front"))
+    PPO("MultiInputPolicy", env, n_steps=4, batch_size=8, n_epochs=1).learn(8)
+
+
+def test_one_agent_learns() -> None:
+    PPO("MlpPolicy", SB3VecEnv(embodied.make("swarm/landing", 2, seed=0)), n_steps=4, batch_size=8, n_epochs=1).learn(8)
