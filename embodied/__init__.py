@@ -8,8 +8,10 @@ This package is mechanism: it knows no particular robot, task or algorithm. Cont
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from embodied.storage.files import VERSION as __version__
@@ -37,6 +39,13 @@ def own_gpu(environment: Mapping[str, str], gpus: int) -> str | None:
 if gpu := own_gpu(os.environ, len(list(Path("/dev").glob("nvidia[0-9]*")))):
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
 
+# MuJoCo refuses to be imported with a value that it does not know, also where nothing is drawn.
+BACKENDS = {"linux": ("glx", "egl", "osmesa"), "win32": ("wgl",), "darwin": ("cgl",)}.get(sys.platform, ())
+SWITCHES = ("enable", "enabled", "on", "true", "1", "glfw", "", "disable", "disabled", "off", "false", "0")
+if (asked := os.environ.get("MUJOCO_GL", "").lower().strip()) not in (*BACKENDS, *SWITCHES):
+    print(f"warning: MUJOCO_GL={asked} is ignored; MuJoCo knows {', '.join(BACKENDS)} and glfw here", file=sys.stderr)
+    del os.environ["MUJOCO_GL"]
+
 # These must be set before JAX is imported anywhere in the process.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares the GPU's memory with JAX
 os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # TF32 silently breaks contact physics
@@ -46,6 +55,20 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Torch's idle threads would spin on the cores that physics needs; on two cores that halves the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def _on_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """A Ctrl-C before a command has begun, or when it has ended, is no defect that wants a traceback."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, traceback)
+
+
+if sys.argv[:1] == [
+    "-m"
+]:  # `python -m embodied.COMMAND`, which is being looked for; a program of others keeps its hook
+    sys.excepthook = _on_uncaught
 
 
 if TYPE_CHECKING:

@@ -109,6 +109,7 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(main)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        _open_streams()
         lost: list[BaseException] = []
         default_hook = threading.excepthook
 
@@ -146,6 +147,17 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
             threading.excepthook = default_hook
 
     return guarded
+
+
+def _open_streams() -> None:
+    """Give a process whose standard streams were closed empty ones: the next file opened would take their place."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def _disk_full(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.engines import ENGINES, make_engine
-from embodied.engines.base import sees_nvidia_gpu
+from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
@@ -82,6 +82,7 @@ def make(
     num_envs = whole_number("num_envs", num_envs, 1)
     seed = whole_number("seed", seed, 0, SEEDS - 1)
     check_device(device)
+    first_device()  # every engine computes the task by JAX
     task = configured(entry, config, overrides)
     engine = engine or default_engine(entry)
     if engine not in ENGINES:

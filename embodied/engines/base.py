@@ -32,18 +32,27 @@ P = TypeVar("P")
 POST_CONSTRAINT = frozenset({"cacc", "cfrc_int", "cfrc_ext"})  # MjData fields that only mj_rnePostConstraint computes
 
 
+def first_device() -> jax.Device:
+    """What JAX computes on unless told otherwise.
+
+    Raises:
+        EngineError: JAX was told to use a platform that is not there.
+    """
+    try:
+        return jax.devices()[0]
+    except (RuntimeError, AssertionError) as error:  # of a platform that is known, but has no device, it asserts
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        said = (str(error).splitlines() or ["it has none here"])[0]
+        raise EngineError(f"JAX finds no device with JAX_PLATFORMS={platforms!r}: {said}; unset it") from None
+
+
 def sees_nvidia_gpu() -> bool:
     """Whether JAX computes on an NVIDIA GPU. What torch sees is another matter: their builds may differ.
 
     Raises:
         EngineError: JAX was told to use a platform that is not there.
     """
-    try:
-        device = jax.devices()[0]
-    except RuntimeError as error:
-        platforms = os.environ.get("JAX_PLATFORMS", "")
-        reason = str(error).splitlines()[0]
-        raise EngineError(f"JAX finds no device with JAX_PLATFORMS={platforms!r}: {reason}; unset it") from None
+    device = first_device()
     return device.platform in ("gpu", "cuda") and "nvidia" in device.device_kind.lower()
 
 

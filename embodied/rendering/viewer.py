@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import math
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -262,6 +263,8 @@ def start_server(host: str, port: int) -> viser.ViserServer:
         EmbodiedError: no port is free, or the address is not this machine's.
     """
     try:
+        # viser binds in a thread of its own and would wait for ever for one that has failed.
+        socket.create_server((host, 0)).close()
         return viser.ViserServer(host=host, port=port, label="embodied", verbose=False)
     except (OSError, RuntimeError) as error:
         raise EmbodiedError(f"cannot open the viewer on {host}:{port}: {error}") from error

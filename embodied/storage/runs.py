@@ -9,6 +9,7 @@
 No path is written into any of them, so a run may be moved or copied.
 """
 
+import importlib
 import math
 import os
 import shutil
@@ -24,6 +25,8 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.files import embodied_version, jsonable, read_file, seal, sync_folder, unseal, write_atomic
 from embodied.storage.metrics import METRICS, Metrics
+
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 FORMAT = 1
 CONFIG, CHECKPOINTS, VIDEOS = "config.json", "checkpoints", "videos"
@@ -42,6 +45,7 @@ class Run:
         self.created: str = document["created"]  # UTC, ISO 8601 with microseconds: sorts by time.
         self.step: int | None = step  # The checkpoint that `Run.open` was pointed at, if it was.
         self._metrics = Metrics(path)
+        self._claimed: int | None = None  # file descriptor that holds the lock
 
     @classmethod
     def create(cls, root: Path, task: str, config: Mapping[str, Any], out: Path | None = None) -> Self:
@@ -188,9 +192,31 @@ class Run:
         self.step = None
         return checkpoint
 
+    def claim(self) -> None:
+        """Keep other processes from training in this run, for as long as this one does not close it.
+
+        Raises:
+            RunError: another process has claimed it.
+        """
+        if fcntl is None or self._claimed is not None:
+            return
+        descriptor = os.open(self.path / CONFIG, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RunError(f"run '{self.path}' is being trained by another process; wait for it, or end it") from None
+        except OSError:
+            os.close(descriptor)  # a file system without locks
+            return
+        self._claimed = descriptor
+
     def close(self) -> None:
-        """Close the files that logging opened; logging again reopens them."""
+        """Close the files that logging opened, which logging again reopens, and give up a claim."""
         self._metrics.close()
+        if self._claimed is not None:
+            os.close(self._claimed)
+            self._claimed = None
 
     def __enter__(self) -> Self:
         return self

@@ -46,6 +46,8 @@ def start(settings: Settings[Any, Any]) -> int:
         document = run_document(settings) | {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
         run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
+        if run:
+            run.claim()
         if run and settings.calibration:
             _keep_calibration(settings.calibration, run)
         session = TaskSession(settings, env, run)
@@ -55,6 +57,9 @@ def start(settings: Settings[Any, Any]) -> int:
             if run and not session.learned:
                 run.discard()  # what never began should not look like a run
             raise
+        finally:
+            if run:
+                run.close()
 
 
 def resume(path: Path, changes: dict[str, Any]) -> int:
@@ -64,7 +69,14 @@ def resume(path: Path, changes: dict[str, Any]) -> int:
     with distributed.joined():
         env = _training_env(settings)
         first = distributed.rank() == 0
-        return TaskSession(settings, env, run if first else None).train(resume=run.resume() if first else run.load())
+        if first:
+            run.claim()
+        try:
+            return TaskSession(settings, env, run if first else None).train(
+                resume=run.resume() if first else run.load()
+            )
+        finally:
+            run.close()
 
 
 def _training_env(settings: Settings[Any, Any]) -> Env | JoinedEnv:
