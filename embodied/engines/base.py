@@ -32,8 +32,8 @@ P = TypeVar("P")
 POST_CONSTRAINT = frozenset({"cacc", "cfrc_int", "cfrc_ext"})  # MjData fields that only mj_rnePostConstraint computes
 
 
-def first_device() -> jax.Device:
-    """What JAX computes on unless told otherwise.
+def first_device() -> Any:
+    """The `jax.Device` that JAX computes on unless told otherwise.
 
     Raises:
         EngineError: JAX was told to use a platform that is not there.

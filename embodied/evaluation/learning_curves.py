@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import io
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.files import write_atomic
 
 Points = list[tuple[float, float]]
 Records = Sequence[Mapping[str, float]]
@@ -123,6 +125,8 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
         handles = [figure.axes[0].plot([], [], color=COLOURS[i % len(COLOURS)])[0] for i in range(len(names))]
         figure.legend(handles, names, loc="outside upper left", ncols=min(6, len(names)), fontsize=9, frameon=False)
     try:
-        figure.savefig(path)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=path.suffix.removeprefix(".") or None)
+        write_atomic(path, drawn.getvalue())
     except (OSError, ValueError) as error:
         raise EmbodiedError(f"cannot write the picture '{path}': {reason(error)}") from None

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import shutil
 import uuid
 import warnings
 from collections.abc import Generator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
 from embodied.cli import Line
+from embodied.datasets.video import check_whole
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, reason
@@ -22,6 +24,7 @@ from embodied.rendering.pictures import MOST_SHOWN, Image, Renderer
 from embodied.storage.files import TEMPORARY
 
 KINDS = (".mp4", ".gif", ".png")
+FULL = 2**16  # bytes of free space below which a disk is called full
 SHEET = 12  # pictures on a contact sheet
 FASTEST = {".mp4": 60.0, ".gif": 25.0, ".png": 6.0}  # frames per second worth storing
 X264 = ("-crf", "20", "-preset", "veryfast")  # of films for people: visually clean
@@ -93,7 +96,10 @@ class VideoWriter:
         if frame.shape != self._shape:
             raise EmbodiedError(f"a frame of shape {frame.shape} does not fit a film of {self._shape}")
         if self._kind == ".mp4":
-            self._encoder(frame).send(np.ascontiguousarray(frame))
+            try:
+                self._encoder(frame).send(np.ascontiguousarray(frame))
+            except OSError as error:  # ffmpeg has ended; imageio tells on many lines what it said
+                raise EmbodiedError(f"cannot write '{self.path}': {reason(error).splitlines()[0]}") from error
         elif self._kind == ".gif":
             self._kept.append(frame)
         elif self.frames % self._stride == 0:
@@ -113,8 +119,10 @@ class VideoWriter:
         try:
             self._finish()
             os.replace(self._temporary, self.path)
-        except (OSError, RuntimeError) as error:
-            raise EmbodiedError(f"cannot write '{self.path}': {reason(error)}") from error
+        except (OSError, RuntimeError, EmbodiedError) as error:
+            full = shutil.disk_usage(self.path.parent).free < FULL
+            said = "no space is left on the device" if full else reason(error)
+            raise EmbodiedError(f"cannot write '{self.path}': {said}") from error
         finally:
             self._temporary.unlink(missing_ok=True)
 
@@ -159,13 +167,15 @@ class VideoWriter:
     def _finish(self) -> None:
         if self._stream is not None:
             self._stream.close()
+            check_whole(self._temporary)  # ffmpeg says only on the terminal that the disk was full
             return
         import imageio.v3 as iio
 
-        if self._kind == ".gif":
-            iio.imwrite(self._temporary, self._kept, plugin="pillow", duration=1000 / self.fps, loop=0)
-        else:
-            iio.imwrite(self._temporary, contact_sheet(self._kept), plugin="pillow")
+        # Encoded in memory: imageio's own files try once more when they are forgotten, and complain again.
+        shown = self._kept if self._kind == ".gif" else contact_sheet(self._kept)
+        timing: dict[str, Any] = {"duration": 1000 / self.fps, "loop": 0} if self._kind == ".gif" else {}
+        data = iio.imwrite("<bytes>", shown, plugin="pillow", extension=self._kind, **timing)
+        self._temporary.write_bytes(cast("bytes", data))
 
 
 def check_kind(path: Path | str) -> str:

@@ -71,6 +71,7 @@ class Run:
         created = now.isoformat(timespec="microseconds")
         version = embodied_version()
         document = {"format": FORMAT, "embodied": version, "task": task, "created": created, "config": values}
+        path = None
         try:
             path = _claim(Path(out)) if out is not None else _fresh(Path(root) / task, now)
             write_atomic(path / CONFIG, seal(document))
@@ -78,6 +79,8 @@ class Run:
             (path / VIDEOS).mkdir()
             sync_folder(path.parent)
         except OSError as error:
+            if path is not None:  # it was free, so that nothing of others is in it
+                shutil.rmtree(path, ignore_errors=True)
             place = out if out is not None else Path(root) / task
             raise RunError(f"cannot create a run in '{place}': {reason(error)}") from error
         return cls(path, document)

@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError, RunError
+from embodied.evaluation.learning_curves import Across, draw
+from embodied.rendering.video import VideoWriter
 from embodied.rendering.viewer import start_server
 from embodied.storage.runs import Run
 
@@ -87,3 +91,44 @@ def test_a_run_is_trained_by_one_process(tmp_path: Path) -> None:
 def test_a_viewer_of_another_machine_is_refused() -> None:
     with pytest.raises(EmbodiedError, match=r"192\.0\.2\.1"):  # an address for documentation, RFC 5737
         start_server("192.0.2.1", 8099)
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB; mounting one needs rights that a laptop's user does not have."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("only root mounts a small file system")
+    (place := tmp_path / "disk").mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize("kind", [".mp4", ".gif", ".png"])
+def test_a_film_that_does_not_fit_is_refused_and_leaves_nothing(kind: str, full_disk: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (20, 120, 160, 3), np.uint8)
+
+    def film() -> None:
+        with VideoWriter(full_disk / f"film{kind}", 20) as writer:
+            for frame in noise:
+                writer.add(frame)
+
+    with pytest.raises(EmbodiedError, match="space"):
+        film()
+    assert not list(full_disk.iterdir())
+
+
+def test_a_run_that_does_not_fit_leaves_no_folder(full_disk: Path) -> None:
+    (full_disk / "rest").write_bytes(bytes(61_000))
+    with pytest.raises(RunError, match="space"):
+        Run.create(full_disk, "swarm/hover", {"long": "x" * 8000}, out=full_disk / "run")
+    assert [path.name for path in full_disk.iterdir()] == ["rest"]
+
+
+def test_a_picture_that_does_not_fit_leaves_nothing(full_disk: Path) -> None:
+    (full_disk / "rest").write_bytes(bytes(61_000))
+    points = {"return": {"a": [(float(x), x**0.5) for x in range(100)]}}
+    with pytest.raises(EmbodiedError, match="space"):
+        draw(full_disk / "curves.png", points, Across.STEPS)
+    assert [path.name for path in full_disk.iterdir()] == ["rest"]
