@@ -108,6 +108,11 @@ class MjxEngine:
 
             if jax.default_backend() == "gpu":
                 options["graph_mode"] = getattr(warp_types.GraphMode, mode)
+            from mujoco.mjx.third_party.mujoco_warp import OverflowType
+
+            # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops after as many
+            # iterations as the model asks for is no overflow, though Warp counts it as one.
+            self._overflow_mask = int(OverflowType.ALL & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS))
             options_data: dict[str, Any] = buffer_sizes(self.model, num_envs)
         else:
             options_data = {}
@@ -239,7 +244,8 @@ class MjxEngine:
         inner = data._impl
         # The candidates of the broad phase live in a buffer of the same size.
         too_many_contacts = jnp.maximum(jnp.max(inner.nacon), jnp.max(inner.ncollision)) > self._limits["naconmax"]
-        return too_many_contacts | (jnp.max(inner.nefc) > self._limits["njmax"])
+        too_many_rows = jnp.max(inner.nefc) > self._limits["njmax"]
+        return too_many_contacts | too_many_rows | jnp.any(inner.overflow & self._overflow_mask != 0)
 
 
 def known_to_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
