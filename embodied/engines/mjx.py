@@ -104,14 +104,13 @@ class MjxEngine:
         self._data_fields = data_fields(self.model)
         options: dict[str, Any] = {}
         if self.impl is Impl.WARP:
+            from mujoco.mjx.third_party.mujoco_warp import OverflowType
             from mujoco.mjx.warp import types as warp_types
 
             if jax.default_backend() == "gpu":
                 options["graph_mode"] = getattr(warp_types.GraphMode, mode)
-            from mujoco.mjx.third_party.mujoco_warp import OverflowType
-
-            # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops after as many
-            # iterations as the model asks for is no overflow, though Warp counts it as one.
+            # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops after the
+            # iterations that the model asks for is no overflow, though Warp counts it as one.
             self._overflow_mask = int(OverflowType.ALL & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS))
             options_data: dict[str, Any] = buffer_sizes(self.model, num_envs)
         else:
