@@ -1,0 +1,23 @@
+"""MJX-Warp on the CPU against C MuJoCo, for every task that it runs; one of each kind where tests must be quick."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.warp_parity import compared
+from embodied.registry import join_content
+
+pytestmark = pytest.mark.timeout(290)
+
+QUICK = ("swarm/hover", "manipulation/reach")
+FIRST_STEP = 2e-3  # m or rad after one control step with contacts; rounding alone gives some 1e-6
+NAMES = [name for name in join_content() if "mjx" in join_content()[name].engines]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES]
+)
+def test_the_first_step_is_that_of_c_mujoco(name: str) -> None:
+    row = compared(name, 2, 2)
+    assert "why" not in row, row["why"]
+    assert row["first_step"] < FIRST_STEP
