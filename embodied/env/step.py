@@ -156,12 +156,11 @@ def tensor_from_array(array: Array, device: torch.device) -> Tensor:
 
 
 def array_from_tensor(tensor: Tensor) -> Array:
-    """A JAX array of a torch tensor's values, as float32 on JAX's default device.
+    """A JAX array of a torch tensor's values, as float32, on the tensor's device where JAX has it, else on the default.
 
     It is a copy: JAX runs behind, and would read what the caller has since written to the tensor.
     """
     tensor = tensor.detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-    on_gpu = jax.default_backend() == "gpu"
-    if on_gpu != (tensor.device.type == "cuda"):
+    if tensor.device.type == "cuda" and jax.default_backend() != "gpu":
         return jax.numpy.asarray(tensor.cpu().numpy())
     return jax.dlpack.from_dlpack(tensor)

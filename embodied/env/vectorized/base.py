@@ -145,6 +145,21 @@ def on_default_device(tree: Any) -> Any:
     return jax.device_put(tree, default_sharding())
 
 
+def on_cpu(tree: Any) -> Any:
+    """The tree's arrays, committed to the CPU, and with them every program that takes them.
+
+    What a host engine's physics is read from and written to lies there: on a GPU each of a task's functions would
+    cross twice in every control step.
+    """
+    return jax.device_put(tree, cpu_sharding())
+
+
+@functools.cache
+def cpu_sharding() -> jax.sharding.Sharding:
+    """Where the CPU's arrays lie."""
+    return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+
+
 @functools.cache
 def default_sharding() -> jax.sharding.Sharding:
     """Where arrays lie unless told otherwise; asking JAX takes as long as a step of a small swarm's physics."""

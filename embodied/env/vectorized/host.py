@@ -23,7 +23,7 @@ from embodied.env.vectorized.base import (
     RenderStateFn,
     StepResult,
     add_batch_axis,
-    on_default_device,
+    on_cpu,
     row_of,
     rows_of,
     set_rows,
@@ -42,7 +42,7 @@ class HostState:
 
 
 class HostSimulator:
-    """The task's compiled functions around an engine that moves its own state."""
+    """The task's compiled functions, on the CPU, around an engine that moves its own state."""
 
     def __init__(
         self, task: Task[Any], engine: HostEngine, num_envs: int, render_state_fn: RenderStateFn | None = None
@@ -66,8 +66,8 @@ class HostSimulator:
 
     def reset(self, keys: Array) -> dict[str, Array]:
         everyone = np.arange(self.num_envs)
-        episode, observation = self._first_episodes(everyone, *self._begin(on_default_device(keys)))
-        self._state = HostState(episode, on_default_device(zero_totals(episode)))
+        episode, observation = self._first_episodes(everyone, *self._begin(on_cpu(keys)))
+        self._state = HostState(episode, on_cpu(zero_totals(episode)))
         self._world = self.engine.world()
         self._diverged_state = None
         return observation
@@ -75,10 +75,10 @@ class HostSimulator:
     def step(self, action: Array) -> StepResult:
         assert self._state is not None
         assert self._world is not None
-        action = jnp.clip(on_default_device(action), -1.0, 1.0)
+        action = jnp.clip(on_cpu(action), -1.0, 1.0)
         before = self.engine.snapshot()
         episode = self._move(self._state.episode, action)
-        overflow = jnp.asarray([self.engine.overflow()])
+        overflow = np.asarray([self.engine.overflow()])
         world = self.engine.world()
         transition, episode, totals = self._after(world, episode, action, self._state.totals, overflow)
         diverged = np.asarray(transition.diverged)
@@ -125,7 +125,7 @@ class HostSimulator:
     def set_episode_length(self, steps: Array) -> None:
         assert self._state is not None
         self._state = dataclasses.replace(
-            self._state, episode=dataclasses.replace(self._state.episode, steps=on_default_device(steps))
+            self._state, episode=dataclasses.replace(self._state.episode, steps=on_cpu(steps))
         )
 
     def state(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class HostSimulator:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         self.engine.load_state(state["engine"])
-        self._state = state["episodes"]
+        self._state = on_cpu(state["episodes"])
         self._world = self.engine.world()
 
     def diverged_state(self) -> DivergedState:
@@ -146,7 +146,7 @@ class HostSimulator:
     def load_diverged_state(self, state: DivergedState) -> None:
         self.engine.load_state(add_batch_axis(state.physics))
         assert self._state is not None
-        self._state = dataclasses.replace(self._state, episode=on_default_device(add_batch_axis(state.episode)))
+        self._state = dataclasses.replace(self._state, episode=on_cpu(add_batch_axis(state.episode)))
         self._world = self.engine.world()
 
     def _diverged_state_at(self, index: int, before: Mapping[str, np.ndarray], action: Array) -> DivergedState:
@@ -174,7 +174,7 @@ class HostSimulator:
         return episode
 
     def _after_all(
-        self, world: World, episode: Episode[Any], action: Array, totals: EpisodeTotals, overflow: Array
+        self, world: World, episode: Episode[Any], action: Array, totals: EpisodeTotals, overflow: Any
     ) -> tuple[Transition, Episode[Any], EpisodeTotals]:
         transition, episode = jax.vmap(functools.partial(episodes.after, self.task))(world, episode, action)
         return transition, episode, add_totals(totals, transition, episode, overflow)

@@ -1,0 +1,57 @@
+"""Host engines keep the task's part in JAX on the CPU, whatever JAX's default device is.
+
+A second CPU device stands in for the GPU: it is JAX's default, and nothing of a host engine may be found there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(280)
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = """
+import json, sys
+import embodied, jax, torch
+if sys.argv[1] == "other":
+    jax.config.update("jax_default_device", jax.devices()[1])
+env = embodied.make(sys.argv[2], 3, sys.argv[3], seed=0)
+env.reset()
+env.episode_length = torch.full((3,), env.max_episode_steps - 2)
+rewards = []
+for _ in range(4):
+    step = env.step(torch.full(env.action_shape, 0.1))
+    rewards += step.reward.flatten().tolist()
+env.load_state(env.state())
+rewards += env.step(torch.full(env.action_shape, 0.1)).reward.flatten().tolist()
+places = {device.id for leaf in jax.tree.leaves(env.episode) for device in leaf.devices()}
+print(json.dumps({"rewards": rewards, "places": sorted(places)}))
+"""
+
+
+def ran(default: str, task: str, engine: str) -> dict[str, list[float]]:
+    variables = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, default, task, engine],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr[-1000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("engine", "place"), [("mujoco", 0), ("rigid", 1)])
+def test_where_the_episodes_lie(engine: str, place: int) -> None:
+    """A host engine's on the CPU; a fused engine's on the default device. The numbers are the same."""
+    other, first = ran("other", "swarm/hover", engine), ran("first", "swarm/hover", engine)
+    assert other["places"] == [place]
+    assert first["places"] == [0]
+    assert other["rewards"] == first["rewards"]
