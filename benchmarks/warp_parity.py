@@ -2,8 +2,8 @@
 
 Both begin at the same states and are given the same small random actions; written down is how far the joints are apart
 after one and after several control steps. Contacts amplify differences of the last bit, so that the first step is what
-tells a wrong model from rounding. Both solvers are given the iterations that they need: some tasks stop theirs after four,
-where the two are not yet in the same place. Tasks that the file holds are not run again.
+tells a wrong model from rounding. Both solvers are given the iterations that they need: some tasks stop theirs after
+four, where the two are not yet in the same place. Tasks that the file holds are not run again.
 """
 
 from __future__ import annotations
