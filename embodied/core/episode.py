@@ -16,7 +16,7 @@ from jax import Array
 
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, StateT, World
-from embodied.errors import EmbodiedError
+from embodied.errors import ActionError, EmbodiedError
 from embodied.math.rewards import weigh
 
 SEEDS = 1 << 32  # random keys differ by 32 bits of a seed
@@ -146,9 +146,29 @@ def before(task: Task[StateT], world: World, episode: Episode[StateT], action: A
 def apply_action(
     task: Task[StateT], world: World, episode: Episode[StateT], command: Array
 ) -> tuple[Control, Episode[StateT]]:
-    """The controls of one physics step."""
+    """The controls of one physics step.
+
+    Raises:
+        ActionError: an array of the task's `Control` has another shape than the model asks for.
+    """
     control, state = task.apply_action(world, episode.task_state, command)
+    _check_control(task, control)
     return control, dataclasses.replace(episode, task_state=state)
+
+
+def _check_control(task: Task[Any], control: Control) -> None:
+    """Raise for arrays that engines would read past the end of, or broadcast."""
+    model = task.model
+    expected = {
+        "ctrl": (model.nu,),
+        "wrench": (model.nbody, 6),
+        "mocap_pos": (model.nmocap, 3),
+        "mocap_quat": (model.nmocap, 4),
+    }
+    for name, shape in expected.items():
+        given = getattr(control, name)
+        if given is not None and jnp.shape(given) != shape:
+            raise ActionError(f"{type(task).__name__}.apply_action gives {name} {jnp.shape(given)}; expected {shape}")
 
 
 def is_diverged(world: World) -> Array:

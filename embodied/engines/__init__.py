@@ -13,7 +13,7 @@ from embodied.errors import EngineError, UnknownNameError
 
 ENGINES: Mapping[str, str] = {
     "mujoco": "embodied.engines.mujoco:MujocoEngine",
-    "mjx": "embodied.engines.mjx:MjxEngine",
+    "mjx": "embodied.engines.mjx.engine:MjxEngine",
     "rigid": "embodied.engines.rigid:RigidEngine",
     "brax": "embodied.engines.brax.engine:BraxEngine",
     "pybullet": "embodied.engines.pybullet.engine:PybulletEngine",

@@ -211,7 +211,7 @@ def joined(parts: list[Images]) -> Images:
 
 def _drawable(model: mujoco.MjModel) -> mujoco.MjModel:
     """A copy of `model` without what MuJoCo Warp refuses though it has to do with physics alone."""
-    from embodied.engines.mjx import known_to_mjx
+    from embodied.engines.mjx.engine import known_to_mjx
 
     copy = known_to_mjx(model)
     copy.opt.enableflags = 0

@@ -33,6 +33,7 @@ from tasks.locomotion.morphologies.families import FAMILIES, Family
 from tasks.locomotion.morphologies.model import Layout, build_spec, standing_height
 
 CLEARANCE = 0.02  # m over the floor at the start
+INSIDE = 1e-3  # rad inside its range where a joint starts: on the limit itself, rounding decides whether it is felt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Reach(Task[TaskState]):
         model, layout, noise = self.model, self.layout, self.config.noise
         sizes = np.cumsum([layout.has.sum(), model.nv, 1])
         pose, speed, heading, aim = jnp.split(jax.random.uniform(key, (int(sizes[-1]) + 2,)), sizes)
-        limits = layout.limits[layout.has]
+        limits = layout.limits[layout.has] + INSIDE * np.array([1.0, -1.0], np.float32)
         angles = jnp.clip(noise * (2 * pose - 1), limits[:, 0], limits[:, 1])
         root = jnp.concatenate([jnp.array([0.0, 0.0, self.height + CLEARANCE]), quat_from_yaw(2 * jnp.pi * heading[0])])
         qpos = jnp.zeros(model.nq).at[:7].set(root).at[layout.qpos[layout.has]].set(angles)

@@ -210,7 +210,8 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def apply_action(self, world: World, state: TaskState[G], command: Any) -> tuple[Control, TaskState[G]]:
         """Controllers, rotors and air, at every physics step."""
         wrench, flight = self.physics.wrench(Drones.of(world), state.flight, command)
-        return Control(wrench=wrench), dataclasses.replace(state, flight=flight)
+        still = jnp.zeros((self.model.nbody - len(wrench), 6))  # columns and whatever else stands in the world
+        return Control(wrench=jnp.concatenate([wrench, still])), dataclasses.replace(state, flight=flight)
 
     def post_step(self, world: World, state: TaskState[G], action: Array, key: Array) -> TaskState[G]:
         del action

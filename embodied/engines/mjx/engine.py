@@ -23,6 +23,7 @@ from embodied.core.randomization import DerivedConstants
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, sees_nvidia_gpu, substeps_model
+from embodied.engines.mjx.stages import sensor_refresh
 from embodied.errors import EngineError, UnknownNameError
 
 
@@ -127,6 +128,7 @@ class MjxEngine:
         self._layout = SensorLayout.from_model(self.model)
         self._derive = DerivedConstants.from_model(self.model)
         self._of_last_step = of_last_step(self.model)
+        self._refresh = sensor_refresh(known, warp=self.impl is Impl.WARP)
 
     def start(self, start: ResetState[Any]) -> MjxState:
         fields = self._derive(dict(start.model))
@@ -159,14 +161,16 @@ class MjxEngine:
         # A loop of the captured step, not an unrolled program: compile time stays that of one step.
         data, overflow = substep(0, carry) if substeps == 1 else jax.lax.fori_loop(0, substeps, substep, carry)
         data = self._with_data_fields(model, data)
-        current = self._mjx.forward(model, data)
+        sensordata = data.sensordata
+        if self._refresh is not None:
+            sensordata = jnp.where(self._of_last_step, sensordata, self._refresh(model, data).sensordata)
         return MjxState(
             time=data.time,
             qpos=data.qpos,
             qvel=data.qvel,
             act=data.act,
             warmstart=data.qacc_warmstart,
-            sensordata=jnp.where(self._of_last_step, data.sensordata, current.sensordata),
+            sensordata=sensordata,
             fields=physics.fields,
             overflow=overflow,
         )

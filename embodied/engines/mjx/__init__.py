@@ -1,0 +1,1 @@
+"""MuJoCo in JAX."""
