@@ -87,7 +87,8 @@ def _warp_stages() -> Refresh:
         sensor.sensor_vel(model, data)
 
     specification = importlib.util.spec_from_file_location("embodied_mjx_sensing", generated.__file__)
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module: Any = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     module.mjwarp = types.SimpleNamespace(forward=sense)

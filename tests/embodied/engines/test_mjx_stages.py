@@ -29,7 +29,9 @@ ARM = """
     </body>
   </worldbody>
   <tendon><fixed name="both"><joint joint="shoulder" coef="1"/><joint joint="elbow" coef="-.5"/></fixed></tendon>
-  <actuator><position name="pull" tendon="both" kp="5" kv=".2"/><motor name="turn" joint="shoulder" gear="2"/></actuator>
+  <actuator>
+    <position name="pull" tendon="both" kp="5" kv=".2"/><motor name="turn" joint="shoulder" gear="2"/>
+  </actuator>
   <sensor>
     <framepos name="eye" objtype="camera" objname="eye"/>
     <framequat name="tip_quat" objtype="site" objname="tip" reftype="body" refname="lower"/>
@@ -66,7 +68,8 @@ def swinging(xml: str, warp: bool) -> tuple[mujoco.MjModel, mjx.Model, mjx.Data,
 def test_sensors_before_the_forces_are_those_of_forward(warp: bool) -> None:
     model, device, start, reference = swinging(ARM.format(more=""), warp)
     refresh = sensor_refresh(model, warp)
-    assert refresh is not None and refresh is not mjx.forward
+    assert refresh is not None
+    assert refresh is not mjx.forward
     sensed = np.asarray(jax.jit(refresh)(device, start).sensordata)
     early = np.repeat(model.sensor_needstage != mujoco.mjtStage.mjSTAGE_ACC, model.sensor_dim)
     np.testing.assert_allclose(sensed[early], reference.sensordata[early], atol=1e-5)
