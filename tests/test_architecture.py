@@ -135,7 +135,7 @@ FINDS = {
     "the LeRobot writer": ("embodied/datasets/writer.py", "class DatasetWriter"),
     "the scripted expert of drawer-open": ("tasks/manipulation/articulated/drawers.py", "class DrawerOpen"),
     "the planner of grasps": ("tasks/grasping/planner/planner.py", "class Planner"),
-    "MJX's contact limits": ("embodied/engines/mjx/engine.py", "naconmax"),
+    "MJX's contact limits": ("embodied/engines/mjx/buffers.py", "max_contacts"),
     "Bullet's rotor inertia": ("embodied/engines/pybullet/rotors.py", "class Rotors"),
     "checkpoint hashing": ("embodied/storage/checkpoints.py", "sha256"),
     "the registry of third-party tasks": ("embodied/registry.py", "def join_entry_points"),

@@ -35,7 +35,8 @@ def check(
     if totals.overflow:
         raise SimulationError(
             f"{description}: contacts or constraints overflowed the engine's buffers {int(totals.overflow)} times; "
-            "give the model more room (custom numeric 'max_contacts', or <size memory=.../>)"
+            "give the model more room (custom numeric 'max_contacts' or the options contacts and constraints of mjx, "
+            "<size memory=.../> of mujoco)"
         )
     if totals.diverged > max(1.0, DIVERGENCE_LIMIT * env_steps):
         dump = _save(simulator, dump_folder)

@@ -23,6 +23,7 @@ from embodied.core.randomization import DerivedConstants
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, sees_nvidia_gpu, substeps_model
+from embodied.engines.mjx.buffers import room_for
 from embodied.engines.mjx.stages import sensor_refresh
 from embodied.errors import EngineError, UnknownNameError
 
@@ -83,11 +84,21 @@ class MjxEngine:
         num_envs: int,
         impl: Impl = Impl.AUTO,
         graph_mode: GraphMode = GraphMode.WARP_STAGED,
+        contacts: int = 0,
+        constraints: int = 0,
     ) -> None:
-        """Put the model on JAX's default device; `graph_mode` matters to `warp` on a GPU only.
+        """Put the model on JAX's default device.
+
+        Args:
+            task: Whose model moves.
+            num_envs: How many environments share Warp's buffers.
+            impl: Implementation.
+            graph_mode: Matters to `warp` on a GPU only.
+            contacts: Contacts that `warp` has room for, per environment; 0: what `buffers.room_for` finds.
+            constraints: Likewise rows of the constraint Jacobian.
 
         Raises:
-            EngineError: MJX is not installed, or does not support something in the model.
+            EngineError: MJX is not installed, or does not support something in the model, or a negative room.
         """
         # MJX warns at import that optional warp is missing, which says nothing to who did not ask for it.
         logging.getLogger("absl").setLevel(logging.ERROR)
@@ -100,6 +111,8 @@ class MjxEngine:
         self._mjx = mjx
         if graph_mode not in [*GraphMode]:
             raise UnknownNameError("graph mode", graph_mode, GraphMode)
+        if contacts < 0 or constraints < 0:
+            raise EngineError(f"room for {contacts} contacts and {constraints} constraints; expected 0 or more of each")
         self.impl, mode = pick_impl(impl), GraphMode(graph_mode).name
         self.model = substeps_model(task.model, task.timing.physics_dt)
         self._data_fields = data_fields(self.model)
@@ -113,7 +126,11 @@ class MjxEngine:
             # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops after the
             # iterations that the model asks for is no overflow, though Warp counts it as one.
             self._overflow_mask = int(OverflowType.ALL & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS))
-            options_data: dict[str, Any] = buffer_sizes(self.model, num_envs)
+            room = room_for(self.model)
+            options_data: dict[str, Any] = {
+                "naconmax": (contacts or room.contacts) * num_envs,
+                "njmax": constraints or room.constraints,
+            }
         else:
             options_data = {}
         try:
@@ -273,38 +290,3 @@ def pick_impl(impl: Impl) -> Impl:
     if impl is not Impl.AUTO:
         return Impl(impl)
     return Impl.WARP if sees_nvidia_gpu() else Impl.JAX
-
-
-def buffer_sizes(model: mujoco.MjModel, num_envs: int) -> dict[str, int]:
-    """Room for contacts (all worlds together) and constraints (per world) in the warp implementation.
-
-    The most contacts any state could have, by counting the geom pairs that the collision filter admits, four
-    contacts each, bounded to 64 per environment; a task that needs more says so with the custom numeric
-    `max_contacts` in its model. Constraints: four pyramid edges a contact, plus limits, friction and
-    equalities.
-    """
-    wanted = model.numeric("max_contacts").data[0] if "max_contacts" in names(model) else 64
-    contacts = int(min(4 * admitted_pairs(model), wanted)) or 1
-    limited = int(np.count_nonzero(model.jnt_limited)) + int(np.count_nonzero(model.tendon_limited))
-    friction = int(np.count_nonzero(model.dof_frictionloss > 0))
-    return {"naconmax": contacts * num_envs, "njmax": 4 * contacts + limited + friction + 6 * model.neq + 1}
-
-
-def names(model: mujoco.MjModel) -> set[str]:
-    """The names of the model's custom numerics."""
-    return {model.numeric(i).name for i in range(model.nnumeric)}
-
-
-def admitted_pairs(model: mujoco.MjModel) -> int:
-    """How many pairs of geoms the collision filter lets meet (contype/conaffinity, parents, explicit pairs)."""
-    count = model.npair
-    for a in range(model.ngeom):
-        for b in range(a + 1, model.ngeom):
-            first, second = model.geom_bodyid[a], model.geom_bodyid[b]
-            if model.body_weldid[first] == model.body_weldid[second]:
-                continue
-            meets = (
-                model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a]
-            )
-            count += bool(meets)
-    return count

@@ -52,7 +52,7 @@ def cost(task: Any) -> tuple[int, int]:
     """Pairs of shapes that may meet, and contacts that MJX-JAX makes room for."""
     import pytest
 
-    from embodied.engines.mjx.engine import admitted_pairs
+    from embodied.engines.mjx.buffers import admitted_pairs
 
     mjx = pytest.importorskip("mujoco.mjx")
     return admitted_pairs(task.model), mjx.make_data(task.model, impl="jax")._impl.contact.dist.shape[0]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from embodied.core.world import World
-from embodied.engines.mjx.engine import admitted_pairs
+from embodied.engines.mjx.buffers import admitted_pairs
 from tasks.manipulation.articulated import drawers, windows
 from tests.tasks.manipulation.common.test_tabletop import task_of
 

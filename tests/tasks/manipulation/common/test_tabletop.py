@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.engines.mjx.engine import admitted_pairs
+from embodied.engines.mjx.buffers import admitted_pairs
 from embodied.env.env import Env
 from embodied.factory import make
 from embodied.registry import join_content

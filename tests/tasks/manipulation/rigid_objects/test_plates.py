@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from embodied.engines.mjx.engine import admitted_pairs
+from embodied.engines.mjx.buffers import admitted_pairs
 from tasks.manipulation.rigid_objects.plates import CABINET_BACK, CABINET_SIDE, PANE, PLATE_HALF, TURNED
 from tests.tasks.manipulation.common.test_tabletop import task_of
 

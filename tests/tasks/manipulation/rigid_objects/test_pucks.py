@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embodied.engines.mjx.engine import admitted_pairs
+from embodied.engines.mjx.buffers import admitted_pairs
 from tests.tasks.manipulation.common.test_tabletop import task_of
 
 

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from embodied.engines.mjx.engine import admitted_pairs
+from embodied.engines.mjx.buffers import admitted_pairs
 from tasks.manipulation.rigid_objects.soccer import BALL, GOAL_FRONT, GOAL_SIDE
 from tests.tasks.manipulation.common.test_tabletop import task_of
 from tests.tasks.manipulation.rigid_objects.test_plates import begun, go_on

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.core.world import World
-from embodied.engines.mjx.engine import admitted_pairs
+from embodied.engines.mjx.buffers import admitted_pairs
 from tasks.manipulation.rigid_objects.holes import BOARD
 from tests.tasks.manipulation.common.test_tabletop import task_of
 from tests.tasks.manipulation.rigid_objects.test_plates import begun, go_on
