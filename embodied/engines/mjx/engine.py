@@ -139,6 +139,8 @@ class MjxEngine:
             self._template = mjx.make_data(known, impl=self.impl.value, **options_data)
         except NotImplementedError as error:
             raise EngineError(f"engine mjx ({self.impl}) does not support this model: {error}") from None
+        if self.impl is Impl.WARP:  # full buffers are errors of ours, not lines that kernels print
+            self._device_model = self._device_model.tree_replace({"opt._impl.warn_overflow": 0})
         if self.impl is Impl.WARP and POST_CONSTRAINT & set(self._data_fields):
             self._device_model = self._device_model.tree_replace({"opt._impl.run_rne_postconstraint": True})
         self._limits = options_data
