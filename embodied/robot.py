@@ -1,0 +1,98 @@
+"""`python -m embodied.robot FILE`: what is understood of a robot's model file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from pathlib import Path
+
+import cv2
+import tyro
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from embodied import cli
+from embodied.errors import EmbodiedError, guard
+from embodied.robots import NAME, Joint, Robot, draw
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Say what is understood of a robot, of an MJCF or URDF file.
+
+    What `robot.toml` beside the file says goes before what is derived.
+
+    Examples:
+        python -m embodied.robot a1/a1.urdf
+        python -m embodied.robot a1/a1.urdf --picture a1.png
+        python -m embodied.robot a1/a1.urdf --write
+    """
+
+    file: tyro.conf.Positional[Path]
+    """MJCF or URDF file; its meshes may lie anywhere below the two folders above it."""
+    picture: Path | None = None
+    """Draw the robot in its home pose, joints, feet and tip named, as a PNG."""
+    write: bool = False
+    """Write robot.toml beside the file, with all that was derived, to edit."""
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    settings = cli.parse(Settings, arguments, "robot")
+    robot = Robot.load(settings.file)
+    report(robot)
+    if settings.picture is not None:
+        picture = cv2.cvtColor(draw(robot), cv2.COLOR_RGB2BGR)
+        if settings.picture.suffix.lower() != ".png" or not cv2.imwrite(str(settings.picture), picture):
+            raise EmbodiedError(f"cannot write the picture {str(settings.picture)!r}; expected a .png in a folder")
+        cli.console().print(Text(f"picture: {settings.picture}"))
+    if settings.write:
+        path = settings.file.parent / NAME
+        if path.exists():
+            raise EmbodiedError(f"{path} exists already; move it away to have it written anew")
+        robot.description().write(path)
+        cli.console().print(Text(f"description: {path}"))
+    return 0
+
+
+def report(robot: Robot) -> None:
+    """Print the robot, its joints, and what is wrong with it."""
+    output = cli.console()
+    base = "floating" if robot.free else "fixed"
+    rows = {"kind": robot.kind.value, "base": f"{robot.trunk}, {base}", "mass": f"{robot.mass:.2f} kg"}
+    if robot.feet:
+        rows |= {"feet": ", ".join(robot.feet), "base above the ground": f"{robot.height:.3f} m"}
+    if robot.tip is not None:
+        rows["tip"] = robot.tip
+    output.print(cli.table(robot.file.name, rows))
+    title = f"{len(robot.joints)} joints, in the order of actions (rad, N m; slides m, N)"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table.add_column("joint", overflow="fold")
+    for column in ("range", "home", "drive", "effort", "kp", "kv"):
+        table.add_column(column, justify="left" if column == "drive" else "right", no_wrap=True)
+    for joint in robot.joints:
+        table.add_row(*cells(joint))
+    output.print(table)
+    for line in robot.mended:
+        output.print(Text(f"mended: {line}"))
+    for line in robot.warnings:
+        output.print(Text(f"warning: {line}", style="yellow"))
+
+
+def cells(joint: Joint) -> tuple[str, ...]:
+    """A joint's row of the table."""
+    limited = math.isfinite(joint.low) and math.isfinite(joint.high)
+    numbers = (f"{value:.3g}" for value in (joint.servo.effort, joint.servo.kp, joint.servo.kv))
+    return (
+        joint.name,
+        f"{joint.low:.2f} to {joint.high:.2f}" if limited else "none",
+        f"{round(joint.home, 2) + 0.0:.2f}",
+        "by rule" if joint.drive == "none" else joint.drive,
+        *numbers,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""One picture of a robot in its home pose, with its joints, feet, tip and base frame marked and named."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import cv2
+import mujoco
+import numpy as np
+
+from embodied.rendering.opengl import choose_backend
+from embodied.robots.robot import Kind, Robot
+
+SIZE = (1280, 800)  # pixels
+MARGIN = 250  # pixels at both sides where names stand
+LINE = 15  # pixels between names
+FOVY = 40.0  # degrees
+AZIMUTH, ELEVATION = 125.0, -18.0  # degrees: from ahead and the left, a little from above
+BACKGROUND = (250, 250, 248)
+JOINT, FOOT, TIP = (40, 90, 200), (20, 140, 60), (200, 60, 40)  # RGB
+AXES = ((210, 40, 40), (40, 160, 60), (50, 80, 220))  # RGB of x, y, z
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """A named point."""
+
+    point: np.ndarray
+    """(3,) m, world frame."""
+    text: str
+    colour: tuple[int, int, int]
+
+
+def draw(robot: Robot) -> np.ndarray:
+    """(height, width, 3) uint8.
+
+    Raises:
+        EmbodiedError: this machine cannot render.
+    """
+    choose_backend()
+    model, data = robot.model, mujoco.MjData(robot.model)
+    data.qpos[:] = robot.home
+    mujoco.mj_forward(model, data)
+    low, high = extent(model, data)
+    camera = mujoco.MjvCamera()
+    camera.lookat[:] = (low + high) / 2
+    camera.distance = 0.5 * float(np.linalg.norm(high - low)) / np.tan(np.radians(FOVY) / 2)
+    camera.azimuth, camera.elevation = AZIMUTH, ELEVATION
+    width, height = SIZE[0] - 2 * MARGIN, SIZE[1]
+    model.vis.global_.offwidth, model.vis.global_.offheight = max(width, 640), max(height, 480)
+    model.vis.global_.fovy = FOVY
+    model.vis.headlight.ambient[:] = 0.4
+    options = mujoco.MjvOption()
+    options.geomgroup[:] = shown_groups(model)
+    with mujoco.Renderer(model, height, width) as renderer:
+        renderer.update_scene(data, camera, options)
+        view = renderer.render()
+        eyes = renderer.scene.camera  # left and right
+        pos, forward, up = (np.mean([getattr(eye, name) for eye in eyes], axis=0) for name in ("pos", "forward", "up"))
+        projection = Projection(pos, forward, up, (width, height))
+    picture = np.full((height, SIZE[0], 3), BACKGROUND, np.uint8)
+    empty = (view == 0).all(-1, keepdims=True)
+    picture[:, MARGIN : MARGIN + width] = np.where(empty, np.array(BACKGROUND, np.uint8), view)
+    _axes(picture, projection, data, model.body(robot.trunk).id, 0.2 * float(np.linalg.norm(high - low)))
+    _names(picture, projection, marks(robot, data))
+    return picture
+
+
+def marks(robot: Robot, data: mujoco.MjData) -> list[Mark]:
+    """What is named: joints with their home angles, feet, tip."""
+    found = []
+    for joint in robot.joints:
+        unit = "m" if joint.slides else "rad"
+        number = robot.model.joint(joint.name).id
+        found.append(Mark(data.xanchor[number].copy(), f"{joint.name} {joint.home:+.2f} {unit}", JOINT))
+    found += [Mark(point, f"foot {name}", FOOT) for name, point in zip(robot.feet, robot.foot_points, strict=True)]
+    if robot.kind is Kind.ARM and robot.tip_point is not None:
+        found.append(Mark(robot.tip_point, f"tip {robot.tip}", TIP))
+    return found
+
+
+def extent(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest corner (3,) of all shapes but planes, m."""
+    solid = model.geom_type != int(mujoco.mjtGeom.mjGEOM_PLANE)
+    if not solid.any():
+        return np.full(3, -0.5), np.full(3, 0.5)
+    radius = model.geom_rbound[solid, None]
+    return (data.geom_xpos[solid] - radius).min(0), (data.geom_xpos[solid] + radius).max(0)
+
+
+def shown_groups(model: mujoco.MjModel) -> np.ndarray:
+    """(6,) which groups of geoms to draw: shapes for the eye where there are any, else those that collide."""
+    visual = (model.geom_contype == 0) & (model.geom_conaffinity == 0)
+    groups = set(model.geom_group[visual].tolist()) if visual.any() else set(model.geom_group.tolist())
+    return np.array([group in groups for group in range(6)], np.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Projection:
+    """From the world to pixels."""
+
+    pos: np.ndarray
+    """(3,) m, where the eye is."""
+    forward: np.ndarray
+    """(3,) unit vector."""
+    up: np.ndarray
+    """(3,) unit vector."""
+    size: tuple[int, int]
+    """Width and height in pixels."""
+
+    def __call__(self, point: np.ndarray) -> tuple[int, int]:
+        """Column and row of a point (3,) m, in the picture with its margins."""
+        width, height = self.size
+        away = point - self.pos
+        depth = max(float(away @ self.forward), 1e-6)
+        scale = height / 2 / np.tan(np.radians(FOVY) / 2) / depth
+        right = np.cross(self.forward, self.up)
+        return int(MARGIN + width / 2 + scale * away @ right), int(height / 2 - scale * away @ self.up)
+
+
+def _axes(picture: np.ndarray, projection: Projection, data: mujoco.MjData, body: int, length: float) -> None:
+    """The base's x, y and z."""
+    origin, axes = data.xpos[body], data.xmat[body].reshape(3, 3)
+    for index, colour in enumerate(AXES):
+        cv2.arrowedLine(
+            picture, projection(origin), projection(origin + length * axes[:, index]), colour, 2, cv2.LINE_AA
+        )
+
+
+def _names(picture: np.ndarray, projection: Projection, wanted: list[Mark]) -> None:
+    """Names in two columns, each joined to its point by a line."""
+    placed = [(projection(mark.point), mark) for mark in wanted]
+    for left in (True, False):
+        side = [entry for entry in placed if (entry[0][0] < SIZE[0] / 2) == left]
+        side.sort(key=lambda entry: entry[0][1])
+        top = -LINE
+        rows = []
+        for (_, row), _ in side:
+            top = max(row, top + LINE)
+            rows.append(top)
+        excess = max(0, (rows[-1] if rows else 0) - (SIZE[1] - LINE))
+        for ((column, row), mark), at in zip(side, rows, strict=True):
+            height = max(at - excess, LINE)
+            wide = cv2.getTextSize(mark.text, cv2.FONT_HERSHEY_SIMPLEX, 0.42, 1)[0][0]
+            start = MARGIN - 12 - wide if left else SIZE[0] - MARGIN + 12
+            end = MARGIN - 8 if left else SIZE[0] - MARGIN + 8
+            cv2.line(picture, (end, height - 4), (column, row), mark.colour, 1, cv2.LINE_AA)
+            cv2.circle(picture, (column, row), 4, mark.colour, -1, cv2.LINE_AA)
+            cv2.putText(
+                picture, mark.text, (max(start, 4), height), cv2.FONT_HERSHEY_SIMPLEX, 0.42, mark.colour, 1, cv2.LINE_AA
+            )

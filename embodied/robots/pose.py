@@ -1,0 +1,109 @@
+"""A standing pose: legs bent alike, with every foot below its hip, found by least squares."""
+
+from __future__ import annotations
+
+import itertools
+
+import mujoco
+import numpy as np
+from scipy.optimize import least_squares
+
+from embodied.robots.tree import Limb, Tree, lowest_point
+
+BEND = {4: 0.8, 2: 0.94}  # number of legs -> height of the hip over the foot, of the leg's whole length
+NEUTRAL = 0.05  # m that a radian away from the neutral angle weighs as much as
+MARGIN = 0.05  # of a joint's range that is left free at both ends
+PATTERNS = (0.0, 0.5, -0.5, 1.0, -1.0)  # rad of pitch joints from which the search begins
+
+
+def neutral_pose(model: mujoco.MjModel, joints: tuple[int, ...]) -> np.ndarray:
+    """(n,) rad or m: zero, or the nearest angle inside the limits."""
+    low, high = limits(model, joints)
+    return np.clip(np.zeros(len(joints)), low, high)
+
+
+def limits(model: mujoco.MjModel, joints: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) lowest and highest angle, a margin inside the joints' ranges; half a turn each way without any."""
+    ranges = np.array([model.jnt_range[joint] if model.jnt_limited[joint] else (-np.pi, np.pi) for joint in joints])
+    ranges = ranges.reshape(-1, 2)
+    room = MARGIN * (ranges[:, 1] - ranges[:, 0])
+    return ranges[:, 0] + room, ranges[:, 1] - room
+
+
+def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
+    """(njnt of the tree,) rad or m, in the order of `tree.joints`: legs bent alike, all other joints neutral."""
+    model = tree.model
+    pose = neutral_pose(model, tree.joints)
+    data = mujoco.MjData(model)
+    place(model, data, tree.joints, pose)
+    goals = [_Goal(tree, leg, data, BEND.get(len(legs), BEND[4])) for leg in legs]
+    pitching = min(len(goal.pitch) for goal in goals)
+    best: tuple[float, list[np.ndarray]] | None = None
+    for pattern in itertools.product(PATTERNS, repeat=min(pitching, 3)):
+        solutions = [goal.solve(data, pattern) for goal in goals]
+        cost = sum(cost for cost, _ in solutions)
+        if best is None or cost < best[0] - 1e-9:
+            best = cost, [angles for _, angles in solutions]
+    assert best is not None
+    order = {joint: index for index, joint in enumerate(tree.joints)}
+    for goal, angles in zip(goals, best[1], strict=True):
+        pose[[order[joint] for joint in goal.leg.joints]] = angles
+    return pose
+
+
+def place(model: mujoco.MjModel, data: mujoco.MjData, joints: tuple[int, ...], angles: np.ndarray) -> None:
+    """Write joint angles, and compute where everything is."""
+    data.qpos[model.jnt_qposadr[list(joints)]] = angles
+    mujoco.mj_kinematics(model, data)
+
+
+class _Goal:
+    """Where the foot of one leg is to be."""
+
+    def __init__(self, tree: Tree, leg: Limb, data: mujoco.MjData, bend: float) -> None:
+        model, self.leg = tree.model, leg
+        self.model = model
+        self.low, self.high = limits(model, leg.joints)
+        self.neutral = np.clip(np.zeros(len(leg.joints)), self.low, self.high)
+        axes = data.xaxis[list(leg.joints)]
+        self.pitch = [index for index, axis in enumerate(axes) if abs(axis[1]) > 0.7]
+        hip = leg.joints[self.pitch[0] if self.pitch else 0]
+        self.hip, self.foot = hip, self._foot(data)
+        anchors = [data.xanchor[leg.joints[index]] for index in self.pitch] or [data.xanchor[hip]]
+        points = [*anchors, self.foot_position(data)]
+        self.length = sum(float(np.linalg.norm(b - a)) for a, b in itertools.pairwise(points))
+        self.height = bend * self.length
+        self.flat = len(leg.joints) >= 5
+        self.upright = data.xmat[leg.end].reshape(3, 3).copy()
+
+    def _foot(self, data: mujoco.MjData) -> tuple[int, np.ndarray]:
+        """Body and point (3,) in its frame that stands on the ground: the middle of the lowest geom."""
+        _, geom = lowest_point(data, self.model, self.leg.bodies)
+        if geom < 0:
+            return self.leg.end, np.zeros(3)
+        body = int(self.model.geom_bodyid[geom])
+        return body, data.xmat[body].reshape(3, 3).T @ (data.geom_xpos[geom] - data.xpos[body])
+
+    def foot_position(self, data: mujoco.MjData) -> np.ndarray:
+        """(3,) m."""
+        body, point = self.foot
+        return data.xpos[body] + data.xmat[body].reshape(3, 3) @ point
+
+    def solve(self, data: mujoco.MjData, pattern: tuple[float, ...]) -> tuple[float, np.ndarray]:
+        """Cost and angles (n,) of the leg, from pitch joints bent by `pattern`."""
+        start = self.neutral.copy()
+        for index, angle in zip(self.pitch, pattern, strict=False):
+            start[index] += angle
+        inside = np.clip(start, self.low + 1e-6, self.high - 1e-6)
+
+        def residuals(angles: np.ndarray) -> np.ndarray:
+            place(self.model, data, self.leg.joints, angles)
+            away = self.foot_position(data) - data.xanchor[self.hip]
+            wanted = np.array([0.0, 0.0, -self.height])
+            turned = data.xmat[self.leg.end].reshape(3, 3) - self.upright if self.flat else np.zeros((3, 3))
+            return np.concatenate(
+                [(away - wanted), self.length * turned[2] * 0.5, NEUTRAL * self.length * (angles - self.neutral)]
+            )
+
+        found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)
+        return float(found.cost), found.x

@@ -1,0 +1,465 @@
+"""A robot as it was understood from its model file and its description."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import warnings
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from embodied.core.scenes import one_line
+from embodied.errors import ModelError, UnknownNameError
+from embodied.robots.description import NAME, Description
+from embodied.robots.files import ModelFile, read_model
+from embodied.robots.pose import neutral_pose, place, standing_pose
+from embodied.robots.servos import Servo, servo_for
+from embodied.robots.tree import Limb, Tree, lowest_point
+
+HAND_MASS = 3.0  # kg, and
+HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
+FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
+GRIPPER = 0.06  # m: sideways moving fingers travel no further
+HOME_KEYS = ("home", "stand", "standing", "default", "rest")
+
+
+class Kind(StrEnum):
+    """What a robot is."""
+
+    LEGGED = "legged"
+    ARM = "arm"
+    HAND = "hand"
+    MULTIROTOR = "multirotor"
+
+
+@dataclasses.dataclass(frozen=True)
+class Joint:
+    """One actuated joint."""
+
+    name: str
+    slides: bool
+    low: float
+    """rad or m; -inf without a limit."""
+    high: float
+    drive: str
+    """What the model file has: position, velocity, torque (or force), or none."""
+    servo: Servo
+    """The position servo that drives it in our tasks."""
+    home: float
+    """rad or m, in the home pose."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Robot:
+    """What was understood of a model file."""
+
+    file: Path
+    kind: Kind
+    free: bool
+    """Whether the base floats."""
+    trunk: str
+    """Body that carries the limbs."""
+    joints: tuple[Joint, ...]
+    """In the order of actions."""
+    feet: tuple[str, ...]
+    """Names of the bodies that stand on the ground."""
+    tip: str | None
+    """Body that an arm reaches with."""
+    height: float
+    """m of the trunk's frame above the ground in the home pose, of legged robots."""
+    mass: float
+    """kg."""
+    mended: tuple[str, ...]
+    """What the reader changed, one line each."""
+    warnings: tuple[str, ...]
+    """What looks wrong, one line each."""
+    foot_points: tuple[np.ndarray, ...] = dataclasses.field(repr=False, compare=False)
+    """(3,) m each, world frame: the middle of each foot's lowest shape in the home pose."""
+    tip_point: np.ndarray | None = dataclasses.field(repr=False, compare=False)
+    """(3,) m, world frame, in the home pose."""
+    model: mujoco.MjModel = dataclasses.field(repr=False, compare=False)
+    """Compiled; with a free joint where the base floats."""
+    home: np.ndarray = dataclasses.field(repr=False, compare=False)
+    """(nq,) the home pose."""
+
+    @classmethod
+    def load(cls, path: Path | str, description: Description | None = None) -> Robot:
+        """Read a model file, and the `robot.toml` beside it unless a description is given.
+
+        Raises:
+            ModelError: the file cannot be read, or something cannot be derived; one line that names the file, the
+                element, and the key of `robot.toml` that settles it.
+        """
+        path = Path(path)
+        return _understood(path, read_model(path), description or Description.beside(path))
+
+    def description(self) -> Description:
+        """All that was derived, as one would say it."""
+        return Description(
+            file=self.file.name,
+            kind=self.kind.value,
+            base="free" if self.free else "fixed",
+            trunk=self.trunk,
+            joints=tuple(joint.name for joint in self.joints),
+            feet=self.feet,
+            tip=self.tip,
+            home={joint.name: joint.home for joint in self.joints},
+            kp={joint.name: joint.servo.kp for joint in self.joints},
+            kv={joint.name: joint.servo.kv for joint in self.joints},
+            effort={joint.name: joint.servo.effort for joint in self.joints},
+        )
+
+
+def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
+    model = _compiled(path, file)
+    tree = Tree.of(model, _root(path, model, said), _followers(model, file))
+    _refuse_ball_joints(path, tree)
+    kind, free = _kind(path, tree, file, said)
+    if free and not _floats(model, tree.root):
+        file.spec.body(model.body(tree.root).name).add_freejoint(name="root")
+        model = _compiled(path, file)
+        tree = Tree.of(model, _root(path, model, said), _followers(model, file))
+    tree = _in_order(path, tree, said)
+    legs = _legs(path, tree, said) if kind is Kind.LEGGED else ()
+    angles = _home(path, tree, legs, said)
+    data = mujoco.MjData(model)
+    place(model, data, tree.joints, angles)
+    lowest = min((lowest_point(data, model, leg.bodies)[0] for leg in legs), default=0.0)
+    if legs and free:
+        data.qpos[model.jnt_qposadr[model.body_jntadr[tree.root]] + 2] -= lowest
+    mujoco.mj_forward(model, data)
+    joints = _joints(path, tree, data, angles, said)
+    tip = _tip(path, tree, said) if kind is Kind.ARM else None
+    return Robot(
+        file=path,
+        kind=kind,
+        free=free,
+        trunk=model.body(tree.root).name,
+        joints=joints,
+        feet=tuple(_foot(data, leg)[0] for leg in legs),
+        tip=tip,
+        height=float(data.xpos[tree.root, 2]) if legs else 0.0,
+        mass=tree.mass(),
+        mended=file.mended,
+        warnings=tuple(_warnings(tree, data, joints, legs)),
+        foot_points=tuple(_foot(data, leg)[1] for leg in legs),
+        tip_point=None if tip is None else _point_of(data, tip),
+        model=model,
+        home=data.qpos.copy(),
+    )
+
+
+def _followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
+    """Joints that copy another: URDF's mimics, and MJCF's equalities of two joints."""
+    copies = {
+        model.joint(int(model.eq_obj1id[index])).name
+        for index in range(model.neq)
+        if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and int(model.eq_obj2id[index]) >= 0
+    }
+    return copies | set(file.mimics)
+
+
+def _compiled(path: Path, file: ModelFile) -> mujoco.MjModel:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of textures, and of what `mended` says
+            return file.spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        raise ModelError(f"{path}: MuJoCo does not compile it: {one_line(error)}") from None
+
+
+def _root(path: Path, model: mujoco.MjModel, said: Description) -> int:
+    """The base: the body that was named, else the only one in the world that carries joints or floats."""
+    if said.trunk is not None:
+        names = [model.body(body).name for body in range(1, model.nbody)]
+        if said.trunk not in names:
+            raise UnknownNameError(f"body in {path} (key trunk)", said.trunk, names)
+        return int(model.body(said.trunk).id)
+    tops = [body for body in range(1, model.nbody) if int(model.body_parentid[body]) == 0]
+    moving = [top for top in tops if any(_carries(model, top, joint) for joint in range(model.njnt))]
+    if len(moving) == 1:
+        return moving[0]
+    if not moving and len(tops) == 1:
+        return tops[0]
+    names = ", ".join(model.body(body).name or f"#{body}" for body in moving) or "none"
+    raise ModelError(f"{path}: {len(moving)} bodies in the world move ({names}); say which by trunk in {NAME}")
+
+
+def _carries(model: mujoco.MjModel, top: int, joint: int) -> bool:
+    body = int(model.jnt_bodyid[joint])
+    while int(model.body_parentid[body]) != 0:
+        body = int(model.body_parentid[body])
+    return body == top
+
+
+def _refuse_ball_joints(path: Path, tree: Tree) -> None:
+    model = tree.model
+    for joint in range(model.njnt):
+        if int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_BALL):
+            raise ModelError(
+                f"{path}: joint {model.joint(joint).name!r} is a ball, which no motor turns; make it three hinges"
+            )
+
+
+def _floats(model: mujoco.MjModel, root: int) -> bool:
+    first = int(model.body_jntadr[root])
+    return first >= 0 and int(model.jnt_type[first]) == int(mujoco.mjtJoint.mjJNT_FREE)
+
+
+def _kind(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[Kind, bool]:
+    """What the robot is, and whether its base floats."""
+    floats = _floats(tree.model, tree.root)
+    if said.kind is not None and said.kind not in [*Kind]:
+        raise UnknownNameError(f"kind of robot in {NAME}", said.kind, Kind)
+    kind = Kind(said.kind) if said.kind is not None else _guessed(path, tree, floats)
+    if said.base is not None and said.base not in ("free", "fixed"):
+        raise UnknownNameError(f"base in {NAME}", said.base, ("free", "fixed"))
+    free = floats or (file.is_urdf and kind in (Kind.LEGGED, Kind.MULTIROTOR))
+    return kind, said.base == "free" if said.base is not None else free
+
+
+def _guessed(path: Path, tree: Tree, floats: bool) -> Kind:
+    branches, model = tree.first_joints(), tree.model
+    long = [limb for limb in tree.limbs if len(limb.joints) >= 2]
+    spinning = tree.joints and all(not model.jnt_limited[joint] for joint in tree.joints)
+    if len(branches) >= 3 and spinning and all(len(limb.joints) == 1 for limb in tree.limbs):
+        return Kind.MULTIROTOR
+    if not tree.joints and floats:
+        return Kind.MULTIROTOR
+    if len(branches) == 1 and not floats and max((len(limb.joints) for limb in tree.limbs), default=0) >= 3:
+        return Kind.ARM
+    if (wheel := _wheel(tree)) is not None:
+        raise ModelError(
+            f"{path}: stands on {wheel!r}, which turns on one joint without limits: robots on wheels have no tasks here"
+        )
+    small = tree.mass() < HAND_MASS and float(model.stat.extent) < HAND_SIZE
+    if len(branches) >= 2 and len(long) >= 2:
+        return Kind.HAND if small and not floats else Kind.LEGGED
+    limbs = ", ".join(f"{model.body(limb.end).name} ({len(limb.joints)})" for limb in tree.limbs[:6]) or "none"
+    raise ModelError(
+        f"{path}: cannot tell what this robot is, of {len(tree.joints)} joints and limbs that end in {limbs}; say kind "
+        f"in {NAME}: {', '.join(Kind)}"
+    )
+
+
+def _wheel(tree: Tree) -> str | None:
+    """The body that is lowest, if it only turns round and round."""
+    model = tree.model
+    data = mujoco.MjData(model)
+    place(model, data, tree.joints, neutral_pose(model, tree.joints))
+    lowest = min(tree.limbs, key=lambda limb: lowest_point(data, model, limb.bodies)[0], default=None)
+    if lowest is None or model.jnt_limited[lowest.joints[-1]] or len(lowest.joints) > 1:
+        return None
+    return model.body(lowest.end).name
+
+
+def _in_order(path: Path, tree: Tree, said: Description) -> Tree:
+    """The tree with its actuated joints as they were named."""
+    if not said.joints:
+        return tree
+    names = {tree.model.joint(joint).name: joint for joint in tree.joints}
+    for name in said.joints:
+        if name not in names:
+            raise UnknownNameError(f"joint in {path} (key joints)", name, names)
+    return dataclasses.replace(tree, joints=tuple(names[name] for name in said.joints))
+
+
+def _legs(path: Path, tree: Tree, said: Description) -> tuple[Limb, ...]:
+    """The limbs that stand on the ground."""
+    model = tree.model
+    if said.feet:
+        found = [next((limb for limb in tree.limbs if _has(model, limb, foot)), None) for foot in said.feet]
+        for foot, limb in zip(said.feet, found, strict=True):
+            if limb is None:
+                ends = [model.body(body).name for limb in tree.limbs for body in limb.bodies]
+                raise UnknownNameError(f"foot in {path} (key feet)", foot, ends)
+        return tuple(limb for limb in found if limb is not None)
+    data = mujoco.MjData(model)
+    place(model, data, tree.joints, neutral_pose(model, tree.joints))
+    ends = [(lowest_point(data, model, limb.bodies)[0], limb) for limb in tree.limbs if len(limb.joints) >= 2]
+    finite = [z for z, _ in ends if np.isfinite(z)]
+    if not finite:
+        raise ModelError(f"{path}: no limb ends in a geom that collides; give the feet collision shapes, or name feet")
+    ground, base = min(finite), float(data.xpos[tree.root, 2])
+    level = ground + max(FOOT_LEVEL * abs(base - ground), 0.02)
+    legs = tuple(limb for z, limb in ends if z <= level)
+    if len(legs) < 2:
+        ends_in = ", ".join(f"{model.body(limb.end).name} at {z - base:.2f} m" for z, limb in ends[:6])
+        raise ModelError(f"{path}: limbs end at different heights below the base ({ends_in}); name feet in {NAME}")
+    return legs
+
+
+def _has(model: mujoco.MjModel, limb: Limb, name: str) -> bool:
+    return any(model.body(body).name == name for body in limb.bodies)
+
+
+def _home(path: Path, tree: Tree, legs: tuple[Limb, ...], said: Description) -> np.ndarray:
+    """(n,) the joints' angles in the home pose: a keyframe, else found; single ones as they were said."""
+    model = tree.model
+    keys = {model.key(index).name: index for index in range(model.nkey)}
+    named = next((keys[name] for name in HOME_KEYS if name in keys), next(iter(keys.values()), None))
+    if named is not None:
+        angles = model.key_qpos[named][model.jnt_qposadr[list(tree.joints)]].copy()
+    else:
+        angles = standing_pose(tree, legs) if legs else neutral_pose(model, tree.joints)
+    names = [model.joint(joint).name for joint in tree.joints]
+    for name, angle in _by_joint(path, "home", said.home, names).items():
+        angles[names.index(name)] = angle
+    return angles
+
+
+def _by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """Joint -> number, of a table whose keys are joints or patterns such as `*_knee`; later ones win.
+
+    Raises:
+        UnknownNameError: a pattern fits no joint.
+    """
+    found: dict[str, float] = {}
+    for pattern, number in said.items():
+        fitting = fnmatch.filter(names, pattern)
+        if not fitting:
+            raise UnknownNameError(f"joint in {path} (key {key})", pattern, names)
+        found |= dict.fromkeys(fitting, number)
+    return found
+
+
+def _joints(path: Path, tree: Tree, data: mujoco.MjData, angles: np.ndarray, said: Description) -> tuple[Joint, ...]:
+    model = tree.model
+    names = [model.joint(joint).name for joint in tree.joints]
+    kps, kvs, efforts = (_by_joint(path, key, getattr(said, key), names) for key in ("kp", "kv", "effort"))
+    inertia = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, inertia)
+    joints = []
+    for joint, name, angle in zip(tree.joints, names, angles, strict=True):
+        dof = int(model.jnt_dofadr[joint])
+        slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
+        drive, kp, kv, effort = _driven(model, joint)
+        effort = efforts.get(name, effort)
+        if not effort:
+            raise ModelError(
+                f"{path}: joint {name!r} has no largest torque (URDF <limit effort=...>, MJCF forcerange); say "
+                f'effort = {{ "{name}" = N m }} in {NAME}; a name may be a pattern, such as "*"'
+            )
+        armature = float(model.dof_armature[dof])
+        rule = servo_for(effort, max(float(inertia[dof, dof]) - armature, 0.0), armature, slides)
+        servo = Servo(kps.get(name, kp or rule.kp), kvs.get(name, kv or rule.kv), effort, rule.armature)
+        low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.inf, np.inf)
+        joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle)))
+    return tuple(joints)
+
+
+def _driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float]:
+    """Drive, stiffness, damping and largest torque that the file gives a joint; zeros where it says nothing."""
+    effort = float(np.abs(model.jnt_actfrcrange[joint]).max()) if model.jnt_actfrclimited[joint] else 0.0
+    for actuator in range(model.nu):
+        lever = _lever(model, actuator, joint)
+        if not lever:
+            continue
+        gear, gain, bias = (
+            abs(float(model.actuator_gear[actuator, 0]) * lever) or 1.0,
+            float(model.actuator_gainprm[actuator, 0]),
+            model.actuator_biasprm[actuator],
+        )
+        if model.actuator_forcelimited[actuator]:
+            effort = gear * float(np.abs(model.actuator_forcerange[actuator]).max())
+        if int(model.actuator_biastype[actuator]) == int(mujoco.mjtBias.mjBIAS_NONE):
+            if model.actuator_ctrllimited[actuator]:
+                strongest = gear * abs(gain) * float(np.abs(model.actuator_ctrlrange[actuator]).max())
+                effort = min(effort, strongest) if effort else strongest
+            return "torque", 0.0, 0.0, effort
+        if bias[1] < 0:
+            return "position", gear**2 * -float(bias[1]), gear**2 * -float(bias[2]), effort
+        return "velocity", 0.0, 0.0, effort
+    return "none", 0.0, 0.0, effort
+
+
+def _lever(model: mujoco.MjModel, actuator: int, joint: int) -> float:
+    """By how much an actuator's force turns or pushes a joint: 1 on the joint itself, a fixed tendon's coefficient."""
+    kind, target = int(model.actuator_trntype[actuator]), int(model.actuator_trnid[actuator, 0])
+    if kind in (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)):
+        return float(target == joint)
+    if kind != int(mujoco.mjtTrn.mjTRN_TENDON):
+        return 0.0
+    first, count = int(model.tendon_adr[target]), int(model.tendon_num[target])
+    for wrap in range(first, first + count):
+        joint_wrap = int(model.wrap_type[wrap]) == int(mujoco.mjtWrap.mjWRAP_JOINT)
+        if joint_wrap and int(model.wrap_objid[wrap]) == joint:
+            return float(model.wrap_prm[wrap])
+    return 0.0
+
+
+def _tip(path: Path, tree: Tree, said: Description) -> str:
+    """The body that an arm reaches with: what was said, else the last one before the fingers part."""
+    model = tree.model
+    if said.tip is not None:
+        names = [model.body(body).name for body in range(1, model.nbody)]
+        names += [model.site(site).name for site in range(model.nsite)]
+        if said.tip not in names:
+            raise UnknownNameError(f"body or site in {path} (key tip)", said.tip, names)
+        return said.tip
+    arm = [joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs)]
+    while len(arm) > 1 and _is_finger(model, arm[-1]):
+        arm.pop()
+    if not arm:
+        raise ModelError(f"{path}: the arm's limbs have no joint in common; say tip in {NAME}")
+    beyond = [joint for joint in tree.joints if joint not in arm]
+    if beyond:  # what carries the fingers
+        return model.body(int(model.body_parentid[model.jnt_bodyid[beyond[0]]])).name
+    return model.body(tree.limbs[0].bodies[-1]).name
+
+
+def _foot(data: mujoco.MjData, leg: Limb) -> tuple[str, np.ndarray]:
+    """Body, and the middle (3,) m of its lowest shape in the world frame, of what a leg stands on."""
+    _, geom = lowest_point(data, data.model, leg.bodies)
+    body = int(data.model.geom_bodyid[geom]) if geom >= 0 else leg.end
+    return data.model.body(body).name, (data.geom_xpos[geom] if geom >= 0 else data.xpos[body]).copy()
+
+
+def _point_of(data: mujoco.MjData, name: str) -> np.ndarray:
+    """(3,) m, world frame, of a site or body."""
+    sites = {data.model.site(site).name for site in range(data.model.nsite)}
+    return (data.site(name).xpos if name in sites else data.body(name).xpos).copy()
+
+
+def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
+    """Whether a joint slides no further than the finger of a gripper does."""
+    slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
+    return slides and bool(model.jnt_limited[joint]) and float(np.ptp(model.jnt_range[joint])) <= GRIPPER
+
+
+def _warnings(tree: Tree, data: mujoco.MjData, joints: tuple[Joint, ...], legs: tuple[Limb, ...]) -> list[str]:
+    model, notes = tree.model, []
+    if unlimited := [joint.name for joint in joints if not np.isfinite(joint.low)]:
+        notes.append(f"no limits: {', '.join(unlimited[:6])}")
+    if outside := [j.name for j in joints if not j.low - 1e-6 <= j.home <= j.high + 1e-6]:
+        notes.append(f"the home pose is beyond the limits of {', '.join(outside[:6])}")
+    deepest = min((float(contact.dist) for contact in data.contact), default=0.0)
+    if deepest < -0.005:
+        worst = min(data.contact, key=lambda contact: contact.dist)
+        pair = " and ".join(model.body(int(model.geom_bodyid[geom])).name for geom in worst.geom)
+        notes.append(f"in the home pose {pair} are {-1000 * deepest:.0f} mm inside each other")
+    if legs:
+        notes += _too_weak(tree, data, joints, legs)
+    return notes
+
+
+def _too_weak(tree: Tree, data: mujoco.MjData, joints: tuple[Joint, ...], legs: tuple[Limb, ...]) -> list[str]:
+    """Joints that cannot carry the weight, shared equally by the feet, in the home pose."""
+    model, notes = tree.model, []
+    weight = tree.mass() * float(np.linalg.norm(model.opt.gravity)) / len(legs)
+    for leg in legs:
+        jacobian = np.zeros((3, model.nv))
+        mujoco.mj_jac(model, data, jacobian, None, data.xpos[leg.end].copy(), leg.end)
+        for joint in joints:
+            number = int(model.joint(joint.name).id)
+            if number in leg.joints:
+                torque = abs(float(jacobian[2, int(model.jnt_dofadr[number])])) * weight
+                if torque > joint.servo.effort:
+                    notes.append(
+                        f"{joint.name} gives {joint.servo.effort:.3g} N m; standing takes {torque:.3g}: too weak"
+                    )
+    return notes

@@ -1,0 +1,44 @@
+"""Servos for joints that have none: stiffness, damping and reflected inertia from what the motor can do.
+
+The rule: a servo gives its whole torque at `FULL` rad of error (Go1's at 0.68, G1's hips at 0.88). Damping is half of
+critical for the inertia that the joint sees in the home pose. The rotor's inertia seen through the gears grows with
+the torque (Go1: 0.005 kg m^2 for 23.7 N m; G1's knee 0.025 for 139 N m).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+FULL = 0.7  # rad (m for slides: a tenth) of error at which a servo gives all its torque
+DAMPING_RATIO = 0.5  # of critical
+ROTOR = 2e-4  # kg m^2 of reflected inertia per N m of torque
+SLIDE = 0.1  # metres of a slide that stand for a radian
+
+
+@dataclasses.dataclass(frozen=True)
+class Servo:
+    """A position servo on a joint."""
+
+    kp: float
+    """N m/rad or N/m."""
+    kv: float
+    """N m s/rad or N s/m."""
+    effort: float
+    """N m or N, the most it gives."""
+    armature: float
+    """kg m^2 or kg, the rotor's inertia seen at the joint."""
+
+
+def servo_for(effort: float, inertia: float, armature: float, slides: bool) -> Servo:
+    """The servo of a joint.
+
+    Args:
+        effort: N m or N.
+        inertia: kg m^2 or kg that the joint moves, its rotor not counted.
+        armature: kg m^2 or kg as the model says; 0: by the rule.
+        slides: Whether the joint is a slide.
+    """
+    reflected = armature or ROTOR * effort
+    kp = effort / (FULL * (SLIDE if slides else 1.0))
+    return Servo(kp, 2 * DAMPING_RATIO * math.sqrt(kp * (inertia + reflected)), effort, reflected)

@@ -1,0 +1,104 @@
+"""The kinematic tree of a robot: its joints, its limbs, and the points where they end."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import mujoco
+import numpy as np
+
+MOVES = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+
+
+@dataclasses.dataclass(frozen=True)
+class Limb:
+    """A chain of joints from the base to a body that carries no further joint."""
+
+    joints: tuple[int, ...]
+    """Joint ids from the base outwards."""
+    end: int
+    """Body id of the last moving body."""
+    bodies: tuple[int, ...]
+    """Body ids of the end and of all that is fixed to it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """A robot's bodies and joints, in a compiled model."""
+
+    model: mujoco.MjModel
+    root: int
+    """Body id of the base: the first body of the robot."""
+    joints: tuple[int, ...]
+    """Ids of hinges and slides, those that follow another left out."""
+    limbs: tuple[Limb, ...]
+
+    @classmethod
+    def of(cls, model: mujoco.MjModel, root: int, followers: set[str]) -> Tree:
+        """The tree below the body `root`; `followers` are joints that copy another."""
+        below = [body for body in range(model.nbody) if _is_below(model, body, root)]
+        joints = tuple(
+            joint
+            for joint in range(model.njnt)
+            if int(model.jnt_bodyid[joint]) in below
+            and int(model.jnt_type[joint]) in MOVES
+            and model.joint(joint).name not in followers
+        )
+        carriers = {int(model.jnt_bodyid[joint]) for joint in joints}
+        ends = [
+            body
+            for body in sorted(carriers)
+            if not any(other != body and _is_below(model, other, body) for other in carriers)
+        ]
+        limbs = tuple(cls._limb(model, root, end, joints) for end in ends)
+        return cls(model, root, joints, limbs)
+
+    @staticmethod
+    def _limb(model: mujoco.MjModel, root: int, end: int, joints: tuple[int, ...]) -> Limb:
+        chain = [joint for joint in joints if _is_below(model, end, int(model.jnt_bodyid[joint]))]
+        bodies = tuple(body for body in range(model.nbody) if _is_below(model, body, end))
+        return Limb(tuple(chain), end, bodies)
+
+    def first_joints(self) -> set[int]:
+        """The joints that hang on the base itself: one for each branch."""
+        return {limb.joints[0] for limb in self.limbs}
+
+    def mass(self) -> float:
+        """kg, of everything."""
+        return float(self.model.body_subtreemass[self.root])
+
+
+def _is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
+    """Whether `body` is `ancestor` or hangs on it."""
+    while body > ancestor:
+        body = int(model.body_parentid[body])
+    return body == ancestor
+
+
+def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, ...]) -> tuple[float, int]:
+    """z in m, and geom id, of the lowest point of the bodies' colliding geoms; (inf, -1) without any."""
+    best, which = float("inf"), -1
+    for geom in range(model.ngeom):
+        if int(model.geom_bodyid[geom]) in bodies and (model.geom_contype[geom] or model.geom_conaffinity[geom]):
+            z = _geom_bottom(data, model, geom)
+            if z < best:
+                best, which = z, geom
+    return best, which
+
+
+def _geom_bottom(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> float:
+    """z in m of a geom's lowest point."""
+    kind, size = int(model.geom_type[geom]), model.geom_size[geom]
+    centre, down = data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3)[2]
+    if kind == int(mujoco.mjtGeom.mjGEOM_SPHERE):
+        return float(centre[2] - size[0])
+    if kind == int(mujoco.mjtGeom.mjGEOM_CAPSULE):
+        return float(centre[2] - abs(down[2]) * size[1] - size[0])
+    if kind == int(mujoco.mjtGeom.mjGEOM_CYLINDER):
+        return float(centre[2] - abs(down[2]) * size[1] - np.hypot(down[0], down[1]) * size[0])
+    if kind == int(mujoco.mjtGeom.mjGEOM_MESH):
+        mesh = int(model.geom_dataid[geom])
+        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+        return float(centre[2] + (model.mesh_vert[first : first + count] @ down).min())
+    middle, half = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
+    return float(centre[2] + middle @ down - half @ np.abs(down))

@@ -1,0 +1,282 @@
+"""What is derived from other people's robots, and what is said of files that lie."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import cv2
+import mujoco
+import numpy as np
+import pytest
+
+from embodied import robot as command
+from embodied.errors import EmbodiedError
+from embodied.robots import NAME, Kind, Robot
+from embodied.robots.tree import lowest_point
+from embodied.storage.paths import asset
+
+pytestmark = pytest.mark.timeout(120)
+
+LINK = """<link name="{name}"><inertial><origin xyz="0 0 -.1"/><mass value="{mass}"/>
+<inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial>{shape}</link>"""
+SHAPE = '<collision><origin xyz="{at}"/><geometry>{kind}</geometry></collision>'
+BALL = SHAPE.format(at="0 0 -.2", kind='<sphere radius=".02"/>')
+JOINT = """<joint name="{name}" type="{type}"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}"/>
+<axis xyz="{axis}"/><limit lower="{low}" upper="{high}" effort="{effort}" velocity="10"/></joint>"""
+
+
+def joint(name: str, parent: str, child: str, **changes: str) -> str:
+    usual = {"type": "revolute", "at": "0 0 -.2", "axis": "0 1 0", "low": "-1.5", "high": "1.5", "effort": "30"}
+    return JOINT.format(name=name, parent=parent, child=child, **(usual | changes))
+
+
+def quadruped(extra: str = "", **changes: str) -> str:
+    """A URDF of a box on four legs of two joints."""
+    parts = [LINK.format(name="body", mass=8, shape=SHAPE.format(at="0 0 0", kind='<box size=".5 .3 .1"/>'))]
+    for x, y in ((0.2, -0.15), (0.2, 0.15), (-0.2, -0.15), (-0.2, 0.15)):
+        leg = f"leg{len(parts)}"
+        parts += [
+            LINK.format(name=f"{leg}_upper", mass=1, shape=""),
+            LINK.format(name=f"{leg}_lower", mass=0.3, shape=BALL),
+            joint(f"{leg}_hip", "body", f"{leg}_upper", at=f"{x} {y} 0", **changes),
+            joint(f"{leg}_knee", f"{leg}_upper", f"{leg}_lower", **({"low": "-2.5", "high": "-.3"} | changes)),
+        ]
+    return f'<?xml version="1.0"?><robot name="q">{"".join(parts)}{extra}</robot>'
+
+
+def arm(last: str = "", joints: int = 4) -> str:
+    """A URDF of a serial arm."""
+    parts = [LINK.format(name="link0", mass=1, shape="")]
+    for index in range(joints):
+        shape = SHAPE.format(at="0 0 .1", kind='<cylinder radius=".03" length=".2"/>')
+        parts.append(LINK.format(name=f"link{index + 1}", mass=1, shape=shape))
+        axis = "0 0 1" if index % 2 == 0 else "0 1 0"
+        parts.append(joint(f"j{index + 1}", f"link{index}", f"link{index + 1}", at="0 0 .2", axis=axis))
+    return f'<robot name="arm">{"".join(parts)}{last}</robot>'
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    return tmp_path / "robot.urdf"
+
+
+def test_a_quadruped_stands_on_four_feet_below_its_hips(written: Path) -> None:
+    written.write_text(quadruped())
+    robot = Robot.load(written)
+    assert (robot.kind, robot.free, robot.trunk) == (Kind.LEGGED, True, "body")
+    assert len(robot.joints) == 8
+    assert len(robot.feet) == 4
+    data = mujoco.MjData(robot.model)
+    data.qpos[:] = robot.home
+    mujoco.mj_forward(robot.model, data)
+    bottoms = [lowest_point(data, robot.model, (robot.model.body(foot).id,))[0] for foot in robot.feet]
+    np.testing.assert_allclose(bottoms, 0.0, atol=0.005)
+    for foot in robot.foot_points:
+        hips = np.array([data.joint(joint.name).xanchor[:2] for joint in robot.joints if joint.name.endswith("hip")])
+        assert np.abs(hips - foot[:2]).max(axis=1).min() < 0.05
+    for part in robot.joints:
+        assert part.low < part.home < part.high
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_servos_grow_with_the_motors(written: Path, scale: float) -> None:
+    written.write_text(quadruped())
+    usual = Robot.load(written).joints[0].servo
+    written.write_text(quadruped(effort=str(30 * scale)))
+    other = Robot.load(written).joints[0].servo
+    assert other.kp == pytest.approx(scale * usual.kp)
+    assert other.kv > usual.kv if scale > 1 else other.kv < usual.kv
+
+
+def test_an_arm_reaches_with_what_carries_its_fingers(written: Path) -> None:
+    fingers = "".join(
+        LINK.format(name=f"finger{side}", mass=0.05, shape="")
+        + joint(f"f{side}", "link4", f"finger{side}", type="prismatic", low="0", high=".04", axis="0 1 0")
+        for side in "ab"
+    )
+    written.write_text(arm(fingers))
+    robot = Robot.load(written)
+    assert (robot.kind, robot.free, robot.tip) == (Kind.ARM, False, "link4")
+    assert [part.slides for part in robot.joints] == [False] * 4 + [True] * 2
+
+
+def test_a_mimic_is_no_joint_of_its_own(written: Path) -> None:
+    follower = LINK.format(name="b", mass=0.05, shape="") + joint("fb", "link4", "b", type="prismatic").replace(
+        "</joint>", '<mimic joint="j1" multiplier="-1"/></joint>'
+    )
+    written.write_text(arm(follower))
+    assert "fb" not in [part.name for part in Robot.load(written).joints]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "joints", "feet"),
+    [("go1", Kind.LEGGED, 12, 4), ("g1", Kind.LEGGED, 29, 2), ("panda", Kind.ARM, 8, 0), ("allegro", Kind.HAND, 16, 0)],
+)
+def test_our_own_models_are_understood(name: str, kind: Kind, joints: int, feet: int) -> None:
+    file = next(path for path in sorted(asset(f"robots/{name}").glob("*.xml")) if path.stem == name)
+    robot = Robot.load(file)
+    assert (robot.kind, len(robot.joints), len(robot.feet)) == (kind, joints, feet)
+    assert not robot.warnings
+
+
+STRANGERS = {
+    "a1/a1.urdf": (Kind.LEGGED, 12, 4),
+    "aliengo/aliengo.urdf": (Kind.LEGGED, 12, 4),
+    "laikago/laikago_toes_zup.urdf": (Kind.LEGGED, 12, 4),
+    "quadruped/spirit40.urdf": (Kind.LEGGED, 12, 4),
+    "quadruped/vision60.urdf": (Kind.LEGGED, 12, 4),
+    "xarm/xarm6_robot.urdf": (Kind.ARM, 6, 0),
+    "franka_panda/panda.urdf": (Kind.ARM, 8, 0),
+    "kuka_iiwa/model.urdf": (Kind.ARM, 7, 0),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_models_of_pybullet_data_are_understood(name: str) -> None:
+    folder = Path(pytest.importorskip("pybullet_data").getDataPath())
+    robot = Robot.load(folder / name)
+    assert (robot.kind, len(robot.joints), len(robot.feet)) == STRANGERS[name]
+
+
+def test_every_model_of_pybullet_data_is_understood_or_refused_in_one_line() -> None:
+    folder = Path(pytest.importorskip("pybullet_data").getDataPath())
+    files = [path for path in sorted(folder.rglob("*.urdf")) if "random_urdfs" not in path.parts]
+    files += sorted((folder / "mjcf").glob("*.xml"))
+    said = [line for file in files if (line := refusal(file))]
+    assert len(said) < len(files) / 2
+    assert not [line for line in said if "\n" in line or len(line) > 700]
+
+
+def refusal(file: Path) -> str:
+    """Why a file is refused, or nothing."""
+    try:
+        Robot.load(file)
+    except EmbodiedError as error:
+        return str(error)
+    return ""
+
+
+def test_a_description_goes_before_what_is_derived(written: Path) -> None:
+    written.write_text(quadruped())
+    (written.parent / NAME).write_text('home = { "*_knee" = -1.2 }\neffort = { "*" = 12 }\nkp = { "leg1_hip" = 99 }\n')
+    robot = Robot.load(written)
+    assert {round(part.home, 6) for part in robot.joints if part.name.endswith("knee")} == {-1.2}
+    assert {part.servo.effort for part in robot.joints} == {12.0}
+    assert [part.servo.kp for part in robot.joints if part.name == "leg1_hip"] == [99.0]
+
+
+def test_what_write_writes_says_the_same_again(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written.write_text(quadruped())
+    before = Robot.load(written)
+    assert command.main([str(written), "--write"]) == 0
+    after = Robot.load(written)
+    np.testing.assert_allclose(after.home, before.home, atol=1e-3)
+    for old, new in zip(before.joints, after.joints, strict=True):
+        assert new.servo.kp == pytest.approx(old.servo.kp, abs=1e-3)
+    with pytest.raises(SystemExit, match="2"):
+        command.main([str(written), "--write"])
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_another_models_description_is_not_used(written: Path) -> None:
+    written.write_text(quadruped())
+    (written.parent / NAME).write_text('file = "other.urdf"\nkind = "arm"\n')
+    assert Robot.load(written).kind is Kind.LEGGED
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kynd = 'arm'", r"robot.toml: unknown key 'kynd'; expected file, kind"),
+        ("kind = 3", r"kind is 3; expected a name in quotes"),
+        ("kind = 'boat'", r"unknown kind of robot in robot.toml 'boat'"),
+        ("feet = 'a'", r"feet is 'a'; expected a list of names"),
+        ("home = { a = 'b' }", r"home is .*; expected a table of joints and numbers"),
+        ("home = { nose = 1 }", r"unknown joint in .*robot.urdf \(key home\) 'nose'"),
+        ("kp = { a = nan }", r"kp is .*; expected a table of joints and numbers"),
+        ("feet = ['nose', 'ear']", r"unknown foot in .*robot.urdf \(key feet\) 'nose'"),
+        ("trunk = 'nose'", r"unknown body in .*robot.urdf \(key trunk\) 'nose'"),
+        ("= 3", r"robot.toml is no TOML"),
+    ],
+)
+def test_descriptions_that_lie_are_refused(written: Path, text: str, message: str) -> None:
+    written.write_text(quadruped())
+    (written.parent / NAME).write_text(text)
+    with pytest.raises(EmbodiedError, match=message):
+        Robot.load(written)
+
+
+MESH = '<link name="hat"><collision><geometry><mesh filename="{}"/></geometry></collision></link>' + joint(
+    "neck", "body", "hat", type="fixed"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<robot", "is no XML"),
+        ("<html/>", r"its root element is <html>; expected <mujoco> \(MJCF\) or <robot> \(URDF\)"),
+        ('<!DOCTYPE r [<!ENTITY a "b">]><robot/>', "has a document type"),
+        (quadruped('<link name="other"/>'), r"2 links are the child of no joint \(body, other\)"),
+        (quadruped(MESH.format("hat.stl")), "the collision mesh 'hat.stl' of link 'hat' does not exist"),
+        (quadruped(MESH.format("package://q/hat.stl")), "'package://q/hat.stl' of link 'hat' does not exist"),
+        (quadruped(MESH.format("file:///etc/passwd")), "of link 'hat' does not exist"),
+        (quadruped(effort="0"), r"joint 'leg1_hip' has no largest torque .*say effort = .*\"leg1_hip\""),
+        (quadruped(effort="much"), "MuJoCo does not read it"),
+        (arm(joints=1), "cannot tell what this robot is, of 1 joints"),
+        ('<mujoco><include file="/etc/passwd"/></mujoco>', "refers to '/etc/passwd', outside of"),
+        ("<mujoco><worldbody/></mujoco>", r"0 bodies in the world move \(none\)"),
+        (
+            "<mujoco><worldbody><body name='a'><freejoint/><geom size='1'/></body><body name='b'><freejoint/>"
+            "<geom size='1'/></body></worldbody></mujoco>",
+            r"2 bodies in the world move \(a, b\); say which by trunk in robot.toml",
+        ),
+        (
+            "<mujoco><worldbody><body><joint type='ball' name='s'/><geom size='1'/></body></worldbody></mujoco>",
+            "joint 's' is a ball",
+        ),
+    ],
+)
+def test_files_that_lie_are_refused_in_one_line(written: Path, text: str, message: str) -> None:
+    written.write_text(text)
+    with pytest.raises(EmbodiedError, match=message) as caught:
+        Robot.load(written)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_mended_and_what_looks_wrong_is_said(written: Path) -> None:
+    written.write_text(
+        quadruped(effort="2").replace('<mass value="0.3"/>', '<mass value="0"/>').replace("<axis", "<axis ")
+    )
+    robot = Robot.load(written)
+    assert any("next to no mass" in line and "leg1_lower" in line for line in robot.mended)
+    assert any("too weak" in line for line in robot.warnings)
+
+
+def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
+    folder = tmp_path / "q_description"
+    (folder / "meshes").mkdir(parents=True)
+    (folder / "urdf").mkdir()
+    cube = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    (folder / "meshes" / "hat.obj").write_text(cube)
+    file = folder / "urdf" / "q.urdf"
+    file.write_text(quadruped(MESH.format("package://q_description/meshes/hat.obj")))
+    assert Robot.load(file).model.nmesh == 1
+    shutil.rmtree(folder / "meshes")
+    with pytest.raises(EmbodiedError, match="does not exist"):
+        Robot.load(file)
+
+
+def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written.write_text(quadruped())
+    assert command.main([str(written), "--picture", str(tmp_path / "q.png")]) == 0
+    said = capsys.readouterr().err
+    assert "legged" in said
+    assert "leg1_hip" in said
+    picture = cv2.imread(str(tmp_path / "q.png"))
+    assert picture is not None
+    assert picture.std() > 5
+    with pytest.raises(SystemExit, match="2"):
+        command.main([str(tmp_path / "none.urdf")])
+    assert "No such file" in capsys.readouterr().err
