@@ -20,7 +20,7 @@ from embodied.storage.paths import asset
 
 MEASURED = "contact_buffers.json"
 HEADROOM = 1.5  # room for as many times what was ever seen in one environment
-SPARE = 4  # contacts, and constraints, beyond that
+SPARE = 8  # contacts beyond that, of four constraints each: policies find poses that nobody tried
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ def room_for(model: mujoco.MjModel) -> Room:
         return most
     return Room(
         contacts=min(most.contacts, math.ceil(HEADROOM * seen.contacts) + SPARE),
-        constraints=min(most.constraints, math.ceil(HEADROOM * seen.constraints) + SPARE),
+        constraints=min(most.constraints, math.ceil(HEADROOM * seen.constraints) + 4 * SPARE),
     )
 
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, UnknownNameError
-from embodied.robots.description import NAME, Description
-from embodied.robots.files import ModelFile, read_model
-from embodied.robots.pose import neutral_pose, place, standing_pose
-from embodied.robots.servos import Servo, servo_for
-from embodied.robots.tree import Limb, Tree, lowest_point
+from embodied.robot.description import NAME, Description
+from embodied.robot.files import ModelFile, read_model
+from embodied.robot.pose import neutral_pose, place, standing_pose
+from embodied.robot.servos import Servo, servo_for
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
@@ -224,6 +224,8 @@ def _kind(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[K
 
 def _guessed(path: Path, tree: Tree, floats: bool) -> Kind:
     branches, model = tree.first_joints(), tree.model
+    if not tree.joints and not floats:
+        raise ModelError(f"{path}: no joint that a motor could turn: an object, not a robot")
     long = [limb for limb in tree.limbs if len(limb.joints) >= 2]
     spinning = tree.joints and all(not model.jnt_limited[joint] for joint in tree.joints)
     if len(branches) >= 3 and spinning and all(len(limb.joints) == 1 for limb in tree.limbs):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.errors import ModelError
-from embodied.robots.files import content
+from embodied.robot.files import content
 from embodied.storage.files import write_atomic
 
 NAME = "robot.toml"

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from embodied.rendering.opengl import choose_backend
-from embodied.robots.robot import Kind, Robot
+from embodied.robot.robot import Kind, Robot
 
 SIZE = (1280, 800)  # pixels
 MARGIN = 250  # pixels at both sides where names stand

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from embodied.robots import NAME, Joint, Robot, draw
+from embodied.robot import NAME, Joint, Robot, draw
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 from scipy.optimize import least_squares
 
-from embodied.robots.tree import Limb, Tree, lowest_point
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 BEND = {4: 0.8, 2: 0.94}  # number of legs -> height of the hip over the foot, of the leg's whole length
 NEUTRAL = 0.05  # m that a radian away from the neutral angle weighs as much as
