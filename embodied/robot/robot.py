@@ -85,6 +85,8 @@ class Robot:
     """Compiled; with a free joint where the base floats."""
     home: np.ndarray = dataclasses.field(repr=False, compare=False)
     """(nq,) the home pose."""
+    home_targets: np.ndarray | None = dataclasses.field(repr=False, compare=False)
+    """(n,) rad or m, where the file's key puts the targets of its position servos; None without them."""
 
     @classmethod
     def load(cls, path: Path | str, description: Description | None = None) -> Robot:
@@ -150,6 +152,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         tip_point=None if tip is None else _point_of(data, tip),
         model=model,
         home=data.qpos.copy(),
+        home_targets=_home_targets(model, joints),
     )
 
 
@@ -302,8 +305,7 @@ def _has(model: mujoco.MjModel, limb: Limb, name: str) -> bool:
 def _home(path: Path, tree: Tree, legs: tuple[Limb, ...], said: Description) -> np.ndarray:
     """(n,) the joints' angles in the home pose: a keyframe, else found; single ones as they were said."""
     model = tree.model
-    keys = {model.key(index).name: index for index in range(model.nkey)}
-    named = next((keys[name] for name in HOME_KEYS if name in keys), next(iter(keys.values()), None))
+    named = _home_key(model)
     if named is not None:
         angles = model.key_qpos[named][model.jnt_qposadr[list(tree.joints)]].copy()
     else:
@@ -312,6 +314,21 @@ def _home(path: Path, tree: Tree, legs: tuple[Limb, ...], said: Description) -> 
     for name, angle in _by_joint(path, "home", said.home, names).items():
         angles[names.index(name)] = angle
     return angles
+
+
+def _home_key(model: mujoco.MjModel) -> int | None:
+    """The keyframe of the home pose: by its name, else the first."""
+    keys = {model.key(index).name: index for index in range(model.nkey)}
+    return next((keys[name] for name in HOME_KEYS if name in keys), next(iter(keys.values()), None))
+
+
+def _home_targets(model: mujoco.MjModel, joints: tuple[Joint, ...]) -> np.ndarray | None:
+    key = _home_key(model)
+    if key is None or any(joint.drive != "position" for joint in joints) or not model.key_ctrl[key].any():
+        return None
+    of_joint = {int(model.actuator_trnid[actuator, 0]): actuator for actuator in range(model.nu)}
+    places = [of_joint.get(int(model.joint(joint.name).id)) for joint in joints]
+    return None if None in places else model.key_ctrl[key][places].copy()
 
 
 def _by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:

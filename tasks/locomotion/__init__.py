@@ -44,6 +44,16 @@ PLANAR = ("half-cheetah", "hopper", "walker2d")
 def register(registry: Registry) -> None:
     for robot, full_name in QUADRUPEDS.items():
         register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS, ("pybullet", "brax"))
+    registry.register(
+        TaskEntry(
+            name="locomotion/velocity",
+            target="tasks.locomotion.velocity:Velocity",
+            summary="A legged robot of one's own, from its MJCF or URDF file, walks as a joystick commands.",
+            engines=("mujoco", "mjx"),
+            training="tasks.locomotion.training:JOYSTICK",
+            variant_of="locomotion/go1-joystick-flat",
+        )
+    )
     register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS, ("pybullet",))
     for name, target, summary, training in CLASSICS:
         registry.register(

@@ -146,6 +146,8 @@ class Joystick(LeggedTask[TaskState]):
     )
     lowest: ClassVar[float] = 1 / 3
     """Height of the trunk, as a fraction of that at home, below which the robot has fallen."""
+    swing: float = 0.1
+    """m, how high a moving foot should be."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
     def reset(self, key: Array) -> ResetState[TaskState]:
@@ -262,7 +264,7 @@ class Joystick(LeggedTask[TaskState]):
         foot_vel = self.feet(world, "linvel_w")
         foot_speed2 = jnp.sum(foot_vel[:, :2] ** 2, axis=1)
         feet = self.feet(world, "pos")
-        clearance = feet[:, 2] - self.ground.height(feet[:, :2]) - self.robot.foot_radius - 0.1
+        clearance = feet[:, 2] - self.ground.height(feet[:, :2]) - self.robot.foot_radius - self.swing
         moving = jnp.linalg.norm(command) > 0.05
         touching = self.touch(world) > IN_CONTACT
         return {

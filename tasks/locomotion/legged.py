@@ -88,8 +88,8 @@ class LeggedConfig:
 class LeggedTask(Task[M], Generic[M]):
     """A legged robot on its ground."""
 
-    robot: ClassVar[LeggedRobot]
-    ground: ClassVar[Flat | Rough] = Flat()
+    robot: LeggedRobot
+    ground: Flat | Rough = Flat()
     config: Any
     pushed: ClassVar[bool] = True
     """Whether this task pushes the robot."""
@@ -116,12 +116,16 @@ class LeggedTask(Task[M], Generic[M]):
         Solver: with 4 iterations a shaken Go1's trunk stays within 4 mm of the converged solution after half a
         second (2 iterations: 14 mm) at the same speed; implicitfast with so few iterations can fall through the floor.
         """
-        spec = self.ground.compose(self.robot.asset)
+        spec = self.compose()
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
         spec.option.iterations = 4
         spec.option.ls_iterations = 6
         return spec
+
+    def compose(self) -> mujoco.MjSpec:
+        """The robot on its ground, without options of the physics."""
+        return self.ground.compose(self.robot.asset)
 
     def declared_terms(self) -> tuple[Term, ...]:
         model, layout = self.model, self.layout

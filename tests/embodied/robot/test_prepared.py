@@ -1,0 +1,85 @@
+"""A stranger's legged robot, as tasks get it: it stands, and its sensors bear the names and meanings of Go1's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from embodied.robot import NAME, Robot
+from embodied.robot.prepared import Prepared, prepare_legged
+from embodied.storage.paths import asset
+from tests.embodied.robot.test_robot import quadruped
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def on_floor(prepared: Prepared) -> tuple[mujoco.MjModel, mujoco.MjData]:
+    """The robot on a floor, at its home key."""
+    spec = mujoco.MjSpec.from_string(prepared.xml)
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+    return model, data
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    file = tmp_path_factory.mktemp("robot") / "robot.urdf"
+    file.write_text(quadruped())
+    return prepare_legged(Robot.load(file))
+
+
+def test_it_stays_where_its_home_key_puts_it(prepared: Prepared) -> None:
+    model, data = on_floor(prepared)
+    begin = data.qpos.copy()
+    while data.time < 1.0:
+        mujoco.mj_step(model, data)
+    assert abs(data.qpos[2] - begin[2]) < 0.01
+    np.testing.assert_allclose(data.qpos[7:], begin[7:], atol=0.05)
+
+
+def test_its_sensors_mean_what_their_names_say(prepared: Prepared) -> None:
+    model, data = on_floor(prepared)
+    while data.time < 1.0:
+        mujoco.mj_step(model, data)
+    mujoco.mj_forward(model, data)
+    assert data.sensor("upvector").data[2] > 0.99
+    assert data.sensor("position").data[2] == pytest.approx(prepared.height, abs=0.01)
+    feet = [data.sensor(f"{foot}_pos").data[2] for foot in prepared.feet]
+    np.testing.assert_allclose(feet, prepared.foot_radius, atol=0.005)
+    touch = sum(float(data.sensor(f"{foot}_touch").data[0]) for foot in prepared.feet)
+    assert touch == pytest.approx(9.81 * model.body_subtreemass[0], rel=0.02)
+    for name in (model.actuator(index).name for index in range(model.nu)):
+        assert data.sensor(f"{name}_torque").data[0] == pytest.approx(data.actuator(name).force[0], abs=1e-9)
+
+
+def test_parts_of_the_robot_do_not_meet_each_other(prepared: Prepared) -> None:
+    model, _ = on_floor(prepared)
+    robot = model.geom_bodyid > 0
+    assert not model.geom_contype[robot].any()
+
+
+@pytest.mark.parametrize("name", ["go1", "go2"])
+def test_our_own_quadrupeds_keep_their_servos_and_pose(name: str) -> None:
+    original = mujoco.MjModel.from_xml_path(str(asset(f"robots/{name}/{name}.xml")))
+    model, _ = on_floor(prepare_legged(Robot.load(asset(f"robots/{name}/{name}.xml"))))
+    for index in range(original.nu):
+        servo = original.actuator(index).name
+        np.testing.assert_allclose(model.actuator(servo).gainprm[0], original.actuator_gainprm[index, 0])
+        np.testing.assert_allclose(model.actuator(servo).forcerange, original.actuator_forcerange[index])
+    home, ours = original.key("home").qpos, model.key("home").qpos
+    np.testing.assert_allclose(ours[7:], home[7:], atol=1e-6)
+    assert ours[2] == pytest.approx(home[2], abs=0.002)
+
+
+def test_a_robot_that_cannot_stand_is_refused_with_what_mends_it(tmp_path: Path) -> None:
+    (tmp_path / "robot.urdf").write_text(quadruped())
+    (tmp_path / NAME).write_text('effort = { "*" = 0.5 }')
+    with pytest.raises(EmbodiedError, match=r"its servos do not hold it up: .*say another home, or larger kp"):
+        prepare_legged(Robot.load(tmp_path / "robot.urdf"))
