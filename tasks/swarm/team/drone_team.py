@@ -37,6 +37,7 @@ SPACING = 0.3  # m between drones at the start, four radii; nearer than that lat
 FORESIGHT = 0.5  # s ahead for which drones that fly on as they do must keep that distance; they stop from 1 m/s in that
 CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
 CRITICS = 64
+MOST_AGENTS = 8192  # MuJoCo takes 12 s to compile 4,000 bodies, and three minutes for 20,000
 CONTACTS = 16  # drones up to which engines that know contact compute it: every pair of drones costs a test per step
 
 
@@ -75,6 +76,11 @@ class DroneTeamConfig:
         for name in ("agents", "rate", "decimation"):
             if getattr(self, name) < 1:
                 raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
+        if self.agents > MOST_AGENTS:
+            raise EmbodiedError(
+                f"agents={self.agents}; expected at most {MOST_AGENTS}: MuJoCo takes minutes to compile more bodies; for more "
+                "drones at a time take more environments"
+            )
         if self.neighbours < 0 or self.sensing <= 0:
             raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
         for name in ("thrust_spread", "mass_spread"):
