@@ -10,6 +10,8 @@ import torch
 
 import embodied
 from embodied.errors import EmbodiedError
+from tasks.locomotion.joystick import Joystick
+from tasks.locomotion.velocity import Velocity
 from tests.embodied.robot.test_robot import arm, quadruped
 
 pytestmark = pytest.mark.timeout(280)
@@ -24,13 +26,16 @@ def test_a_strangers_quadruped_stands_under_zero_actions(tmp_path: Path) -> None
         step = env.step(torch.zeros(env.action_shape))
         assert not step.terminated.any()
     assert env.action_size == 8
+    assert isinstance(env.task, Velocity)
     height = np.asarray(env.world()["position"])[:, 2]
     np.testing.assert_allclose(height, env.task.prepared.height, atol=0.05)
 
 
 def test_go1_as_a_file_is_go1() -> None:
     envs = [embodied.make(f"locomotion/{name}", 1, engine="mujoco") for name in ("go1-joystick-flat", "velocity")]
-    own, same = (env.task for env in envs)
+    own, same = envs[0].task, envs[1].task
+    assert isinstance(own, Joystick)
+    assert isinstance(same, Velocity)
     assert same.robot.pose_weights == own.robot.pose_weights
     assert same.robot.joint_names == own.robot.joint_names
     assert same.effort_scale == pytest.approx(1.0, abs=0.02)
