@@ -52,7 +52,6 @@ class Velocity(Joystick):
     """
 
     config_type = VelocityConfig
-    config: VelocityConfig
 
     def __init__(self, config: VelocityConfig | None = None) -> None:
         """Read the robot's file.

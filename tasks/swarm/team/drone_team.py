@@ -78,8 +78,8 @@ class DroneTeamConfig:
                 raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
         if self.agents > MOST_AGENTS:
             raise EmbodiedError(
-                f"agents={self.agents}; expected at most {MOST_AGENTS}: MuJoCo takes minutes to compile more bodies; for "
-                "more drones at a time take more environments"
+                f"agents={self.agents}; expected at most {MOST_AGENTS}: MuJoCo takes minutes to compile more bodies; "
+                "for more drones at a time take more environments"
             )
         if self.neighbours < 0 or self.sensing <= 0:
             raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
