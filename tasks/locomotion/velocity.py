@@ -41,6 +41,11 @@ class VelocityConfig(JoystickConfig):
     terrain: Terrain = Terrain.FLAT
     """flat or rough ground."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.robot:  # a run finds the file wherever it is gone on with
+            object.__setattr__(self, "robot", str(Path(self.robot).resolve()))
+
 
 class Velocity(Joystick):
     """A legged robot of one's own follows forward, sideways and turning speed commands.
@@ -60,7 +65,7 @@ class Velocity(Joystick):
             ModelError: the file cannot be read or is not understood, or its servos do not hold the robot up.
         """
         config = config or VelocityConfig()
-        file = Path(config.robot).resolve() if config.robot else asset(GO1)
+        file = Path(config.robot) if config.robot else asset(GO1)
         description = file.parent / "robot.toml"
         changed = description.stat().st_mtime_ns if description.exists() else 0
         robot, self.prepared = understood(file, file.stat().st_mtime_ns if file.exists() else 0, changed)

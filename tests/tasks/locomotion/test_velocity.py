@@ -11,7 +11,7 @@ import torch
 import embodied
 from embodied.errors import EmbodiedError
 from tasks.locomotion.joystick import Joystick
-from tasks.locomotion.velocity import Velocity
+from tasks.locomotion.velocity import Velocity, VelocityConfig
 from tests.embodied.robot.test_robot import arm, quadruped
 
 pytestmark = pytest.mark.timeout(280)
@@ -60,3 +60,9 @@ def test_files_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:
         embodied.make("locomotion/velocity", 1, engine="mujoco", robot=str(file))
     with pytest.raises(EmbodiedError, match="No such file"):
         embodied.make("locomotion/velocity", 1, engine="mujoco", robot=str(tmp_path / "none.urdf"))
+
+
+def test_a_relative_path_is_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "q.urdf").write_text(quadruped())
+    monkeypatch.chdir(tmp_path)
+    assert VelocityConfig(robot="q.urdf").robot == str(tmp_path / "q.urdf")
