@@ -13,14 +13,16 @@ from embodied.errors import ModelError
 from embodied.robot.description import NAME
 from embodied.robot.files import read_model
 from embodied.robot.robot import Kind, Robot
+from embodied.robot.roles import Role, roles
+from embodied.robot.stance import settled_targets, static_targets
+from embodied.robot.tree import lowest_point
 
-CLOSE = 0.03  # rad or m of error that is left as it is
-TRIES = 4  # corrections of the servos' targets
-SETTLE = 1.5  # s for each
+GRAVITY = 9.81  # m/s^2
+SOFT = (
+    0.16  # of weight times height: N m/rad of a biped's ankles, which then balances by stepping (unitree_rl_gym's G1)
+)
 ARTICLES = {Kind.ARM: "an arm", Kind.HAND: "a hand", Kind.MULTIROTOR: "a multirotor"}
 TRACK = (0.685, 0.635, 0.241, 0.266)  # wxyz, of the camera that follows: as Go1's, from ahead and the right
-UPRIGHT = 0.9  # cosine of the lean, and
-LOWEST = 0.75  # of the height in the home pose, below which the robot did not stand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +35,16 @@ class Prepared:
     """Names of the feet: prefixes of their sensors."""
     foot_radius: float
     """m from a foot's point down to its sole."""
-    pose_weights: tuple[float, ...]
-    """By joint: how much its distance from the home pose counts; the legs' knees, which must bend, a tenth."""
     height: float
     """m of the trunk above the ground in the home pose."""
+    feet_apart: float
+    """m between the first two feet in the home pose."""
+    roles: tuple[Role, ...]
+    """By joint."""
+
+    @property
+    def is_biped(self) -> bool:
+        return len(self.feet) == 2
 
 
 def prepare_legged(robot: Robot) -> Prepared:
@@ -59,21 +67,62 @@ def prepare_legged(robot: Robot) -> Prepared:
     root.add_camera(name="track", mode=track, pos=[0.55 * away, -1.1 * away, 0.35 * away], quat=TRACK)
     if robot.free and not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
         root.add_freejoint(name="root")
+    parts = roles(robot)
+    soft = _soft_ankles(robot, parts) if len(robot.feet) == 2 else {}
     _drive(spec, robot)
     radius = _sense(spec, robot)
     _filter_contacts(spec, robot)
     model = _compiled(robot.file, spec)
     qpos = _placed(robot, model)
     key = spec.add_key(name="home")
-    key.qpos, key.ctrl = qpos, _targets(robot, spec, qpos)
-    _compiled(robot.file, spec)
+    key.qpos = qpos
+    if len(robot.feet) == 2:
+        key.ctrl = _soften(spec, robot, model, qpos, soft)
+    else:
+        key.ctrl = settled_targets(robot, spec, qpos)
+    model = _compiled(robot.file, spec)
+    feet = [_where(model, qpos, f"foot_{foot}") for foot in robot.feet]
     return Prepared(
         xml=spec.to_xml(),
         feet=tuple(f"foot_{name}" for name in robot.feet),
         foot_radius=radius,
-        pose_weights=_pose_weights(robot),
-        height=robot.height,
+        height=float(qpos[2]),
+        feet_apart=float(np.linalg.norm((feet[0] - feet[1])[:2])),
+        roles=parts,
     )
+
+
+def _soft_ankles(robot: Robot, parts: tuple[Role, ...]) -> dict[str, float]:
+    """Joint -> stiffness N m/rad of a biped's ankles: none that would hold it up without steps."""
+    most = SOFT * robot.mass * GRAVITY * robot.height
+    ankles = [joint for joint, part in zip(robot.joints, parts, strict=True) if part in (Role.ANKLE, Role.ANKLE_PITCH)]
+    return {joint.name: most for joint in ankles if joint.servo.kp > most}
+
+
+def _soften(
+    spec: mujoco.MjSpec, robot: Robot, model: mujoco.MjModel, qpos: np.ndarray, soft: dict[str, float]
+) -> np.ndarray:
+    """Give ankles their stiffness, damped alike; (nu,) the targets with which the home pose is in balance.
+
+    Targets of the file's own key are as far ahead of the pose as the softer servo needs for the same torque.
+    """
+    home = np.array([joint.home for joint in robot.joints])
+    before = np.array([joint.servo.kp for joint in robot.joints])
+    after = np.array([soft.get(joint.name, joint.servo.kp) for joint in robot.joints])
+    for joint, new in zip(robot.joints, after, strict=True):
+        ratio = new / joint.servo.kp
+        spec.actuator(joint.name).set_to_position(kp=new, kv=joint.servo.kv * np.sqrt(ratio))
+    if robot.home_targets is not None:
+        return home + (robot.home_targets - home) * before / after
+    return static_targets(robot, model, qpos, after)
+
+
+def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
+    """(3,) m, world frame."""
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    return data.site(site).xpos.copy()
 
 
 def _compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
@@ -142,16 +191,23 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
     radii = []
     for name, point in zip(robot.feet, robot.foot_points, strict=True):
         body = robot.model.body(name).id
+        if len(robot.feet) == 2:
+            point = _sole(robot.model, data, body, point)
         local = data.xmat[body].reshape(3, 3).T @ (point - data.xpos[body])
         reach = _reach(robot.model, body, local)
         radii.append(float(point[2]))
         foot = f"foot_{name}"
-        spec.body(name).add_site(name=foot, pos=local, size=[reach, reach, reach])
+        level = data.xquat[body] * [1, -1, -1, -1]  # the site's z axis is up in the home pose
+        spec.body(name).add_site(name=foot, pos=local, quat=level, size=[reach, reach, reach])
         spec.add_sensor(name=f"{foot}_pos", type=kinds.mjSENS_FRAMEPOS, objtype=objects.mjOBJ_SITE, objname=foot)
         spec.add_sensor(
             name=f"{foot}_linvel_w", type=kinds.mjSENS_FRAMELINVEL, objtype=objects.mjOBJ_SITE, objname=foot
         )
         spec.add_sensor(name=f"{foot}_touch", type=kinds.mjSENS_TOUCH, objtype=objects.mjOBJ_SITE, objname=foot)
+        if len(robot.feet) == 2:
+            spec.add_sensor(
+                name=f"{foot}_upvector", type=kinds.mjSENS_FRAMEZAXIS, objtype=objects.mjOBJ_SITE, objname=foot
+            )
     for joint in robot.joints:
         spec.add_sensor(
             name=f"{joint.name}_torque",
@@ -160,6 +216,20 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
             objname=joint.name,
         )
     return float(np.mean(radii))
+
+
+def _sole(model: mujoco.MjModel, data: mujoco.MjData, body: int, point: np.ndarray) -> np.ndarray:
+    """(3,) m, world frame: below the middle of all shapes of a flat foot, at the height of the lowest."""
+    solid = [
+        geom for geom in range(model.ngeom) if int(model.geom_bodyid[geom]) == body and model.geom_conaffinity[geom]
+    ]
+    if not solid:
+        return point
+    centres = np.array(
+        [data.geom_xpos[geom] + data.geom_xmat[geom].reshape(3, 3) @ model.geom_aabb[geom, :3] for geom in solid]
+    )
+    middle = (centres.min(0) + centres.max(0)) / 2
+    return np.array([middle[0], middle[1], lowest_point(data, model, (body,))[0]])
 
 
 def _reach(model: mujoco.MjModel, body: int, point: np.ndarray) -> float:
@@ -182,78 +252,19 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot) -> None:
             geom.friction[0] = 1.0
             geom.priority = 0
             if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-                geom.type = (
-                    mujoco.mjtGeom.mjGEOM_SPHERE if geom.parent.name in robot.feet else mujoco.mjtGeom.mjGEOM_BOX
-                )
-
-
-def _pose_weights(robot: Robot) -> tuple[float, ...]:
-    """1 for a joint, a tenth for those that pitch below a leg's first one that does."""
-    model, data = robot.model, mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(model, data)
-    pitching = [abs(float(data.joint(joint.name).xaxis[1])) > 0.7 for joint in robot.joints]
-    weights = []
-    for joint, pitches in zip(robot.joints, pitching, strict=True):
-        body = int(model.joint(joint.name).bodyid[0])
-        above = [
-            other.name
-            for other, also in zip(robot.joints, pitching, strict=True)
-            if also and other.name != joint.name and _is_above(model, int(model.joint(other.name).bodyid[0]), body)
-        ]
-        weights.append(0.1 if pitches and above and _is_of_leg(robot, body) else 1.0)
-    return tuple(weights)
-
-
-def _is_above(model: mujoco.MjModel, ancestor: int, body: int) -> bool:
-    while body > ancestor:
-        body = int(model.body_parentid[body])
-    return body == ancestor
-
-
-def _is_of_leg(robot: Robot, body: int) -> bool:
-    return any(_is_above(robot.model, body, int(robot.model.body(foot).id)) for foot in robot.feet)
+                round_foot = len(robot.feet) > 2 and geom.parent.name in robot.feet
+                geom.type = mujoco.mjtGeom.mjGEOM_SPHERE if round_foot else mujoco.mjtGeom.mjGEOM_BOX
 
 
 def _placed(robot: Robot, model: mujoco.MjModel) -> np.ndarray:
-    """(nq,) the home pose in the rewritten model."""
+    """(nq,) the home pose in the rewritten model, its feet on the ground."""
     qpos = model.qpos0.copy()
     for joint in robot.joints:
         qpos[model.joint(joint.name).qposadr[0]] = joint.home
-    qpos[2] = robot.height
-    return qpos
-
-
-def _targets(robot: Robot, spec: mujoco.MjSpec, qpos: np.ndarray) -> np.ndarray:
-    """(nu,) with which the servos hold the home pose on a floor: those of the file's key if they do, else found.
-
-    Servos sag under the weight: targets are moved against the error that is left, a few times over.
-    """
-    scene = spec.copy()
-    scene.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
-    scene.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    model = _compiled(robot.file, scene)
+    qpos[:7] = robot.home[:7]
     data = mujoco.MjData(model)
-    places = [model.joint(joint.name).qposadr[0] for joint in robot.joints]
-    home = np.array([joint.home for joint in robot.joints])
-    low = np.array([joint.low for joint in robot.joints])
-    high = np.array([joint.high for joint in robot.joints])
-    targets = home if robot.home_targets is None else robot.home_targets
-    for _ in range(TRIES):
-        mujoco.mj_resetData(model, data)
-        data.qpos[:] = qpos
-        data.ctrl[:] = targets
-        while data.time < SETTLE:
-            mujoco.mj_step(model, data)
-        error = home - data.qpos[places]
-        if np.abs(error).max() < CLOSE:
-            break
-        targets = np.clip(targets + error, np.maximum(low, home - 1), np.minimum(high, home + 1))
-    upright = data.xmat[model.body(robot.trunk).id].reshape(3, 3)[2, 2]
-    if not np.isfinite(data.qpos).all() or upright < UPRIGHT or data.qpos[2] < LOWEST * qpos[2]:
-        raise ModelError(
-            f"{robot.file}: its servos do not hold it up: after {SETTLE:g} s the base is at {data.qpos[2]:.2f} of "
-            f"{qpos[2]:.2f} m and leans {np.degrees(np.arccos(np.clip(upright, -1, 1))):.0f} degrees; say another "
-            "home, or larger kp or effort, in robot.toml"
-        )
-    return targets
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    feet = tuple(int(model.body(foot).id) for foot in robot.feet)
+    qpos[2] -= lowest_point(data, model, feet)[0]
+    return qpos

@@ -20,6 +20,17 @@ G1_TASKS = (
     ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over gentle rough ground", "G1_ROUGH"),
 )
 """The same for the Unitree G1."""
+OWN_ROBOT = (
+    ("velocity", "velocity:Velocity", "walks as a joystick commands", "VELOCITY", "go1-joystick-flat"),
+    (
+        "velocity-biped",
+        "velocity:BipedVelocity",
+        "walks on two feet as a joystick commands",
+        "G1_JOYSTICK",
+        "g1-joystick-flat",
+    ),
+)
+"""Name below `locomotion/`, class, what the robot does, training defaults, and the task of ours that it is alike."""
 VARIANTS = {
     **{f"go2-{name}": f"locomotion/go1-{name}" for name, *_ in QUADRUPED_TASKS},
     "go1-footstand": "locomotion/go1-handstand",
@@ -44,16 +55,17 @@ PLANAR = ("half-cheetah", "hopper", "walker2d")
 def register(registry: Registry) -> None:
     for robot, full_name in QUADRUPEDS.items():
         register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS, ("pybullet", "brax"))
-    registry.register(
-        TaskEntry(
-            name="locomotion/velocity",
-            target="tasks.locomotion.velocity:Velocity",
-            summary="A legged robot of one's own, from its MJCF or URDF file, walks as a joystick commands.",
-            engines=("mujoco", "mjx"),
-            training="tasks.locomotion.training:JOYSTICK",
-            variant_of="locomotion/go1-joystick-flat",
+    for name, task, summary, training, variant_of in OWN_ROBOT:
+        registry.register(
+            TaskEntry(
+                name=f"locomotion/{name}",
+                target=f"tasks.locomotion.own_robot.{task}",
+                summary=f"A legged robot of one's own (--robot FILE, MJCF or URDF) {summary}.",
+                engines=("mujoco", "mjx"),
+                training=f"tasks.locomotion.training:{training}",
+                variant_of=f"locomotion/{variant_of}",
+            )
         )
-    )
     register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS, ("pybullet",))
     for name, target, summary, training in CLASSICS:
         registry.register(

@@ -21,6 +21,8 @@ from tasks.locomotion.legged import IN_CONTACT
 
 STEP_RATE = 1.4  # steps/s of each foot; MuJoCo Playground's G1 draws U(1.25, 1.5)
 SWING = 0.09  # m, height of a foot in the middle of its swing (Playground's G1)
+FEET_APART = 0.16  # m from foot to foot, below which the G1 steps on its own feet
+GAIT_WIDTH = 0.005  # m^2, width of the reward for the feet's heights
 SOFT_ANKLES = {"ankle_pitch": (40.0, 2.0), "ankle_roll": (40.0, 2.0)}
 """Joint -> (kp N m/rad, kv N m s/rad) of a robot that balances by stepping (unitree_rl_gym's G1)."""
 
@@ -51,7 +53,7 @@ class HumanoidWeights(Weights):
     feet_level: float = -0.5
     """Squared horizontal part of the soles' normals."""
     feet_apart: float = -2.0
-    """m by which the feet are closer together than 16 cm."""
+    """m by which the feet are closer together than they may be (G1: 16 cm)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,16 @@ class HumanoidJoystick(Joystick):
 
     config_type = HumanoidConfig
     lowest: ClassVar[float] = 0.6
+    soft_ankles: ClassVar[Mapping[str, tuple[float, float]]] = SOFT_ANKLES
+    """End of a joint's name -> kp N m/rad and kv N m s/rad that its servo gets."""
+    step_rate: float = STEP_RATE
+    """Steps/s of each foot."""
+    step_height: float = SWING
+    """m of a foot over the ground in the middle of its swing."""
+    feet_apart: float = FEET_APART
+    """m between the feet, at least."""
+    gait_width: float = GAIT_WIDTH
+    """m^2, width of the reward for the feet's heights."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
     def build_spec(self) -> mujoco.MjSpec:
@@ -82,7 +94,7 @@ class HumanoidJoystick(Joystick):
         spec = super().build_spec()
         home = spec.keys[0]
         for index, actuator in enumerate(spec.actuators):
-            for joint, (kp, kv) in SOFT_ANKLES.items():
+            for joint, (kp, kv) in self.soft_ankles.items():
                 if actuator.name.endswith(joint):
                     # The target lies ahead of the pose by static torque / kp.
                     stiffness, pose = actuator.gainprm[0], home.qpos[7 + index]
@@ -115,10 +127,10 @@ class HumanoidJoystick(Joystick):
         distance = jnp.linalg.norm(feet[0, :2] - feet[1, :2])
         return {
             **super().rewards(world, state, action),
-            "gait": jnp.exp(-squared_norm(height - SWING * swing**2) / 0.005),
+            "gait": jnp.exp(-squared_norm(height - self.step_height * swing**2) / self.gait_width),
             "contact": jnp.mean((touching == (swing < 0.1)).astype(jnp.float32)),
             "feet_level": jnp.sum(level**2),
-            "feet_apart": jnp.maximum(0.16 - distance, 0.0),
+            "feet_apart": jnp.maximum(self.feet_apart - distance, 0.0),
         }
 
     def _moving(self, state: TaskState) -> Array:
@@ -127,7 +139,7 @@ class HumanoidJoystick(Joystick):
 
     def _phase(self, state: TaskState) -> Array:
         """(2,) rad, of the left and the right foot, which swings while it is between 0 and pi; zero while standing."""
-        phase = 2 * jnp.pi * STEP_RATE * self.timing.control_dt * state.steps
+        phase = 2 * jnp.pi * self.step_rate * self.timing.control_dt * state.steps
         return jnp.where(self._moving(state), phase + np.array([0.0, np.pi], np.float32), 0.0)
 
 

@@ -11,7 +11,7 @@ import torch
 import embodied
 from embodied.errors import EmbodiedError
 from tasks.locomotion.joystick import Joystick
-from tasks.locomotion.velocity import Velocity, VelocityConfig
+from tasks.locomotion.own_robot.velocity import Velocity, VelocityConfig
 from tests.embodied.robot.test_robot import arm, quadruped
 
 pytestmark = pytest.mark.timeout(280)

@@ -1,0 +1,128 @@
+"""What the tasks of legged robots of one's own share: the robot of a file, and what its size and weight decide."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import mujoco
+
+from embodied.errors import ModelError
+from embodied.robot import NAME, Robot
+from embodied.robot.option import RobotFile
+from embodied.robot.prepared import Prepared, prepare_legged
+from embodied.robot.roles import Role
+from embodied.storage.paths import asset
+from tasks.locomotion.legged import LeggedTask
+from tasks.locomotion.robots import LeggedRobot
+
+M = TypeVar("M")
+
+GRAVITY = 9.81  # m/s^2
+EFFORTS = ("torques", "energy")
+"""Terms of the reward that grow with the robot's weight and height."""
+STIFF = 2.0  # times its largest torque that an action of 1 may ask of a joint's servo at most
+
+QUADRUPED_POSE = {role: 0.1 if role in (Role.KNEE, Role.ANKLE_PITCH) else 1.0 for role in Role}
+"""How much a joint's distance from the home pose counts: knees must bend (Go1's)."""
+BIPED_POSE = {
+    Role.HIP: 0.01,
+    Role.KNEE: 0.01,
+    Role.ANKLE_PITCH: 0.1,
+    Role.ANKLE: 0.5,
+    Role.LEG: 1.0,
+    Role.TRUNK: 1.0,
+    Role.ARM_PITCH: 0.2,
+    Role.ARM: 0.5,
+}
+"""The same on two feet: legs swing freely, but neither spread nor turn; waist and arms keep still (G1's)."""
+BIPED_REACH = {
+    Role.HIP: 1.0,
+    Role.KNEE: 1.0,
+    Role.ANKLE_PITCH: 1.0,
+    Role.ANKLE: 0.6,
+    Role.LEG: 0.6,
+    Role.TRUNK: 0.1,
+    Role.ARM_PITCH: 0.4,
+    Role.ARM: 0.2,
+}
+"""How far an action moves a joint's target: exploring with torso and arms would shake a biped off its feet (G1's)."""
+
+
+class Terrain(StrEnum):
+    """What the robot walks on."""
+
+    FLAT = "flat"
+    ROUGH = "rough"
+
+
+class OwnLegged(LeggedTask[M]):
+    """A legged task on the robot of a file.
+
+    Weights of torque and power go with the robot's weight times height, the reach of actions with its servos. Actions
+    move the joints' targets around those that hold the robot in its home pose.
+    """
+
+    config: Any  # one with the fields of a `RobotFile`
+    usual: ClassVar[str]
+    """Asset that stands in for a file of one's own."""
+    usual_effort: ClassVar[float]
+    """N m, weight times height of the robot for which the rewards' weights were chosen."""
+    other: ClassVar[Mapping[bool, str]] = {}
+    """Whether a robot has two feet -> the task for it, if it is not this one."""
+
+    def __init__(self, config: RobotFile | None = None) -> None:
+        """Read the robot's file.
+
+        Raises:
+            ModelError: the file cannot be read or is not understood, its servos do not hold the robot up, or another
+                task is for its number of feet.
+        """
+        config = config or self.config_type()
+        file = Path(config.robot) if config.robot else asset(self.usual)
+        description = file.parent / NAME
+        changed = description.stat().st_mtime_ns if description.exists() else 0
+        robot, self.prepared = understood(file, file.stat().st_mtime_ns if file.exists() else 0, changed)
+        if (fitting := self.other.get(self.prepared.is_biped)) is not None:
+            feet = len(robot.feet)
+            raise ModelError(f"{file} stands on {feet} feet ({', '.join(robot.feet)}): {fitting} is for it (key feet)")
+        self.effort_scale = self.usual_effort / (robot.mass * GRAVITY * self.prepared.height)
+        roles = self.prepared.roles
+        reach = [BIPED_REACH[role] if self.prepared.is_biped else 1.0 for role in roles]
+        scale = config.action_scale  # type: ignore[attr-defined]
+        softest = [STIFF * joint.servo.effort / (scale * joint.servo.kp) for joint in robot.joints]
+        self.robot = LeggedRobot(
+            name=file.stem,
+            asset=str(file),
+            trunk=robot.trunk,
+            joint_names=tuple(joint.name for joint in robot.joints),
+            feet=self.prepared.feet,
+            foot_radius=self.prepared.foot_radius,
+            height=self.prepared.height,
+            pose_weights=tuple((BIPED_POSE if self.prepared.is_biped else QUADRUPED_POSE)[role] for role in roles),
+            reach=tuple(min(pair) for pair in zip(reach, softest, strict=True)),
+        )
+        super().__init__(config)  # type: ignore[arg-type]
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        weights = super().reward_weights
+        return {name: value * (self.effort_scale if name in EFFORTS else 1.0) for name, value in weights.items()}
+
+    def compose(self) -> mujoco.MjSpec:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "robot.xml"
+            file.write_text(self.prepared.xml)
+            return self.ground.compose(str(file))
+
+
+@functools.lru_cache(maxsize=8)
+def understood(file: Path, changed: int, described: int) -> tuple[Robot, Prepared]:
+    """A robot and its MJCF for tasks; read again when the file or its description changed (times in ns)."""
+    del changed, described
+    robot = Robot.load(file)
+    return robot, prepare_legged(robot)
