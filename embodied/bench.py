@@ -42,6 +42,8 @@ class Settings:
     """Implementation of mjx: warp or jax; by default what fits the machine."""
     pipeline: str | None = None
     """Pipeline of brax: spring or positional; by default spring."""
+    robot: Path | None = None
+    """MJCF or URDF file, of a task that takes a robot of one's own."""
     num_envs: int | None = None
     """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx; of many agents, fewer in proportion."""
     turns: int = 9
@@ -87,7 +89,8 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         1, DEFAULT_ENVS.get(engine, 1024) // getattr(entry.load().config_type(), "agents", 1)
     )
     options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
-    env = make(name, num_envs, engine, settings.seed, engine_options=options)
+    own = {} if settings.robot is None else {"robot": str(settings.robot)}
+    env = make(name, num_envs, engine, settings.seed, engine_options=options, **own)
     act = acting(env, settings)
     with cli.Line(f"{name} on {engine}", settings.turns) as line:
 

@@ -38,6 +38,7 @@ class Settings:
         python -m embodied.play swarm/hover
         python -m embodied.play locomotion/go1-joystick-flat --policy zero --num-envs 4
         python -m embodied.play runs/swarm/hover/2026-11-21_10-30-00 --video hover.mp4
+        python -m embodied.play locomotion/velocity --robot a1.urdf --policy zero
     """
 
     task_or_run: tyro.conf.Positional[str]
@@ -49,6 +50,8 @@ class Settings:
     """What a vision-language-action policy is told; by default the task's own first instruction."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
+    robot: Path | None = None
+    """MJCF or URDF file, of a task that takes a robot of one's own; by default the one that the policy's run had."""
     num_envs: int = 1
     """Environments to show, up to 64 in the browser and 16 in a film."""
     seed: int = 0
@@ -105,22 +108,36 @@ def build(settings: Settings) -> tuple[Env, str]:
     from embodied.registry import join_content
     from policies.training.loading import camera_options, default_policy
 
-    name, policy, config = settings.task_or_run, settings.policy, None
+    name, policy = settings.task_or_run, settings.policy
     registry = join_content()
     if name not in registry and Path(name).exists():
-        from embodied.storage.configs import from_json
         from embodied.storage.runs import Run
 
-        run = Run.open(Path(name))
         policy = policy or name
-        name = run.task
-        if name in registry and "config" in run.config:
-            config = from_json(registry[name].load().config_type, run.config["config"])
+        name = Run.open(Path(name)).task
     registry[name]  # a name that does not exist is an error before anything is looked for in its place
     policy = policy or default_policy(name)
     eyes = camera_options(policy, name)
-    env = make(name, settings.num_envs, settings.engine, settings.seed, device="cpu", config=config, **eyes)
+    own = {} if settings.robot is None else {"robot": str(settings.robot)}
+    config = run_config(settings.task_or_run, name) or run_config(policy, name)
+    env = make(name, settings.num_envs, settings.engine, settings.seed, device="cpu", config=config, **eyes, **own)
     return env, policy
+
+
+def run_config(path: str, task: str) -> Any:
+    """The task's config of a run; None where the path is no run's, such as a shipped policy's, or another task's."""
+    from embodied.errors import RunError
+    from embodied.registry import join_content
+    from embodied.storage.configs import from_json
+    from embodied.storage.runs import Run
+
+    try:
+        run = Run.open(Path(path))
+    except RunError:
+        return None
+    if run.task != task or "config" not in run.config:
+        return None
+    return from_json(join_content()[task].load().config_type, run.config["config"])
 
 
 def film(settings: Settings, layout: Layout, env: Env, rule: PolicyFunction) -> int:

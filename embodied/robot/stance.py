@@ -104,7 +104,7 @@ def static_targets(robot: Robot, model: mujoco.MjModel, qpos: np.ndarray, stiffn
 
 
 def _shares(sideways: np.ndarray) -> np.ndarray:
-    """(k,) how the weight is spread, evenly as far as it balances, over feet `sideways` (k,) m of the centre of mass."""
+    """(k,) how the weight is spread, evenly if that balances, over feet `sideways` (k,) m of the centre of mass."""
     rows = np.stack([np.ones_like(sideways), sideways])
     shares = np.linalg.lstsq(rows, np.array([1.0, 0.0]), rcond=None)[0]
     return np.clip(shares, 0.0, 1.0)

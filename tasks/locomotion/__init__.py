@@ -29,6 +29,15 @@ OWN_ROBOT = (
         "G1_JOYSTICK",
         "g1-joystick-flat",
     ),
+    ("getup", "getup:OwnGetup", "rolls over and stands up", "GETUP", "go1-getup"),
+    ("reach", "reach:Reach", "walks to points on the ground", "VELOCITY", "go1-joystick-flat"),
+    (
+        "reach-biped",
+        "reach:BipedReach",
+        "walks on two feet to points on the ground",
+        "G1_JOYSTICK",
+        "g1-joystick-flat",
+    ),
 )
 """Name below `locomotion/`, class, what the robot does, training defaults, and the task of ours that it is alike."""
 VARIANTS = {

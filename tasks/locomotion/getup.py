@@ -105,6 +105,10 @@ class Getup(LeggedTask[TaskState]):
     config_type = GetupConfig
     config: GetupConfig
     pushed = False
+    drop: float = DROP
+    """m, height of the trunk's centre from which the robot falls."""
+    lead: float | np.ndarray = LEAD
+    """rad, or (n,) of each joint, that a moved target may be ahead."""
     instruction = ("Stand up.", "Get back on your feet.", "Roll over and stand in your home pose.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=6.0)
 
@@ -123,7 +127,7 @@ class Getup(LeggedTask[TaskState]):
         low, high = layout.limits[:, 0], layout.limits[:, 1]
         standing = upright[0] < self.config.standing
         quat = quat_multiply(tilted(tilt, np.pi), tilted(roll, np.pi))
-        fallen = jnp.concatenate([jnp.array([0.0, 0.0, DROP]), quat])
+        fallen = jnp.concatenate([jnp.array([0.0, 0.0, self.drop]), quat])
         home = jnp.concatenate([jnp.array([0.0, 0.0, self.robot.height + 0.02]), tilted(tilt, 0.2)])
         angles = jnp.where(standing, layout.home, low + (high - low) * pose)
         qpos, qvel = self.state_at(jnp.where(standing, home, fallen), angles, jnp.zeros(6))
@@ -151,13 +155,13 @@ class Getup(LeggedTask[TaskState]):
         return target, state
 
     def moved(self, target: Array, action: Array, world: World, encoder_bias: Array) -> Array:
-        """Joint targets (n,) rad moved by an `action` (n,), within the joints' ranges and `LEAD` of the joints.
+        """Joint targets (n,) rad moved by an `action` (n,), within the joints' ranges and `lead` of the joints.
 
         Without an action the robot holds its pose, and exploring is a random walk of the legs through all poses, where
         offsets from one pose would only tremble around it.
         """
         here = world.qpos[self.layout.qpos] + encoder_bias
-        moved = jnp.clip(target + self.action_scale * action, here - LEAD, here + LEAD)
+        moved = jnp.clip(target + self.action_scale * action, here - self.lead, here + self.lead)
         return jnp.clip(moved, *self.layout.limits.T)
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:

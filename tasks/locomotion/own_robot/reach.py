@@ -1,0 +1,147 @@
+"""`locomotion/reach` and `-biped`: a legged robot of one's own walks to points on the ground."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.core.randomization import Term
+from embodied.core.world import Outcome, ResetState, World
+from embodied.math.rotations import quat_rotate, quat_rotate_inverse
+from embodied.math.sampling import between
+from tasks.locomotion.joystick import Joystick, TaskState
+from tasks.locomotion.own_robot.velocity import BipedVelocity, BipedVelocityConfig, Velocity, VelocityConfig
+
+SLOW_DOWN = 1.0  # m from a target, within which the robot is told to go slower
+TURN = 1.0  # 1/s: how fast it is told to turn, for each rad that the target lies aside
+REACHED = 0.3  # m along the ground from the trunk to a target that counts as reached
+TARGETS = (2.0, 6.0)  # m to a new target
+
+
+@dataclasses.dataclass(frozen=True)
+class ReachConfig(VelocityConfig):
+    """Options of `locomotion/reach`."""
+
+    target_distance: tuple[float, float] = TARGETS
+    """m to a new target along the ground, drawn uniformly."""
+    reach: float = REACHED
+    """m along the ground from the trunk to a target that counts as reached."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BipedReachConfig(BipedVelocityConfig):
+    """Options of `locomotion/reach-biped`."""
+
+    target_distance: tuple[float, float] = TARGETS
+    """m to a new target along the ground, drawn uniformly."""
+    reach: float = REACHED
+    """m along the ground from the trunk to a target that counts as reached."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ReachState(TaskState):
+    """What an episode carries along."""
+
+    target: Array
+    """(2,) m, world frame."""
+    reached: Array
+    """() targets reached so far."""
+
+
+class Guided(Joystick):
+    """A velocity task whose commands lead to points on the ground.
+
+    The command is the velocity towards the target, turned into the trunk's heading, as fast as the task's commands go,
+    slower within 1 m; and a turn towards it. So a policy of the velocity task runs here as it is.
+    """
+
+    def declared_terms(self) -> tuple[Term, ...]:
+        low, high = self.config.target_distance
+        described = f"any direction, U({low:g}, {high:g}) m away; a new one whenever it is reached"
+        return (*super().declared_terms(), Term("target", described, optional=False))
+
+    def _start(self, key: Array, level: Array) -> ResetState[TaskState]:
+        key, drawn = jax.random.split(key)
+        start = super()._start(key, level)
+        fields = {field.name: getattr(start.task_state, field.name) for field in dataclasses.fields(TaskState)}
+        target = self._draw_target(start.qpos[self.layout.root_qpos : self.layout.root_qpos + 2], drawn)
+        state = ReachState(**fields, target=target, reached=jnp.zeros(()))
+        base = start.qpos[self.layout.root_qpos : self.layout.root_qpos + 7]
+        state = dataclasses.replace(state, command=self._guide(base[:3], base[3:], state.target))
+        return dataclasses.replace(start, task_state=state)
+
+    def _draw_target(self, origin: Array, key: Array) -> Array:
+        uniform = jax.random.uniform(key, (2,))
+        angle = 2 * jnp.pi * uniform[0]
+        return origin + between(self.config.target_distance, uniform[1]) * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+    def _guide(self, pos: Array, quat: Array, target: Array) -> Array:
+        """(3,) forward m/s, sideways m/s and turning rad/s that lead from a pose of the trunk to a target (2,) m."""
+        limits = jnp.asarray(self.config.command.limits)
+        forward = quat_rotate(quat, jnp.array([1.0, 0.0, 0.0]))
+        heading = jnp.arctan2(forward[1], forward[0])
+        yaw = jnp.stack([jnp.cos(heading / 2), jnp.zeros(()), jnp.zeros(()), jnp.sin(heading / 2)])
+        away = quat_rotate_inverse(yaw, jnp.append(target - pos[:2], 0.0))[:2]
+        distance = jnp.maximum(jnp.linalg.norm(away), 1e-6)
+        direction = away / distance
+        fastest = 1.0 / jnp.maximum(jnp.max(jnp.abs(direction) / limits[:2]), 1e-6)
+        speed = direction * fastest * jnp.minimum(distance / SLOW_DOWN, 1.0)
+        turn = jnp.clip(TURN * jnp.arctan2(away[1], away[0]), -limits[2], limits[2])
+        return jnp.append(speed, turn)
+
+    def post_step(self, world: World, state: ReachState, action: Array, key: Array) -> ReachState:  # type: ignore[override]
+        keys = jax.random.split(key)
+        state = super().post_step(world, state, action, keys[0])  # type: ignore[assignment]
+        there = self._distance(world, state) < self.config.reach
+        target = jnp.where(there, self._draw_target(world["position"][:2], keys[1]), state.target)
+        command = self._guide(world["position"], world["orientation"], target)
+        return dataclasses.replace(state, target=target, reached=state.reached + there, command=command)
+
+    def outcome(self, world: World, state: ReachState) -> Outcome:  # type: ignore[override]
+        """Success: at least one target reached, and still on its feet. Failure: fallen."""
+        fallen = self._fallen(world)
+        return Outcome(success=(state.reached > 0) & ~fallen, failure=fallen)
+
+    def metrics(self, world: World, state: ReachState) -> Mapping[str, Array]:  # type: ignore[override]
+        """As of the velocity task; distance to the target in m, and the targets reached so far."""
+        return {
+            **super().metrics(world, state),
+            "target_distance": self._distance(world, state),
+            "reached": state.reached,
+        }
+
+    def debug_markers(self, world: World, state: ReachState) -> Mapping[str, Array]:  # type: ignore[override]
+        return {"target": jnp.append(state.target, self.ground.height(state.target[None])[0] + 0.05)}
+
+    def _distance(self, world: World, state: ReachState) -> Array:
+        return jnp.linalg.norm(state.target - world["position"][:2])
+
+
+class Reach(Guided, Velocity):
+    """A legged robot of one's own walks to points on the ground.
+
+    Task: get within 30 cm of the target, then of the next, which lies 2 to 6 m away in any direction. Actions,
+    observations and rewards are those of `locomotion/velocity`; the command leads to the target. Randomised: see
+    `variations`. Success: at least one target reached in 20 s, and still on its feet. Failure: fallen, as there.
+    """
+
+    config_type = ReachConfig
+    other: ClassVar = {True: "locomotion/reach-biped"}
+
+
+class BipedReach(Guided, BipedVelocity):
+    """A robot of one's own on two feet walks to points on the ground.
+
+    Task: get within 30 cm of the target, then of the next, which lies 2 to 6 m away in any direction. Actions,
+    observations and rewards are those of `locomotion/velocity-biped`; the command leads to the target. Randomised: see
+    `variations`. Success: at least one target reached in 20 s, and still on its feet. Failure: fallen, as there.
+    """
+
+    config_type = BipedReachConfig
+    other: ClassVar = {False: "locomotion/reach"}
