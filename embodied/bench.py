@@ -89,7 +89,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         1, DEFAULT_ENVS.get(engine, 1024) // getattr(entry.load().config_type(), "agents", 1)
     )
     options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
-    own = {} if settings.robot is None else {"robot": str(settings.robot)}
+    own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
     env = make(name, num_envs, engine, settings.seed, engine_options=options, **own)
     act = acting(env, settings)
     with cli.Line(f"{name} on {engine}", settings.turns) as line:

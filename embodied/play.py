@@ -118,7 +118,7 @@ def build(settings: Settings) -> tuple[Env, str]:
     registry[name]  # a name that does not exist is an error before anything is looked for in its place
     policy = policy or default_policy(name)
     eyes = camera_options(policy, name)
-    own = {} if settings.robot is None else {"robot": str(settings.robot)}
+    own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
     config = run_config(settings.task_or_run, name) or run_config(policy, name)
     env = make(name, settings.num_envs, settings.engine, settings.seed, device="cpu", config=config, **eyes, **own)
     return env, policy

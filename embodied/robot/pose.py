@@ -8,11 +8,13 @@ import mujoco
 import numpy as np
 from scipy.optimize import least_squares
 
-from embodied.robot.tree import Limb, Tree, lowest_point
+from embodied.robot.tree import Limb, Tree, sole
 
-BEND = {4: 0.8, 2: 0.94}  # number of legs -> height of the hip over the foot, of the leg's whole length
+BEND = {4: 0.8, 2: 0.96}  # number of legs -> height of the hip over the foot, of the longest leg
 NEUTRAL = 0.05  # m that a radian away from the neutral angle weighs as much as
+LEVEL = 1.0  # how much a radian by which a flat foot is turned weighs, in lengths of the leg
 MARGIN = 0.05  # of a joint's range that is left free at both ends
+STRETCHES = 15  # angles of each joint below the hip that are tried for the longest leg
 PATTERNS = (0.0, 0.5, -0.5, 1.0, -1.0)  # rad of pitch joints from which the search begins
 
 
@@ -68,21 +70,36 @@ class _Goal:
         axes = data.xaxis[list(leg.joints)]
         self.pitch = [index for index, axis in enumerate(axes) if abs(axis[1]) > 0.7]
         hip = leg.joints[self.pitch[0] if self.pitch else 0]
-        self.hip, self.foot = hip, self._foot(data)
+        self.flat = len(leg.joints) >= 5
+        zero = mujoco.MjData(model)  # with all joints at zero, where soles are level; a neutral knee is bent
+        mujoco.mj_kinematics(model, zero)
+        self.hip, self.foot = hip, self._foot(zero if self.flat else data)
         anchors = [data.xanchor[leg.joints[index]] for index in self.pitch] or [data.xanchor[hip]]
         points = [*anchors, self.foot_position(data)]
         self.length = sum(float(np.linalg.norm(b - a)) for a, b in itertools.pairwise(points))
-        self.height = bend * self.length
-        self.flat = len(leg.joints) >= 5
-        self.upright = data.xmat[leg.end].reshape(3, 3).copy()
+        self.height = bend * (self._longest(data) if self.flat else self.length)
+        self.upright = zero.xmat[leg.end].reshape(3, 3).copy()
+        self.aside = self.foot_position(zero)[1] - zero.xanchor[hip][1] if self.flat else 0.0
+
+    def _longest(self, data: mujoco.MjData) -> float:
+        """m from hip to sole, seen from the side, of the leg stretched as far as its joints allow."""
+        angles, best = self.neutral.copy(), 0.0
+        knees = self.pitch[1:-1] or self.pitch[1:]  # an ankle would point the toes
+        for bends in itertools.product(np.linspace(0.0, 1.0, STRETCHES), repeat=min(len(knees), 2)):
+            for index, bend in zip(knees, bends, strict=False):
+                angles[index] = self.low[index] + bend * (self.high[index] - self.low[index])
+            place(self.model, data, self.leg.joints, angles)
+            away = self.foot_position(data) - data.xanchor[self.hip]
+            best = max(best, float(np.hypot(away[0], away[2])))
+        place(self.model, data, self.leg.joints, self.neutral)
+        return best
 
     def _foot(self, data: mujoco.MjData) -> tuple[int, np.ndarray]:
-        """Body and point (3,) in its frame that stands on the ground: the middle of the lowest geom."""
-        _, geom = lowest_point(data, self.model, self.leg.bodies)
-        if geom < 0:
+        """Body and point (3,) in its frame that stands on the ground: the middle of the sole."""
+        body, middle = sole(data, self.model, self.leg.bodies)
+        if body < 0:
             return self.leg.end, np.zeros(3)
-        body = int(self.model.geom_bodyid[geom])
-        return body, data.xmat[body].reshape(3, 3).T @ (data.geom_xpos[geom] - data.xpos[body])
+        return body, data.xmat[body].reshape(3, 3).T @ (middle - data.xpos[body])
 
     def foot_position(self, data: mujoco.MjData) -> np.ndarray:
         """(3,) m."""
@@ -99,10 +116,10 @@ class _Goal:
         def residuals(angles: np.ndarray) -> np.ndarray:
             place(self.model, data, self.leg.joints, angles)
             away = self.foot_position(data) - data.xanchor[self.hip]
-            wanted = np.array([0.0, 0.0, -self.height])
+            wanted = np.array([0.0, self.aside, -self.height])
             turned = data.xmat[self.leg.end].reshape(3, 3) - self.upright if self.flat else np.zeros((3, 3))
             return np.concatenate(
-                [(away - wanted), self.length * turned[2] * 0.5, NEUTRAL * self.length * (angles - self.neutral)]
+                [(away - wanted), LEVEL * self.length * turned.ravel(), NEUTRAL * self.length * (angles - self.neutral)]
             )
 
         found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)

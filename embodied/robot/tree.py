@@ -7,6 +7,7 @@ import dataclasses
 import mujoco
 import numpy as np
 
+SOLE = 0.01  # m above the lowest shape of a foot, up to which others belong to its sole
 MOVES = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
 
@@ -84,6 +85,26 @@ def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, 
             if z < best:
                 best, which = z, geom
     return best, which
+
+
+def sole(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, ...]) -> tuple[int, np.ndarray]:
+    """Body id, and middle (3,) m in the world frame, of what bodies stand on; (-1, zeros) where nothing collides.
+
+    The middle of all shapes of the lowest body that end no higher than `SOLE` above the lowest one: a foot may stand
+    on a ball at each corner.
+    """
+    lowest, geom = lowest_point(data, model, bodies)
+    if geom < 0:
+        return -1, np.zeros(3)
+    body = int(model.geom_bodyid[geom])
+    solid = [
+        other
+        for other in range(model.ngeom)
+        if int(model.geom_bodyid[other]) == body and (model.geom_contype[other] or model.geom_conaffinity[other])
+    ]
+    low = [other for other in solid if _geom_bottom(data, model, other) < lowest + SOLE]
+    centres = data.geom_xpos[low]
+    return body, (centres.min(0) + centres.max(0)) / 2
 
 
 def _geom_bottom(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> float:

@@ -13,7 +13,6 @@ import mujoco
 
 from embodied.errors import ModelError
 from embodied.robot import NAME, Robot
-from embodied.robot.option import RobotFile
 from embodied.robot.prepared import Prepared, prepare_legged
 from embodied.robot.roles import Role
 from embodied.storage.paths import asset
@@ -67,7 +66,7 @@ class OwnLegged(LeggedTask[M]):
     move the joints' targets around those that hold the robot in its home pose.
     """
 
-    config: Any  # one with the fields of a `RobotFile`
+    config: Any  # one with the fields of an `embodied.robot.option.RobotFile`
     usual: ClassVar[str]
     """Asset that stands in for a file of one's own."""
     usual_effort: ClassVar[float]
@@ -75,7 +74,7 @@ class OwnLegged(LeggedTask[M]):
     other: ClassVar[Mapping[bool, str]] = {}
     """Whether a robot has two feet -> the task for it, if it is not this one."""
 
-    def __init__(self, config: RobotFile | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         """Read the robot's file.
 
         Raises:
@@ -93,7 +92,7 @@ class OwnLegged(LeggedTask[M]):
         self.effort_scale = self.usual_effort / (robot.mass * GRAVITY * self.prepared.height)
         roles = self.prepared.roles
         reach = [BIPED_REACH[role] if self.prepared.is_biped else 1.0 for role in roles]
-        scale = config.action_scale  # type: ignore[attr-defined]
+        scale = config.action_scale
         softest = [STIFF * joint.servo.effort / (scale * joint.servo.kp) for joint in robot.joints]
         self.robot = LeggedRobot(
             name=file.stem,
@@ -106,7 +105,7 @@ class OwnLegged(LeggedTask[M]):
             pose_weights=tuple((BIPED_POSE if self.prepared.is_biped else QUADRUPED_POSE)[role] for role in roles),
             reach=tuple(min(pair) for pair in zip(reach, softest, strict=True)),
         )
-        super().__init__(config)  # type: ignore[arg-type]
+        super().__init__(config)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

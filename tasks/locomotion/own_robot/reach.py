@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +61,8 @@ class Guided(Joystick):
     slower within 1 m; and a turn towards it. So a policy of the velocity task runs here as it is.
     """
 
+    config: Any  # a ReachConfig or a BipedReachConfig
+
     def declared_terms(self) -> tuple[Term, ...]:
         low, high = self.config.target_distance
         described = f"any direction, U({low:g}, {high:g}) m away; a new one whenever it is reached"
@@ -95,20 +97,21 @@ class Guided(Joystick):
         turn = jnp.clip(TURN * jnp.arctan2(away[1], away[0]), -limits[2], limits[2])
         return jnp.append(speed, turn)
 
-    def post_step(self, world: World, state: ReachState, action: Array, key: Array) -> ReachState:  # type: ignore[override]
+    def post_step(self, world: World, state: Any, action: Array, key: Array) -> ReachState:
         keys = jax.random.split(key)
-        state = super().post_step(world, state, action, keys[0])  # type: ignore[assignment]
+        state = super().post_step(world, state, action, keys[0])
         there = self._distance(world, state) < self.config.reach
-        target = jnp.where(there, self._draw_target(world["position"][:2], keys[1]), state.target)
+        following = self._draw_target(world["position"][:2], keys[1])
+        target = jnp.asarray(jnp.where(there, following, state.target))
         command = self._guide(world["position"], world["orientation"], target)
         return dataclasses.replace(state, target=target, reached=state.reached + there, command=command)
 
-    def outcome(self, world: World, state: ReachState) -> Outcome:  # type: ignore[override]
+    def outcome(self, world: World, state: Any) -> Outcome:
         """Success: at least one target reached, and still on its feet. Failure: fallen."""
         fallen = self._fallen(world)
         return Outcome(success=(state.reached > 0) & ~fallen, failure=fallen)
 
-    def metrics(self, world: World, state: ReachState) -> Mapping[str, Array]:  # type: ignore[override]
+    def metrics(self, world: World, state: Any) -> Mapping[str, Array]:
         """As of the velocity task; distance to the target in m, and the targets reached so far."""
         return {
             **super().metrics(world, state),
@@ -116,10 +119,10 @@ class Guided(Joystick):
             "reached": state.reached,
         }
 
-    def debug_markers(self, world: World, state: ReachState) -> Mapping[str, Array]:  # type: ignore[override]
+    def debug_markers(self, world: World, state: Any) -> Mapping[str, Array]:
         return {"target": jnp.append(state.target, self.ground.height(state.target[None])[0] + 0.05)}
 
-    def _distance(self, world: World, state: ReachState) -> Array:
+    def _distance(self, world: World, state: Any) -> Array:
         return jnp.linalg.norm(state.target - world["position"][:2])
 
 

@@ -1,0 +1,105 @@
+"""A stranger's biped: what its joints are for, and servo targets that balance it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from embodied.robot import Robot
+from embodied.robot.prepared import SOFT, Prepared, prepare_legged
+from embodied.robot.roles import Role, roles
+from embodied.storage.paths import asset
+from tests.embodied.robot.bipeds import biped
+from tests.embodied.robot.test_robot import quadruped
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory: pytest.TempPathFactory) -> Robot:
+    file = tmp_path_factory.mktemp("biped") / "biped.urdf"
+    file.write_text(biped())
+    return Robot.load(file)
+
+
+@pytest.fixture(scope="module")
+def prepared(robot: Robot) -> Prepared:
+    return prepare_legged(robot)
+
+
+def test_every_joint_has_the_role_that_its_name_says(robot: Robot) -> None:
+    expected = {
+        "waist_yaw": Role.TRUNK,
+        "hip_roll": Role.LEG,
+        "hip_pitch": Role.HIP,
+        "knee": Role.KNEE,
+        "ankle_pitch": Role.ANKLE_PITCH,
+        "ankle_roll": Role.ANKLE,
+        "shoulder": Role.ARM_PITCH,
+        "elbow": Role.ARM,
+    }
+    for joint, role in zip(robot.joints, roles(robot), strict=True):
+        assert role is expected[joint.name.removeprefix("left_").removeprefix("right_")], joint.name
+
+
+def test_quadrupeds_bend_their_knees_and_have_no_ankles(tmp_path: Path) -> None:
+    (tmp_path / "q.urdf").write_text(quadruped())
+    assert set(roles(Robot.load(tmp_path / "q.urdf"))) == {Role.HIP, Role.KNEE}
+
+
+def test_the_home_pose_is_in_balance(robot: Robot, prepared: Prepared) -> None:
+    """At rest on a floor nothing accelerates at first, though it would fall in the end."""
+    spec = mujoco.MjSpec.from_string(prepared.xml)
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+    while data.time < 0.2:
+        mujoco.mj_step(model, data)
+    assert data.sensor("upvector").data[2] > 0.995
+    np.testing.assert_allclose(data.qpos[7:], model.key("home").qpos[7:], atol=0.05)
+    touch = sum(float(data.sensor(f"{foot}_touch").data[0]) for foot in prepared.feet)
+    assert touch == pytest.approx(9.81 * robot.mass, rel=0.25)
+
+
+def test_soles_are_level_and_on_the_ground(prepared: Prepared) -> None:
+    model = mujoco.MjModel.from_xml_string(prepared.xml)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+    mujoco.mj_forward(model, data)
+    for foot in prepared.feet:
+        np.testing.assert_allclose(data.sensor(f"{foot}_upvector").data, [0, 0, 1], atol=1e-6)
+        assert data.sensor(f"{foot}_pos").data[2] == pytest.approx(prepared.foot_radius, abs=1e-3)
+    assert prepared.feet_apart == pytest.approx(0.2, abs=0.03)
+
+
+def test_ankles_are_too_soft_to_stand_on_alone(robot: Robot, prepared: Prepared) -> None:
+    model = mujoco.MjModel.from_xml_string(prepared.xml)
+    most = SOFT * robot.mass * 9.81 * robot.height
+    for joint, role in zip(robot.joints, prepared.roles, strict=True):
+        stiffness = model.actuator(joint.name).gainprm[0]
+        soft = role in (Role.ANKLE, Role.ANKLE_PITCH)
+        assert stiffness == pytest.approx(min(joint.servo.kp, most) if soft else joint.servo.kp, rel=1e-4)
+
+
+def test_g1_keeps_its_pose_and_gets_the_ankles_of_its_own_task() -> None:
+    from tasks.locomotion.g1 import G1Joystick
+
+    own = G1Joystick().model
+    model = mujoco.MjModel.from_xml_string(prepare_legged(Robot.load(asset("robots/g1/g1.xml"))).xml)
+    np.testing.assert_allclose(model.key("home").qpos, own.key("home").qpos, atol=1e-4)
+    np.testing.assert_allclose(model.key("home").ctrl, own.key("home").ctrl, atol=0.01)
+    np.testing.assert_allclose(model.actuator_gainprm[:, 0], own.actuator_gainprm[:, 0], rtol=0.03)
+
+
+def test_a_biped_too_weak_to_stand_names_the_joint(tmp_path: Path) -> None:
+    (tmp_path / "b.urdf").write_text(biped())
+    (tmp_path / "robot.toml").write_text('effort = { "*knee" = 2 }')
+    with pytest.raises(
+        EmbodiedError, match=r"to stand, left_knee must give .* N m, and its effort is 2; say another home"
+    ):
+        prepare_legged(Robot.load(tmp_path / "b.urdf"))
