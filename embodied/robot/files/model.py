@@ -9,10 +9,14 @@ from xml.etree import ElementTree
 import mujoco
 
 from embodied.core.scenes import one_line
-from embodied.errors import ModelError
-from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, mend_inertias
+from embodied.errors import ModelError, listing
+from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, has_masses, mend_inertias
 from embodied.robot.files.meshes import SUFFIXES, find_mesh, readable_mesh
+from embodied.robot.files.mjcf import keep_robot, refuse_outside
+from embodied.robot.files.shapes import collide_with_visuals, is_empty
 from embodied.robot.files.xml import content, parse
+
+MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,46 +40,43 @@ def read_model(path: Path) -> ModelFile:
     """
     root = parse(path, content(path))
     if root.tag == "mujoco":
-        _refuse_includes(path, root)
-        return ModelFile(_spec(path, None), False, (), {})
+        refuse_outside(path, root, path.resolve().parent)
+        spec = _spec(path, None)
+        return ModelFile(spec, False, tuple(keep_robot(path, spec)), {})
     if root.tag != "robot":
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
     _refuse_several_robots(path, root)
-    mended = _find_meshes(path, root)
-    followers = [joint for joint in root.findall("joint") if joint.find("mimic") is not None]
-    mimics = {joint.get("name", ""): _mimic(path, joint) for joint in followers}
+    mended = _find_meshes(path, root) + collide_with_visuals(root)
+    mimics, lost = _mimics(path, root)
+    mended += lost
     for joint in root.iter("joint"):
         if (limit := joint.find("limit")) is not None and joint.get("type") == "continuous":
             for side in ("lower", "upper"):
                 limit.attrib.pop(side, None)
-    mended += mend_inertias(path, root)
-    return ModelFile(_spec(path, _with_compiler(root)), True, tuple(mended), mimics)
+    weighed = has_masses(root)
+    if weighed:
+        mended += mend_inertias(path, root)
+    else:
+        mended.append("no link has a mass: made those of water in the place of the shapes")
+    spec = _spec(path, _with_compiler(root, weighed))
+    for mesh in spec.meshes:  # the volume of one that is open or flat is none
+        mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    return ModelFile(spec, True, tuple(mended), mimics)
 
 
 def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
     """Refuse links that hang on nothing: two robots in one file, which MuJoCo would take for one."""
     children = {child.get("link") for joint in root.findall("joint") if (child := joint.find("child")) is not None}
     roots = [link.get("name", "") for link in root.findall("link") if link.get("name") not in children]
+    if not children and not roots:
+        raise ModelError(
+            f"{path}: has no links; a xacro file is expanded by 'xacro FILE > robot.urdf', with the call of its macro"
+        )
     if len(roots) != 1:
         raise ModelError(
             f"{path}: {len(roots)} links are the child of no joint ({', '.join(roots[:4]) or 'none'}); expected one, "
             "the robot's base: split the file, or join them by fixed joints"
         )
-
-
-def _refuse_includes(path: Path, root: ElementTree.Element) -> None:
-    """Refuse files and folders outside the model's own folder."""
-    home = path.resolve().parent
-    compiler = root.find("compiler")
-    folders = [] if compiler is None else [compiler.get(key, "") for key in ("meshdir", "texturedir", "assetdir")]
-    files = [element.get("file", "") for element in root.iter() if element.get("file")]
-    for name in [*folders, *files]:
-        if Path(name).is_absolute() or not _within(home.parent, home / name):
-            raise ModelError(f"{path}: refers to {name!r}, outside of {home.parent}; copy it beside the model")
-
-
-def _within(folder: Path, path: Path) -> bool:
-    return path.resolve().is_relative_to(folder)
 
 
 def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
@@ -84,7 +85,7 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
     for link in root.findall("link"):
         for shape in [*link.findall("visual"), *link.findall("collision")]:
             if (mesh := shape.find("./geometry/mesh")) is None:
-                if _is_empty(shape):
+                if is_empty(shape):
                     link.remove(shape)
                     empty += 1
                 continue
@@ -114,44 +115,46 @@ def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> P
     return readable_mesh(found)
 
 
-def _is_empty(shape: ElementTree.Element) -> bool:
-    """Whether a box, sphere or cylinder has a side of zero."""
-    for kind in ("box", "sphere", "cylinder"):
-        if (solid := shape.find(f"./geometry/{kind}")) is not None:
-            sides = " ".join(solid.get(key, "") for key in ("size", "radius", "length")).split()
-            return any(_is_zero(side) for side in sides)
-    return False
+def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str, float, float]], list[str]]:
+    """Joint -> the joint that it follows, multiplier, offset; and a line for those whose joint to follow is none.
+
+    Where <mimic> means nothing it is taken away.
+    """
+    found, lost = {}, []
+    moving = {joint.get("name", "") for joint in root.findall("joint") if joint.get("type") in MOVING}
+    for joint in root.findall("joint"):
+        if (mimic := joint.find("mimic")) is None:
+            continue
+        name = joint.get("name", "")
+        if name not in moving or mimic.get("joint") not in moving:
+            joint.remove(mimic)
+            lost += [name] if name in moving else []
+            continue
+        try:
+            numbers = float(mimic.get("multiplier", "1")), float(mimic.get("offset", "0"))
+        except ValueError:
+            raise ModelError(f"{path}: <mimic> of joint {name!r} has no numbers: {mimic.attrib}") from None
+        found[name] = (mimic.get("joint", ""), *numbers)
+    return found, [f"joints that follow none that exists, on their own now: {listing(lost, 6)}"] if lost else []
 
 
-def _is_zero(text: str) -> bool:
-    try:
-        return float(text) == 0.0
-    except ValueError:
-        return False
+def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:
+    """The URDF as text, with the options of MuJoCo's compiler that keep links, pictures and paths.
 
-
-def _mimic(path: Path, joint: ElementTree.Element) -> tuple[str, float, float]:
-    """The joint that a joint follows, with multiplier and offset."""
-    mimic = joint.find("mimic")
-    assert mimic is not None
-    try:
-        return mimic.get("joint", ""), float(mimic.get("multiplier", "1")), float(mimic.get("offset", "0"))
-    except ValueError:
-        raise ModelError(f"{path}: <mimic> of joint {joint.get('name')!r} has no numbers: {mimic.attrib}") from None
-
-
-def _with_compiler(root: ElementTree.Element) -> str:
-    """The URDF as text, with the options of MuJoCo's compiler that keep links, pictures and paths."""
+    Where links have masses, shapes have none: a link without an inertial is one without a mass.
+    """
     for old in root.findall("mujoco"):
         root.remove(old)
+    for shape in [*root.iterfind("./link/visual"), *root.iterfind("./link/collision")]:
+        shape.attrib.pop("name", None)  # MuJoCo prints a warning for every one that is given twice
     extension = ElementTree.SubElement(root, "mujoco")
     options = {
         "strippath": "false",
         "fusestatic": "false",
         "discardvisual": "false",
         "balanceinertia": "true",
-        "boundmass": str(LEAST_MASS),
-        "boundinertia": str(LEAST_INERTIA),
+        "inertiafromgeom": "false" if weighed else "auto",
+        **({} if weighed else {"boundmass": str(LEAST_MASS), "boundinertia": str(LEAST_INERTIA)}),
     }
     ElementTree.SubElement(extension, "compiler", options)
     return ElementTree.tostring(root, encoding="unicode")
