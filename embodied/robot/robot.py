@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import warnings
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,16 +11,18 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import one_line
 from embodied.errors import ModelError, UnknownNameError
+from embodied.robot import forms
+from embodied.robot.checks import checked
 from embodied.robot.description import NAME, Description
-from embodied.robot.files import ModelFile, read_model
+from embodied.robot.files import ModelFile, compiled, driven_joints, read_model
 from embodied.robot.pose import neutral_pose, place, standing_pose
-from embodied.robot.servos import Servo, servo_for
+from embodied.robot.servos import Servo, effort_of, servo_for
 from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
+FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
 GRIPPER = 0.06  # m: sideways moving fingers travel no further
 HOME_KEYS = ("home", "stand", "standing", "default", "rest")
@@ -117,16 +118,24 @@ class Robot:
 
 
 def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
-    model = _compiled(path, file)
+    model = compiled(path, file.spec)
     tree = Tree.of(model, _root(path, model, said), _followers(model, file))
     _refuse_ball_joints(path, tree)
     kind, free = _kind(path, tree, file, said)
     if free and not _floats(model, tree.root):
         file.spec.body(model.body(tree.root).name).add_freejoint(name="root")
-        model = _compiled(path, file)
+    elif not free and _floats(model, tree.root):
+        file.spec.delete(file.spec.joint(model.joint(int(model.body_jntadr[tree.root])).name))
+    if free != _floats(model, tree.root):
+        model = compiled(path, file.spec)
         tree = Tree.of(model, _root(path, model, said), _followers(model, file))
     tree = _in_order(path, tree, said)
     legs = _legs(path, tree, said) if kind is Kind.LEGGED else ()
+    if legs and said.home == {} and _home_key(model) is None and (axis := forms.leaning(tree, legs)) is not None:
+        raise ModelError(
+            f"{path}: its legs point along {axis} and not down: z is to be up; turn the model by a fixed joint above "
+            f"its base, or say home in {NAME}"
+        )
     angles = _home(path, tree, legs, said)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, angles)
@@ -147,7 +156,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         height=float(data.xpos[tree.root, 2]) if legs else 0.0,
         mass=tree.mass(),
         mended=file.mended,
-        warnings=tuple(_warnings(tree, data, joints, legs)),
+        warnings=tuple(checked(tree, data, joints, legs)),
         foot_points=tuple(_foot(data, leg)[1] for leg in legs),
         tip_point=None if tip is None else _point_of(data, tip),
         model=model,
@@ -157,22 +166,16 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
 
 
 def _followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
-    """Joints that copy another: URDF's mimics, and MJCF's equalities of two joints."""
+    """Joints that are not moved by themselves: URDF's mimics; MJCF's equalities of two joints, and joints that no
+    actuator drives where others are driven."""
     copies = {
         model.joint(int(model.eq_obj1id[index])).name
         for index in range(model.neq)
         if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and int(model.eq_obj2id[index]) >= 0
     }
-    return copies | set(file.mimics)
-
-
-def _compiled(path: Path, file: ModelFile) -> mujoco.MjModel:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of textures, and of what `mended` says
-            return file.spec.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{path}: MuJoCo does not compile it: {one_line(error)}") from None
+    driven = driven_joints(model)
+    passive = {model.joint(joint).name for joint in range(model.njnt)} - driven if driven else set()
+    return copies | passive | set(file.mimics)
 
 
 def _root(path: Path, model: mujoco.MjModel, said: Description) -> int:
@@ -188,7 +191,9 @@ def _root(path: Path, model: mujoco.MjModel, said: Description) -> int:
         return moving[0]
     if not moving and len(tops) == 1:
         return tops[0]
-    names = ", ".join(model.body(body).name or f"#{body}" for body in moving) or "none"
+    if not moving:
+        raise ModelError(f"{path}: 0 bodies in the world move (none): a scene, or a part that another file includes")
+    names = ", ".join(model.body(body).name or f"#{body}" for body in moving)
     raise ModelError(f"{path}: {len(moving)} bodies in the world move ({names}); say which by trunk in {NAME}")
 
 
@@ -216,12 +221,15 @@ def _floats(model: mujoco.MjModel, root: int) -> bool:
 def _kind(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[Kind, bool]:
     """What the robot is, and whether its base floats."""
     floats = _floats(tree.model, tree.root)
+    if said.base is None and not floats and not file.is_urdf:
+        _refuse_planar(path, tree)
     if said.kind is not None and said.kind not in [*Kind]:
         raise UnknownNameError(f"kind of robot in {NAME}", said.kind, Kind)
     kind = Kind(said.kind) if said.kind is not None else _guessed(path, tree, floats)
     if said.base is not None and said.base not in ("free", "fixed"):
         raise UnknownNameError(f"base in {NAME}", said.base, ("free", "fixed"))
-    free = floats or (file.is_urdf and kind in (Kind.LEGGED, Kind.MULTIROTOR))
+    held = not file.is_urdf and int(tree.model.body_jntnum[tree.root]) > 0  # by joints of its own
+    free = floats or (not held and kind in (Kind.LEGGED, Kind.MULTIROTOR))
     return kind, said.base == "free" if said.base is not None else free
 
 
@@ -235,15 +243,21 @@ def _guessed(path: Path, tree: Tree, floats: bool) -> Kind:
         return Kind.MULTIROTOR
     if not tree.joints and floats:
         return Kind.MULTIROTOR
+    small = tree.mass() < HAND_MASS and float(model.stat.extent) < HAND_SIZE
+    if len(arms := forms.arms(tree)) > 1 and not small and (len(branches) == 1 or forms.stands_on_its_base(tree)):
+        raise ModelError(
+            f"{path}: {len(arms)} arms on one base, which end in {', '.join(arms[:4])}; expected one: leave the others "
+            "out of a copy of the file"
+        )
     if len(branches) == 1 and not floats and max((len(limb.joints) for limb in tree.limbs), default=0) >= 3:
         return Kind.ARM
-    if (wheel := _wheel(tree)) is not None:
+    if (wheel := forms.wheel(tree)) is not None:
         raise ModelError(
             f"{path}: stands on {wheel!r}, which turns on one joint without limits: robots on wheels have no tasks here"
         )
-    small = tree.mass() < HAND_MASS and float(model.stat.extent) < HAND_SIZE
     if len(branches) >= 2 and len(long) >= 2:
-        return Kind.HAND if small and not floats else Kind.LEGGED
+        fingers = max(len(limb.joints) for limb in long) <= FINGER and not forms.has_four_corners(tree)
+        return Kind.HAND if small and not floats and fingers else Kind.LEGGED
     limbs = ", ".join(f"{model.body(limb.end).name} ({len(limb.joints)})" for limb in tree.limbs[:6]) or "none"
     raise ModelError(
         f"{path}: cannot tell what this robot is, of {len(tree.joints)} joints and limbs that end in {limbs}; say kind "
@@ -251,15 +265,16 @@ def _guessed(path: Path, tree: Tree, floats: bool) -> Kind:
     )
 
 
-def _wheel(tree: Tree) -> str | None:
-    """The body that is lowest, if it only turns round and round."""
+def _refuse_planar(path: Path, tree: Tree) -> None:
+    """Refuse a base on slides and hinges that no actuator drives: it moves in a plane."""
     model = tree.model
-    data = mujoco.MjData(model)
-    place(model, data, tree.joints, neutral_pose(model, tree.joints))
-    lowest = min(tree.limbs, key=lambda limb: lowest_point(data, model, limb.bodies)[0], default=None)
-    if lowest is None or model.jnt_limited[lowest.joints[-1]] or len(lowest.joints) > 1:
-        return None
-    return model.body(lowest.end).name
+    first = int(model.body_jntadr[tree.root])
+    own = range(first, first + int(model.body_jntnum[tree.root]))
+    if own and not set(own) & set(tree.joints):
+        raise ModelError(
+            f"{path}: its base hangs on {', '.join(model.joint(joint).name for joint in own)}, which nothing drives; a "
+            f"base that floats has a <freejoint/>, and one that does not has no joint (or say base in {NAME})"
+        )
 
 
 def _in_order(path: Path, tree: Tree, said: Description) -> Tree:
@@ -288,7 +303,7 @@ def _legs(path: Path, tree: Tree, said: Description) -> tuple[Limb, ...]:
     ends = [(lowest_point(data, model, limb.bodies)[0], limb) for limb in tree.limbs if len(limb.joints) >= 2]
     finite = [z for z, _ in ends if np.isfinite(z)]
     if not finite:
-        raise ModelError(f"{path}: no limb ends in a geom that collides; give the feet collision shapes, or name feet")
+        raise ModelError(f"{path}: no limb ends in a shape that collides; give the feet's links a <collision>")
     ground, base = min(finite), float(data.xpos[tree.root, 2])
     level = ground + max(FOOT_LEVEL * abs(base - ground), 0.02)
     legs = tuple(limb for z, limb in ends if z <= level)
@@ -373,6 +388,7 @@ def _joints(path: Path, tree: Tree, data: mujoco.MjData, angles: np.ndarray, sai
 
 def _driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float]:
     """Drive, stiffness, damping and largest torque that the file gives a joint; zeros where it says nothing."""
+    slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     effort = float(np.abs(model.jnt_actfrcrange[joint]).max()) if model.jnt_actfrclimited[joint] else 0.0
     for actuator in range(model.nu):
         lever = _lever(model, actuator, joint)
@@ -391,7 +407,8 @@ def _driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float
                 effort = min(effort, strongest) if effort else strongest
             return "torque", 0.0, 0.0, effort
         if bias[1] < 0:
-            return "position", gear**2 * -float(bias[1]), gear**2 * -float(bias[2]), effort
+            kp = gear**2 * -float(bias[1])
+            return "position", kp, gear**2 * -float(bias[2]), effort or effort_of(kp, slides)
         return "velocity", 0.0, 0.0, effort
     return "none", 0.0, 0.0, effort
 
@@ -449,37 +466,3 @@ def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
     """Whether a joint slides no further than the finger of a gripper does."""
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     return slides and bool(model.jnt_limited[joint]) and float(np.ptp(model.jnt_range[joint])) <= GRIPPER
-
-
-def _warnings(tree: Tree, data: mujoco.MjData, joints: tuple[Joint, ...], legs: tuple[Limb, ...]) -> list[str]:
-    model, notes = tree.model, []
-    if unlimited := [joint.name for joint in joints if not np.isfinite(joint.low)]:
-        notes.append(f"no limits: {', '.join(unlimited[:6])}")
-    if outside := [j.name for j in joints if not j.low - 1e-6 <= j.home <= j.high + 1e-6]:
-        notes.append(f"the home pose is beyond the limits of {', '.join(outside[:6])}")
-    deepest = min((float(contact.dist) for contact in data.contact), default=0.0)
-    if deepest < -0.005:
-        worst = min(data.contact, key=lambda contact: contact.dist)
-        pair = " and ".join(model.body(int(model.geom_bodyid[geom])).name for geom in worst.geom)
-        notes.append(f"in the home pose {pair} are {-1000 * deepest:.0f} mm inside each other")
-    if legs:
-        notes += _too_weak(tree, data, joints, legs)
-    return notes
-
-
-def _too_weak(tree: Tree, data: mujoco.MjData, joints: tuple[Joint, ...], legs: tuple[Limb, ...]) -> list[str]:
-    """Joints that cannot carry the weight, shared equally by the feet, in the home pose."""
-    model, notes = tree.model, []
-    weight = tree.mass() * float(np.linalg.norm(model.opt.gravity)) / len(legs)
-    for leg in legs:
-        jacobian = np.zeros((3, model.nv))
-        mujoco.mj_jac(model, data, jacobian, None, data.xpos[leg.end].copy(), leg.end)
-        for joint in joints:
-            number = int(model.joint(joint.name).id)
-            if number in leg.joints:
-                torque = abs(float(jacobian[2, int(model.jnt_dofadr[number])])) * weight
-                if torque > joint.servo.effort:
-                    notes.append(
-                        f"{joint.name} gives {joint.servo.effort:.3g} N m; standing takes {torque:.3g}: too weak"
-                    )
-    return notes

@@ -42,3 +42,8 @@ def servo_for(effort: float, inertia: float, armature: float, slides: bool) -> S
     reflected = armature or ROTOR * effort
     kp = effort / (FULL * (SLIDE if slides else 1.0))
     return Servo(kp, 2 * DAMPING_RATIO * math.sqrt(kp * (inertia + reflected)), effort, reflected)
+
+
+def effort_of(kp: float, slides: bool) -> float:
+    """N m or N of a position servo of stiffness `kp` whose model file says no largest force, by the same rule."""
+    return kp * FULL * (SLIDE if slides else 1.0)

@@ -1,0 +1,131 @@
+"""What looks wrong with a robot that was understood: limits, home pose, strength; one line each."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import mujoco
+import numpy as np
+
+from embodied.errors import listing
+from embodied.robot import forms
+from embodied.robot.pose import limits
+from embodied.robot.servos import FULL, Servo, effort_of
+from embodied.robot.tree import Limb, Tree
+
+NAMED = 6  # joints in a line
+DEEP = 0.005  # m that shapes may be inside each other
+NEIGHBOURS = 2  # joints between two bodies whose shapes overlap in most models
+POSES = 64  # of an arm, drawn inside its limits, in which its joints are to hold it
+
+
+class Actuated(Protocol):
+    """A joint as `embodied.robot.Joint` describes it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def slides(self) -> bool: ...
+    @property
+    def drive(self) -> str: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def home(self) -> float: ...
+    @property
+    def servo(self) -> Servo: ...
+
+
+def checked(tree: Tree, data: mujoco.MjData, joints: tuple[Actuated, ...], legs: tuple[Limb, ...]) -> list[str]:
+    """Warnings.
+
+    Args:
+        tree: The robot.
+        data: In its home pose.
+        joints: In the order of actions.
+        legs: Of a legged robot; none: the base is taken to be fixed.
+    """
+    notes = []
+    if unlimited := [joint.name for joint in joints if not np.isfinite(joint.low)]:
+        notes.append(f"no limits: {listing(unlimited, NAMED)}")
+    if outside := [j.name for j in joints if not j.low - 1e-6 <= j.home <= j.high + 1e-6]:
+        notes.append(f"the home pose is beyond the limits of {listing(outside, NAMED)}")
+    if ruled := [j.name for j in joints if j.drive == "position" and j.servo.effort == effort_of(j.servo.kp, j.slides)]:
+        notes.append(f"no largest torque, taken to be what the servo gives at {FULL} rad: {listing(ruled, NAMED)}")
+    notes += _overlaps(tree, data)
+    if legs and (wheels := forms.wheels(tree, legs)):
+        notes.append(f"legs end in wheels, which servos hold still: {listing(wheels, NAMED)}")
+    return notes + (_too_weak_to_stand(tree, data, joints, legs) if legs else _too_weak_to_hold(tree, joints))
+
+
+def _overlaps(tree: Tree, data: mujoco.MjData) -> list[str]:
+    """The two bodies that are deepest inside each other, neighbours left out."""
+    model, worst, pair = tree.model, -DEEP, (0, 0)
+    for contact in data.contact:
+        first, second = (int(model.geom_bodyid[geom]) for geom in contact.geom)
+        if float(contact.dist) < worst and first and second and _between(model, first, second) > NEIGHBOURS:
+            worst, pair = float(contact.dist), (first, second)
+    if pair == (0, 0):
+        return []
+    names = " and ".join(model.body(body).name for body in pair)
+    return [f"in the home pose {names} are {-1000 * worst:.0f} mm inside each other"]
+
+
+def _between(model: mujoco.MjModel, first: int, second: int) -> int:
+    """Number of joints on the way from one body to another."""
+    count = 0
+    while first != second:
+        if first < second:
+            first, second = second, first
+        count += int(model.body_jntnum[first])
+        first = int(model.body_parentid[first])
+    return count
+
+
+def _too_weak_to_stand(
+    tree: Tree, data: mujoco.MjData, joints: tuple[Actuated, ...], legs: tuple[Limb, ...]
+) -> list[str]:
+    """Joints that cannot carry the weight, shared equally by the feet, in the home pose."""
+    model, taken = tree.model, {}
+    weight = tree.mass() * float(np.linalg.norm(model.opt.gravity)) / len(legs)
+    for leg in legs:
+        jacobian = np.zeros((3, model.nv))
+        mujoco.mj_jac(model, data, jacobian, None, data.xpos[leg.end].copy(), leg.end)
+        for joint in joints:
+            number = int(model.joint(joint.name).id)
+            if number in leg.joints:
+                torque = abs(float(jacobian[2, int(model.jnt_dofadr[number])])) * weight
+                taken[joint.name] = max(torque, taken.get(joint.name, 0.0))
+    return _too_weak(joints, taken, "stand")
+
+
+def _too_weak_to_hold(tree: Tree, joints: tuple[Actuated, ...]) -> list[str]:
+    """Joints that cannot hold what they carry in some pose inside the limits."""
+    model, data = tree.model, mujoco.MjData(tree.model)
+    numbers = tuple(int(model.joint(joint.name).id) for joint in joints)
+    if not numbers:
+        return []
+    low, high = limits(model, numbers)
+    places, dofs = model.jnt_qposadr[list(numbers)], model.jnt_dofadr[list(numbers)]
+    most, torques = np.zeros(len(numbers)), np.zeros(model.nv)
+    draw = np.random.default_rng(0)
+    for _ in range(POSES):
+        data.qpos[places] = draw.uniform(low, high)
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_rne(model, data, 0, torques)
+        most = np.maximum(most, np.abs(torques[dofs]))
+    taken = dict(zip((joint.name for joint in joints), most.tolist(), strict=True))
+    return _too_weak(joints, taken, "hold what they carry in every pose")
+
+
+def _too_weak(joints: tuple[Actuated, ...], taken: dict[str, float], what: str) -> list[str]:
+    """A line about the joints of which more torque (N m) or force (N) is taken than they give."""
+    weak = [
+        f"{joint.name} ({joint.servo.effort:.3g}, takes {taken[joint.name]:.3g})"
+        for joint in joints
+        if taken.get(joint.name, 0.0) > joint.servo.effort
+    ]
+    return [f"too weak to {what} (N m, N): {listing(weak, NAMED)}"] if weak else []

@@ -1,0 +1,133 @@
+"""Meshes of other people's models: where they lie, and copies of those that MuJoCo does not read itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from embodied.errors import ModelError
+from embodied.robot.files.collada import collada_triangles
+from embodied.robot.files.xml import content
+from embodied.storage.files import write_atomic
+
+SUFFIXES = (".stl", ".obj", ".msh", ".dae")
+"""Formats that are read: the first three by MuJoCo."""
+SCHEMES = ("package", "model")  # of ROS and of Gazebo
+ABOVE = 6  # folders above a model among which its package is looked for
+MOST_FACES = 200_000  # of an STL file that MuJoCo reads
+VERSION = "1"  # of the copies; a new one where the conversion changes
+FIND = re.compile(r"^\$\(find ([^)]+)\)/?")  # what xacro leaves in a file that it did not expand
+VERTEX = re.compile(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)")
+
+
+def find_mesh(model: Path, name: str) -> Path | None:
+    """Where a mesh lies that a model names, its symbolic links followed; None where it does not exist.
+
+    A relative path is one from the model's folder. `package://NAME/REST` is looked for in the folders above the model:
+    REST in one that is called NAME, then NAME/REST and REST below each. Nothing is found outside of the package (for
+    relative paths: outside of the folder that holds the model's), nor what has another suffix than a mesh.
+
+    Args:
+        model: The model file.
+        name: As it stands in the model.
+    """
+    home = model.resolve().parent
+    above = [home, *home.parents][: ABOVE + 1]
+    scheme, rest = _split(name)
+    if not scheme:
+        return _inside(above[min(1, len(above) - 1)], home / rest) or _inside(_package(above), home / rest)
+    if scheme not in SCHEMES:
+        return None
+    package, _, below = rest.partition("/")
+    places = [(folder, below) for folder in above if folder.name == package]
+    places += [place for folder in above for place in ((folder / package, below), (folder, below))]
+    return next((found for folder, tail in places if (found := _inside(folder, folder / tail))), None)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Scheme and what follows it; `$(find NAME)/REST` is NAME's package."""
+    if found := FIND.match(name):
+        return "package", f"{found[1].strip()}/{name[found.end() :]}"
+    scheme, separator, rest = name.partition("://")
+    return (scheme, rest.lstrip("/")) if separator else ("", name)
+
+
+def _package(above: list[Path]) -> Path:
+    """The nearest folder that says it is a package, else the one that holds the model's."""
+    return next((folder for folder in above if (folder / "package.xml").is_file()), above[min(1, len(above) - 1)])
+
+
+def _inside(folder: Path, path: Path) -> Path | None:
+    """A mesh file below a folder, or nothing."""
+    try:
+        if path.suffix.lower() not in SUFFIXES or not path.is_file():
+            return None
+        found = path.resolve()
+    except (OSError, ValueError):  # a name that no file could have
+        return None
+    return found if found.suffix.lower() in SUFFIXES and found.is_relative_to(folder.resolve()) else None
+
+
+def readable_mesh(path: Path) -> Path:
+    """The mesh itself if MuJoCo reads it, else a copy that it reads, kept in the user's cache.
+
+    Copied are Collada, STL in text, and STL of more faces than MuJoCo takes.
+
+    Raises:
+        ModelError: it cannot be read, or is damaged.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".stl", ".dae"):
+        return path
+    text = content(path)
+    binary = suffix == ".stl" and len(text) == 84 + 50 * int.from_bytes(text[80:84], "little")
+    if binary and int.from_bytes(text[80:84], "little") <= MOST_FACES:
+        return path
+    copy = cache() / f"{hashlib.sha256(text).hexdigest()[:32]}-{VERSION}.msh"
+    if not copy.is_file():
+        triangles = collada_triangles(str(path), text) if suffix == ".dae" else _stl(path, text, binary)
+        try:
+            write_atomic(copy, _msh(triangles))
+        except OSError as error:
+            raise ModelError(f"cannot write {copy}, a copy of {path} that MuJoCo reads: {error.strerror}") from None
+    return copy
+
+
+def cache() -> Path:
+    """The folder of converted meshes: in the user's cache, or where that cannot be written, a temporary one."""
+    folder = Path.home() / ".cache" / "embodied" / "meshes"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    folder = Path(tempfile.gettempdir()) / f"embodied-meshes-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _stl(path: Path, text: bytes, binary: bool) -> np.ndarray:
+    """(n, 3, 3) corners of an STL file's triangles."""
+    if binary:
+        rows = np.frombuffer(text, np.uint8, offset=84).reshape(-1, 50)[:, 12:48]
+        return rows.copy().view("<f4").reshape(-1, 3, 3).astype(float)
+    try:
+        numbers = np.array(VERTEX.findall(text)).astype(float)
+    except ValueError as error:
+        raise ModelError(f"{path} is no STL: {error}") from None
+    if not numbers.size or len(numbers) % 3 or not np.isfinite(numbers).all():
+        raise ModelError(f"{path} is no STL: {len(text):,} bytes with {len(numbers)} corners of triangles in text")
+    return numbers.reshape(-1, 3, 3)
+
+
+def _msh(triangles: np.ndarray) -> bytes:
+    """MuJoCo's binary mesh: numbers of vertices, normals, texture coordinates and faces; vertices; faces."""
+    vertices, faces = np.unique(triangles.reshape(-1, 3).astype("<f4"), axis=0, return_inverse=True)
+    header = np.array([len(vertices), 0, 0, len(triangles)], "<i4")
+    return header.tobytes() + vertices.tobytes() + faces.reshape(-1).astype("<i4").tobytes()

@@ -1,0 +1,103 @@
+"""MJCF files of other people: what belongs to the robot, and what to its scene."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mujoco
+
+from embodied.core.scenes import one_line
+from embodied.errors import ModelError, listing
+from embodied.robot.files.xml import content, parse
+
+TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+DEEPEST = 8  # files that include files
+
+
+def refuse_outside(path: Path, root: ElementTree.Element, home: Path, depth: int = 0) -> None:
+    """Refuse files and folders outside the folder that holds the model's, in what it includes too.
+
+    Args:
+        path: The file.
+        root: Its content.
+        home: The model's folder, from which MuJoCo reads all of them.
+        depth: Of inclusion.
+    """
+    if depth > DEEPEST:
+        raise ModelError(f"{path}: files that include files, more than {DEEPEST} deep")
+    compilers = root.findall("compiler")
+    folders = [element.get(key, "") for element in compilers for key in ("meshdir", "texturedir", "assetdir")]
+    files = [name for element in root.iter() for key, name in element.items() if key.startswith("file") and name]
+    for name in [*folders, *files]:
+        if Path(name).is_absolute() or not (home / name).resolve().is_relative_to(home.parent):
+            raise ModelError(f"{path}: refers to {name!r}, outside of {home.parent}; copy it beside the model")
+    for element in root.iter("include"):
+        included = home / element.get("file", "")
+        if not included.is_file():
+            raise ModelError(f"{path}: includes {element.get('file', '')!r}, which does not exist in {home}")
+        refuse_outside(included, parse(included, content(included)), home, depth + 1)
+
+
+def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:
+    """Name what has no name, and take away what moves in the scene and no actuator drives; says so in a line.
+
+    Raises:
+        ModelError: MuJoCo does not compile it.
+    """
+    for kind, elements in (("body", spec.bodies[1:]), ("joint", spec.joints)):
+        taken = {element.name for element in elements}
+        for number, element in enumerate(elements):
+            if not element.name:
+                free = (f"{kind}{number}{'_' * more}" for more in range(len(taken) + 1))
+                element.name = next(name for name in free if name not in taken)
+    tops = [body for body in spec.worldbody.bodies if body.joints or body.find_all(mujoco.mjtObj.mjOBJ_JOINT)]
+    if len(tops) < 2:
+        return []
+    driven = driven_joints(compiled(path, spec))
+    props = [body for body in tops if not driven & {joint.name for joint in _joints_of(body)}]
+    if not driven or len(props) == len(tops):
+        return []
+    names = [body.name for body in props]
+    parts = {part.name for body in props for part in [body, *body.find_all(mujoco.mjtObj.mjOBJ_BODY)]}
+    for watcher in [*spec.cameras, *spec.lights]:
+        if watcher.targetbody in parts:
+            spec.delete(watcher)
+    for body in props:
+        spec.delete(body)
+    return [f"bodies that move and that nothing drives, left out: {listing(names, 6)}"] if names else []
+
+
+def _joints_of(body: mujoco.MjsBody) -> list[mujoco.MjsJoint]:
+    """All joints of a body and of what hangs on it."""
+    return [*body.joints, *body.find_all(mujoco.mjtObj.mjOBJ_JOINT)]
+
+
+def driven_joints(model: mujoco.MjModel) -> set[str]:
+    """Names of the joints that actuators drive, directly or by a tendon that joins joints."""
+    found = set()
+    for actuator in range(model.nu):
+        kind, target = int(model.actuator_trntype[actuator]), int(model.actuator_trnid[actuator, 0])
+        if kind in TRANSMISSIONS:
+            found.add(model.joint(target).name)
+        elif kind == int(mujoco.mjtTrn.mjTRN_TENDON):
+            first = int(model.tendon_adr[target])
+            for wrap in range(first, first + int(model.tendon_num[target])):
+                if int(model.wrap_type[wrap]) == int(mujoco.mjtWrap.mjWRAP_JOINT):
+                    found.add(model.joint(int(model.wrap_objid[wrap])).name)
+    return found
+
+
+def compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
+    """The model of a spec.
+
+    Raises:
+        ModelError: MuJoCo does not compile it; says why in one line.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of textures, and of what `mended` says
+            return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        raise ModelError(f"{path}: MuJoCo does not compile it: {one_line(error)}") from None

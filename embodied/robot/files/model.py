@@ -1,0 +1,167 @@
+"""Reading MJCF and URDF files of other people: where meshes lie, what a parser refuses, and what is mended."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mujoco
+
+from embodied.core.scenes import one_line
+from embodied.errors import ModelError, listing
+from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, has_masses, mend_inertias
+from embodied.robot.files.meshes import SUFFIXES, find_mesh, readable_mesh
+from embodied.robot.files.mjcf import keep_robot, refuse_outside
+from embodied.robot.files.shapes import collide_with_visuals, is_empty
+from embodied.robot.files.xml import content, parse
+
+MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """A parsed model and what had to be mended."""
+
+    spec: mujoco.MjSpec
+    is_urdf: bool
+    mended: tuple[str, ...]
+    """One line each."""
+    mimics: dict[str, tuple[str, float, float]]
+    """URDF: joint -> the joint that it follows, multiplier, offset (rad or m)."""
+
+
+def read_model(path: Path) -> ModelFile:
+    """Parse an MJCF or URDF file.
+
+    Raises:
+        ModelError: it is no such file, a mesh is missing or of an unknown format, or MuJoCo refuses it; one line that
+            names the file and the element.
+    """
+    root = parse(path, content(path))
+    if root.tag == "mujoco":
+        refuse_outside(path, root, path.resolve().parent)
+        spec = _spec(path, None)
+        return ModelFile(spec, False, tuple(keep_robot(path, spec)), {})
+    if root.tag != "robot":
+        raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
+    _refuse_several_robots(path, root)
+    mended = _find_meshes(path, root) + collide_with_visuals(root)
+    mimics, lost = _mimics(path, root)
+    mended += lost
+    for joint in root.iter("joint"):
+        if (limit := joint.find("limit")) is not None and joint.get("type") == "continuous":
+            for side in ("lower", "upper"):
+                limit.attrib.pop(side, None)
+    weighed = has_masses(root)
+    if weighed:
+        mended += mend_inertias(path, root)
+    else:
+        mended.append("no link has a mass: made those of water in the place of the shapes")
+    spec = _spec(path, _with_compiler(root, weighed))
+    for mesh in spec.meshes:  # the volume of one that is open or flat is none
+        mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    return ModelFile(spec, True, tuple(mended), mimics)
+
+
+def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
+    """Refuse links that hang on nothing: two robots in one file, which MuJoCo would take for one."""
+    children = {child.get("link") for joint in root.findall("joint") if (child := joint.find("child")) is not None}
+    roots = [link.get("name", "") for link in root.findall("link") if link.get("name") not in children]
+    if not children and not roots:
+        raise ModelError(
+            f"{path}: has no links; a xacro file is expanded by 'xacro FILE > robot.urdf', with the call of its macro"
+        )
+    if len(roots) != 1:
+        raise ModelError(
+            f"{path}: {len(roots)} links are the child of no joint ({', '.join(roots[:4]) or 'none'}); expected one, "
+            "the robot's base: split the file, or join them by fixed joints"
+        )
+
+
+def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
+    """Make the meshes' file names absolute; drop pictures that are missing, refuse collision shapes that are."""
+    mended, dropped, empty = [], 0, 0
+    for link in root.findall("link"):
+        for shape in [*link.findall("visual"), *link.findall("collision")]:
+            if (mesh := shape.find("./geometry/mesh")) is None:
+                if is_empty(shape):
+                    link.remove(shape)
+                    empty += 1
+                continue
+            try:
+                mesh.set("filename", str(_mesh(path, link, mesh)))
+            except ModelError:
+                if shape.tag == "collision":
+                    raise
+                link.remove(shape)
+                dropped += 1
+    if dropped:
+        mended.append(f"{dropped} meshes for the eye are missing or in a format that MuJoCo does not read: left out")
+    if empty:
+        mended.append(f"{empty} shapes without extent: left out")
+    return mended
+
+
+def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> Path:
+    """The file of a mesh, as MuJoCo reads it."""
+    name = mesh.get("filename", "")
+    which = f"{path}: the collision mesh {name!r} of link {link.get('name')!r}"
+    if (suffix := Path(name).suffix.lower()) and suffix not in SUFFIXES:
+        raise ModelError(f"{which} is no {', '.join(SUFFIXES)}: convert it")
+    found = find_mesh(path, name)
+    if found is None:
+        raise ModelError(f"{which} does not exist among the folders above the model; unpack its package there")
+    return readable_mesh(found)
+
+
+def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str, float, float]], list[str]]:
+    """Joint -> the joint that it follows, multiplier, offset; and a line for those whose joint to follow is none.
+
+    Where <mimic> means nothing it is taken away.
+    """
+    found, lost = {}, []
+    moving = {joint.get("name", "") for joint in root.findall("joint") if joint.get("type") in MOVING}
+    for joint in root.findall("joint"):
+        if (mimic := joint.find("mimic")) is None:
+            continue
+        name = joint.get("name", "")
+        if name not in moving or mimic.get("joint") not in moving:
+            joint.remove(mimic)
+            lost += [name] if name in moving else []
+            continue
+        try:
+            numbers = float(mimic.get("multiplier", "1")), float(mimic.get("offset", "0"))
+        except ValueError:
+            raise ModelError(f"{path}: <mimic> of joint {name!r} has no numbers: {mimic.attrib}") from None
+        found[name] = (mimic.get("joint", ""), *numbers)
+    return found, [f"joints that follow none that exists, on their own now: {listing(lost, 6)}"] if lost else []
+
+
+def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:
+    """The URDF as text, with the options of MuJoCo's compiler that keep links, pictures and paths.
+
+    Where links have masses, shapes have none: a link without an inertial is one without a mass.
+    """
+    for old in root.findall("mujoco"):
+        root.remove(old)
+    for shape in [*root.iterfind("./link/visual"), *root.iterfind("./link/collision")]:
+        shape.attrib.pop("name", None)  # MuJoCo prints a warning for every one that is given twice
+    extension = ElementTree.SubElement(root, "mujoco")
+    options = {
+        "strippath": "false",
+        "fusestatic": "false",
+        "discardvisual": "false",
+        "balanceinertia": "true",
+        "inertiafromgeom": "false" if weighed else "auto",
+        **({} if weighed else {"boundmass": str(LEAST_MASS), "boundinertia": str(LEAST_INERTIA)}),
+    }
+    ElementTree.SubElement(extension, "compiler", options)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _spec(path: Path, text: str | None) -> mujoco.MjSpec:
+    try:
+        return mujoco.MjSpec.from_file(str(path)) if text is None else mujoco.MjSpec.from_string(text)
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{path}: MuJoCo does not read it: {one_line(error)}") from None

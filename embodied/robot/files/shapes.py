@@ -1,0 +1,67 @@
+"""Shapes of a URDF's links: those without extent, and links that end a limb and have none that collide."""
+
+from __future__ import annotations
+
+import copy
+from xml.etree import ElementTree
+
+from embodied.errors import listing
+
+NAMED = 6  # links in a line
+SOLIDS = ("box", "sphere", "cylinder", "capsule")
+
+
+def is_empty(shape: ElementTree.Element) -> bool:
+    """Whether a box, sphere or cylinder has a side of zero."""
+    for kind in SOLIDS:
+        if (solid := shape.find(f"./geometry/{kind}")) is not None:
+            sides = " ".join(solid.get(key, "") for key in ("size", "radius", "length")).split()
+            return any(_is_zero(side) for side in sides)
+    return False
+
+
+def collide_with_visuals(root: ElementTree.Element) -> list[str]:
+    """Let the shapes for the eye collide at the ends of limbs that have none that do; says so in a line.
+
+    An end is what a last joint moves, with all that is fixed to it.
+    """
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    children: dict[str, list[str]] = {}
+    moved = set()
+    for joint in root.findall("joint"):
+        parent, child = joint.find("parent"), joint.find("child")
+        if parent is not None and child is not None:
+            children.setdefault(parent.get("link", ""), []).append(child.get("link", ""))
+            if joint.get("type") != "fixed":
+                moved.add(child.get("link", ""))
+    mended = []
+    for name in sorted(moved & set(links)):
+        below = _below(name, children)
+        parts = [links[part] for part in below if part in links]
+        if below & moved != {name} or any(part.find("collision") is not None for part in parts):
+            continue
+        for part in parts:
+            for visual in part.findall("visual"):
+                shape = copy.deepcopy(visual)
+                shape.tag = "collision"
+                part.append(shape)
+                mended.append(part.get("name", ""))
+    names = listing(dict.fromkeys(mended), NAMED)
+    return [f"no shapes that collide at the ends of limbs: those for the eye do ({names})"] if mended else []
+
+
+def _below(name: str, children: dict[str, list[str]]) -> set[str]:
+    """Names of a link and of all that hangs on it."""
+    found, waiting = {name}, [name]
+    while waiting:
+        new = [child for child in children.get(waiting.pop(), ()) if child not in found]
+        found.update(new)
+        waiting += new
+    return found
+
+
+def _is_zero(text: str) -> bool:
+    try:
+        return float(text) == 0.0
+    except ValueError:
+        return False

@@ -1,0 +1,44 @@
+"""Files of strangers: read whole and parsed as XML without entities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from embodied.errors import ModelError
+from embodied.storage.files import read_file
+
+LARGEST = 64 * 2**20  # bytes of a file: the largest known model, with everything inlined, has 3 MB
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file of a stranger's.
+
+    Raises:
+        ModelError: it cannot be read, or is larger than any model.
+    """
+    try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise ModelError(f"{path} has {size:,} bytes; expected at most {LARGEST:,}")
+        return read_file(path)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def parse(name: Path | str, text: bytes) -> ElementTree.Element:
+    """The root of an XML file without entities, which could grow without end or read other files.
+
+    Raises:
+        ModelError: it is no XML, has a document type, or is nested too deeply.
+    """
+    if b"\0" in text:  # UTF-16 and UTF-32, in which the search below would find nothing
+        raise ModelError(f"{name} is no XML in UTF-8; expected text")
+    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+        raise ModelError(f"{name}: has a document type, which no model needs; remove it")
+    try:
+        return ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise ModelError(f"{name} is no XML: {error}") from None
+    except RecursionError:
+        raise ModelError(f"{name}: elements within elements, too deep to read") from None
