@@ -50,7 +50,7 @@ def prepare_legged(robot: Robot) -> Prepared:
             f"{robot.file} is understood as {ARTICLES[robot.kind]}; expected a legged robot (key kind in {NAME})"
         )
     spec = read_model(robot.file).spec
-    _clear(spec)
+    clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
     root = spec.body(robot.trunk)
@@ -59,14 +59,14 @@ def prepare_legged(robot: Robot) -> Prepared:
     root.add_camera(name="track", mode=track, pos=[0.55 * away, -1.1 * away, 0.35 * away], quat=TRACK)
     if robot.free and not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
         root.add_freejoint(name="root")
-    _drive(spec, robot)
+    drive(spec, robot)
     radius = _sense(spec, robot)
     _filter_contacts(spec, robot)
-    model = _compiled(robot.file, spec)
+    model = compiled(robot.file, spec)
     qpos = _placed(robot, model)
     key = spec.add_key(name="home")
     key.qpos, key.ctrl = qpos, _targets(robot, spec, qpos)
-    _compiled(robot.file, spec)
+    compiled(robot.file, spec)
     return Prepared(
         xml=spec.to_xml(),
         feet=tuple(f"foot_{name}" for name in robot.feet),
@@ -76,14 +76,14 @@ def prepare_legged(robot: Robot) -> Prepared:
     )
 
 
-def _compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
+def compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
     try:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path}: as tasks need it, MuJoCo does not compile it: {one_line(error)}") from None
 
 
-def _clear(spec: mujoco.MjSpec) -> None:
+def clear(spec: mujoco.MjSpec) -> None:
     """Take away what belongs to somebody else's scene: floor, lights, cameras, actuators, sensors, keys."""
     world = spec.worldbody
     for element in [
@@ -99,7 +99,7 @@ def _clear(spec: mujoco.MjSpec) -> None:
         spec.delete(element)
 
 
-def _drive(spec: mujoco.MjSpec, robot: Robot) -> None:
+def drive(spec: mujoco.MjSpec, robot: Robot) -> None:
     """A position servo on every joint, under the joint's name."""
     for joint in robot.joints:
         part = spec.joint(joint.name)
@@ -232,7 +232,7 @@ def _targets(robot: Robot, spec: mujoco.MjSpec, qpos: np.ndarray) -> np.ndarray:
     scene = spec.copy()
     scene.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
     scene.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    model = _compiled(robot.file, scene)
+    model = compiled(robot.file, scene)
     data = mujoco.MjData(model)
     places = [model.joint(joint.name).qposadr[0] for joint in robot.joints]
     home = np.array([joint.home for joint in robot.joints])
