@@ -1,4 +1,4 @@
-"""A standing pose: legs bent alike, with every foot below its hip, found by least squares."""
+"""Home poses found by least squares: legs bent alike, every foot below its hip; an arm bent, its tip ahead of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ LEVEL = 1.0  # how much a radian by which a flat foot is turned weighs, in lengt
 MARGIN = 0.05  # of a joint's range that is left free at both ends
 STRETCHES = 15  # angles of each joint below the hip that are tried for the longest leg
 PATTERNS = (0.0, 0.5, -0.5, 1.0, -1.0)  # rad of pitch joints from which the search begins
+BENT = (0.3, 1.0, -1.0)  # rad, the same of an arm
+AHEAD, UP = 0.55, 0.35  # of an arm's length beyond its first joint: where the tip is, from that joint's foot
+TURNED, LOWERED = 0.1, 0.3  # of the length: what a hand that does not point down weighs, and an elbow below the tip
 
 
 def neutral_pose(model: mujoco.MjModel, joints: tuple[int, ...]) -> np.ndarray:
@@ -57,6 +60,76 @@ def place(model: mujoco.MjModel, data: mujoco.MjData, joints: tuple[int, ...], a
     """Write joint angles, and compute where everything is."""
     data.qpos[model.jnt_qposadr[list(joints)]] = angles
     mujoco.mj_kinematics(model, data)
+
+
+def reaching_pose(tree: Tree, tip: str) -> np.ndarray:
+    """(n,) rad or m, in the order of `tree.joints`: an arm bent, its tip ahead and pointing down, its elbow above."""
+    model = tree.model
+    pose = neutral_pose(model, tree.joints)
+    data = mujoco.MjData(model)
+    place(model, data, tree.joints, pose)
+    goal = _Reach(tree, tip, data)
+    order = {joint: index for index, joint in enumerate(tree.joints)}
+    patterns = itertools.product(BENT, repeat=min(len(goal.pitch), 3))
+    solutions = [goal.solve(data, pattern) for pattern in patterns]
+    pose[[order[joint] for joint in goal.joints]] = min(solutions, key=lambda found: found[0])[1]
+    return pose
+
+
+def carrier(model: mujoco.MjModel, name: str) -> tuple[int, np.ndarray]:
+    """Body that carries a site or body of this name, and (3,) m where in its frame."""
+    for site in range(model.nsite):
+        if model.site(site).name == name:
+            return int(model.site_bodyid[site]), model.site_pos[site].copy()
+    return int(model.body(name).id), np.zeros(3)
+
+
+class _Reach:
+    """Where the tip of an arm is to be."""
+
+    def __init__(self, tree: Tree, tip: str, data: mujoco.MjData) -> None:
+        model = self.model = tree.model
+        self.body, self.point = carrier(model, tip)
+        above = {self.body}
+        while (body := int(model.body_parentid[min(above)])) > 0:
+            above.add(body)
+        self.joints = tuple(joint for joint in tree.joints if int(model.jnt_bodyid[joint]) in above)
+        self.low, self.high = limits(model, self.joints)
+        self.low, self.high = np.maximum(self.low, -np.pi), np.minimum(self.high, np.pi)
+        self.neutral = np.clip(np.zeros(len(self.joints)), self.low, self.high)
+        anchors = [*data.xanchor[list(self.joints)], self.tip(data)]
+        self.length = sum(float(np.linalg.norm(b - a)) for a, b in itertools.pairwise(anchors))
+        foot = data.xanchor[self.joints[0]]
+        away = (self.tip(data) - foot)[:2]
+        far = float(np.linalg.norm(away))
+        ahead = away / far if far > 0.2 * self.length else np.array([1.0, 0.0])
+        self.target = np.array([*(foot[:2] + AHEAD * self.length * ahead), data.xpos[tree.root, 2]])
+        self.target[2] += UP * self.length
+        sideways = np.array([-ahead[1], ahead[0], 0.0])
+        self.pitch = [i for i, joint in enumerate(self.joints) if abs(data.xaxis[joint] @ sideways) > 0.7]
+
+    def tip(self, data: mujoco.MjData) -> np.ndarray:
+        """(3,) m."""
+        return data.xpos[self.body] + data.xmat[self.body].reshape(3, 3) @ self.point
+
+    def solve(self, data: mujoco.MjData, pattern: tuple[float, ...]) -> tuple[float, np.ndarray]:
+        """Cost and angles (n,) of the arm, from pitch joints bent by `pattern`."""
+        start = self.neutral.copy()
+        for index, angle in zip(self.pitch, pattern, strict=False):
+            start[index] += angle
+        inside = np.clip(start, self.low + 1e-6, self.high - 1e-6)
+
+        def residuals(angles: np.ndarray) -> np.ndarray:
+            place(self.model, data, self.joints, angles)
+            tip, anchors = self.tip(data), data.xanchor[list(self.joints)]
+            hand = tip - min(anchors[::-1], key=lambda anchor: np.linalg.norm(tip - anchor) < 0.05 * self.length)
+            away = hand / max(float(np.linalg.norm(hand)), 1e-9) - np.array([0.0, 0.0, -1.0])
+            low = np.maximum(tip[2] - anchors[1:, 2], 0.0)
+            rest = NEUTRAL * self.length * (angles - self.neutral)
+            return np.concatenate([tip - self.target, TURNED * self.length * away, LOWERED * low, rest])
+
+        found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)
+        return float(found.cost), found.x
 
 
 class _Goal:

@@ -58,7 +58,7 @@ def prepare_legged(robot: Robot) -> Prepared:
             f"{robot.file} is understood as {ARTICLES[robot.kind]}; expected a legged robot (key kind in {NAME})"
         )
     spec = read_model(robot.file).spec
-    _clear(spec)
+    clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
     root = spec.body(robot.trunk)
@@ -69,10 +69,10 @@ def prepare_legged(robot: Robot) -> Prepared:
         root.add_freejoint(name="root")
     parts = roles(robot)
     soft = _soft_ankles(robot, parts) if len(robot.feet) == 2 else {}
-    _drive(spec, robot)
+    drive(spec, robot)
     radius = _sense(spec, robot)
     _filter_contacts(spec, robot)
-    model = _compiled(robot.file, spec)
+    model = compiled(robot.file, spec)
     qpos = _placed(robot, model)
     key = spec.add_key(name="home")
     key.qpos = qpos
@@ -80,7 +80,7 @@ def prepare_legged(robot: Robot) -> Prepared:
         key.ctrl = _soften(spec, robot, model, qpos, soft)
     else:
         key.ctrl = settled_targets(robot, spec, qpos)
-    model = _compiled(robot.file, spec)
+    model = compiled(robot.file, spec)
     feet = [_where(model, qpos, f"foot_{foot}") for foot in robot.feet]
     return Prepared(
         xml=spec.to_xml(),
@@ -125,14 +125,14 @@ def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
     return data.site(site).xpos.copy()
 
 
-def _compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
+def compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
     try:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path}: as tasks need it, MuJoCo does not compile it: {one_line(error)}") from None
 
 
-def _clear(spec: mujoco.MjSpec) -> None:
+def clear(spec: mujoco.MjSpec) -> None:
     """Take away what belongs to somebody else's scene: floor, lights, cameras, actuators, sensors, keys."""
     world = spec.worldbody
     for element in [
@@ -148,7 +148,7 @@ def _clear(spec: mujoco.MjSpec) -> None:
         spec.delete(element)
 
 
-def _drive(spec: mujoco.MjSpec, robot: Robot) -> None:
+def drive(spec: mujoco.MjSpec, robot: Robot) -> None:
     """A position servo on every joint, under the joint's name."""
     for joint in robot.joints:
         part = spec.joint(joint.name)

@@ -16,8 +16,8 @@ from embodied.robot import forms
 from embodied.robot.checks import checked
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile, compiled, driven_joints, read_model
-from embodied.robot.pose import neutral_pose, place, standing_pose
-from embodied.robot.servos import Servo, effort_of, servo_for
+from embodied.robot.pose import neutral_pose, place, reaching_pose, standing_pose
+from embodied.robot.servos import ARMS, LEGS, Rule, Servo, effort_of, servo_for
 from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 HAND_MASS = 3.0  # kg, and
@@ -25,6 +25,7 @@ HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
 FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
 GRIPPER = 0.06  # m: sideways moving fingers travel no further
+FINGERS = ("finger", "gripper", "jaw", "claw")  # in the name of a last joint that ends an arm
 HOME_KEYS = ("home", "stand", "standing", "default", "rest")
 
 
@@ -136,15 +137,15 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
             f"{path}: its legs point along {axis} and not down: z is to be up; turn the model by a fixed joint above "
             f"its base, or say home in {NAME}"
         )
-    angles = _home(path, tree, legs, said)
+    tip = _tip(path, tree, said, _leaders(model, file)) if kind is Kind.ARM else None
+    angles = _home(path, tree, legs, tip, said)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, angles)
     lowest = min((lowest_point(data, model, leg.bodies)[0] for leg in legs), default=0.0)
     if legs and free:
         data.qpos[model.jnt_qposadr[model.body_jntadr[tree.root]] + 2] -= lowest
     mujoco.mj_forward(model, data)
-    joints = _joints(path, tree, data, angles, said)
-    tip = _tip(path, tree, said) if kind is Kind.ARM else None
+    joints = _joints(path, tree, data, angles, said, ARMS if kind is Kind.ARM else LEGS)
     return Robot(
         file=path,
         kind=kind,
@@ -176,6 +177,16 @@ def _followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
     driven = driven_joints(model)
     passive = {model.joint(joint).name for joint in range(model.njnt)} - driven if driven else set()
     return copies | passive | set(file.mimics)
+
+
+def _leaders(model: mujoco.MjModel, file: ModelFile) -> set[str]:
+    """Joints that others copy."""
+    copied = {
+        model.joint(int(model.eq_obj2id[index])).name
+        for index in range(model.neq)
+        if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and int(model.eq_obj2id[index]) >= 0
+    }
+    return copied | {leader for leader, _, _ in file.mimics.values()}
 
 
 def _root(path: Path, model: mujoco.MjModel, said: Description) -> int:
@@ -317,18 +328,25 @@ def _has(model: mujoco.MjModel, limb: Limb, name: str) -> bool:
     return any(model.body(body).name == name for body in limb.bodies)
 
 
-def _home(path: Path, tree: Tree, legs: tuple[Limb, ...], said: Description) -> np.ndarray:
+def _home(path: Path, tree: Tree, legs: tuple[Limb, ...], tip: str | None, said: Description) -> np.ndarray:
     """(n,) the joints' angles in the home pose: a keyframe, else found; single ones as they were said."""
     model = tree.model
     named = _home_key(model)
     if named is not None:
         angles = model.key_qpos[named][model.jnt_qposadr[list(tree.joints)]].copy()
     else:
-        angles = standing_pose(tree, legs) if legs else neutral_pose(model, tree.joints)
+        angles = _posed(tree, legs, tip)
     names = [model.joint(joint).name for joint in tree.joints]
     for name, angle in _by_joint(path, "home", said.home, names).items():
         angles[names.index(name)] = angle
     return angles
+
+
+def _posed(tree: Tree, legs: tuple[Limb, ...], tip: str | None) -> np.ndarray:
+    """(n,) rad or m, a pose of robots whose file has none."""
+    if legs:
+        return standing_pose(tree, legs)
+    return neutral_pose(tree.model, tree.joints) if tip is None else reaching_pose(tree, tip)
 
 
 def _home_key(model: mujoco.MjModel) -> int | None:
@@ -361,7 +379,9 @@ def _by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[s
     return found
 
 
-def _joints(path: Path, tree: Tree, data: mujoco.MjData, angles: np.ndarray, said: Description) -> tuple[Joint, ...]:
+def _joints(
+    path: Path, tree: Tree, data: mujoco.MjData, angles: np.ndarray, said: Description, rule: Rule
+) -> tuple[Joint, ...]:
     model = tree.model
     names = [model.joint(joint).name for joint in tree.joints]
     kps, kvs, efforts = (_by_joint(path, key, getattr(said, key), names) for key in ("kp", "kv", "effort"))
@@ -379,8 +399,8 @@ def _joints(path: Path, tree: Tree, data: mujoco.MjData, angles: np.ndarray, sai
                 f'effort = {{ "{name}" = N m }} in {NAME}; a name may be a pattern, such as "*"'
             )
         armature = float(model.dof_armature[dof])
-        rule = servo_for(effort, max(float(inertia[dof, dof]) - armature, 0.0), armature, slides)
-        servo = Servo(kps.get(name, kp or rule.kp), kvs.get(name, kv or rule.kv), effort, rule.armature)
+        derived = servo_for(effort, max(float(inertia[dof, dof]) - armature, 0.0), armature, slides, rule)
+        servo = Servo(kps.get(name, kp or derived.kp), kvs.get(name, kv or derived.kv), effort, derived.armature)
         low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.inf, np.inf)
         joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle)))
     return tuple(joints)
@@ -428,7 +448,7 @@ def _lever(model: mujoco.MjModel, actuator: int, joint: int) -> float:
     return 0.0
 
 
-def _tip(path: Path, tree: Tree, said: Description) -> str:
+def _tip(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
     """The body that an arm reaches with: what was said, else the last one before the fingers part."""
     model = tree.model
     if said.tip is not None:
@@ -438,7 +458,7 @@ def _tip(path: Path, tree: Tree, said: Description) -> str:
             raise UnknownNameError(f"body or site in {path} (key tip)", said.tip, names)
         return said.tip
     arm = [joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs)]
-    while len(arm) > 1 and _is_finger(model, arm[-1]):
+    while len(arm) > 1 and (_is_finger(model, arm[-1]) or model.joint(arm[-1]).name in leaders):
         arm.pop()
     if not arm:
         raise ModelError(f"{path}: the arm's limbs have no joint in common; say tip in {NAME}")
@@ -463,6 +483,8 @@ def _point_of(data: mujoco.MjData, name: str) -> np.ndarray:
 
 
 def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
-    """Whether a joint slides no further than the finger of a gripper does."""
+    """Whether a joint is called a gripper's, or slides no further than the finger of one does."""
+    if any(word in model.joint(joint).name.lower() for word in FINGERS):
+        return True
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     return slides and bool(model.jnt_limited[joint]) and float(np.ptp(model.jnt_range[joint])) <= GRIPPER

@@ -1,4 +1,4 @@
-"""Meta-World's fifty tasks, done by a Franka Panda, and one of our own in which it may have to ask."""
+"""Meta-World's fifty tasks, done by a Franka Panda, one of our own in which it may have to ask, and any arm's tip."""
 
 from embodied.registry import Registry, TaskEntry
 from tasks.manipulation import benchmarks
@@ -116,6 +116,15 @@ def register(registry: Registry) -> None:
             engines=ENGINES,
             training="tasks.manipulation.training:CARRY",
             variant_of="manipulation/pick-place",
+        )
+    )
+    registry.register(
+        TaskEntry(
+            name="manipulation/track-pose",
+            target="tasks.manipulation.track_pose:TrackPose",
+            summary="An arm of one's own, from its MJCF or URDF file, brings its tip to poses in the air.",
+            engines=ENGINES,
+            training="tasks.manipulation.training:TRACK_POSE",
         )
     )
     benchmarks.register(registry)

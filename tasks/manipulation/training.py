@@ -1,6 +1,6 @@
 """How the manipulation tasks are trained by default."""
 
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig
 from policies.training.defaults import TrainConfig
 
@@ -38,3 +38,20 @@ CARRY = tabletop(30_000_000)
 MULTI_TASK = tabletop(60_000_000, num_envs=2000, width=256, epochs=3, minibatches=16, min_std=0.3)
 """For a suite: of all its tasks together. The tasks that are solved first would end the exploration of the others.
 Those that need a grasp want `--initial-states` from `python -m embodied.snapshots` besides."""
+
+TRACK_POSE = TrainConfig(
+    num_envs=512,
+    steps=3_000_000,
+    algorithms=(
+        PPOConfig(
+            unroll=32,
+            epochs=4,
+            minibatches=8,
+            gamma=0.97,
+            initial_std=0.4,
+            actor=NetworkConfig(hidden=(256, 128), activation=Activation.SILU),
+            critic=NetworkConfig(hidden=(256, 128), activation=Activation.SILU, output_gain=1.0),
+        ),
+    ),
+)
+"""Any arm's tip follows poses."""
