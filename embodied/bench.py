@@ -17,6 +17,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import speed
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
+from embodied.storage import task_names
 from policies.registry import DEFAULT, build_algorithm, default_config
 from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy, shipped
@@ -35,7 +36,7 @@ class Settings:
     """
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Tasks to measure, or suites; all tasks by default."""
+    """Tasks to measure, or suites, or tasks of your own, FILE.py:CLASS; all registered tasks by default."""
     engine: str | None = None
     """Physics engine; by default the best that runs each task on this machine."""
     impl: str | None = None
@@ -96,7 +97,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
         speeds = speed.measure(env, act, turns=settings.turns, steps=settings.steps, on_turn=show)
     return {
-        "task": name,
+        "task": task_names.label(name),
         "engine": engine,
         "impl": str(getattr(env.engine, "impl", "")) or None,
         "pipeline": str(getattr(env.engine, "pipeline", "")) or None,
