@@ -22,8 +22,8 @@ class Settings:
     """List the registered tasks; with a name, everything about that one."""
 
     task: tyro.conf.Positional[str | None] = None
-    """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list. A task of your
-    own is FILE.py:CLASS."""
+    """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list. A task of
+    your own is FILE.py:CLASS."""
     json: bool = False
     """Print JSON to standard output instead of a table."""
 
