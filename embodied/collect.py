@@ -185,8 +185,8 @@ def record(
         frames, succeeded = frames + len(episode), succeeded + episode.success
         line.update(before + count, f"{what}, {frames:,} frames")
     seconds = time.perf_counter() - begun
-    row = {"task": task_names.label(env.name), "episodes": count, "tried": tried, "succeeded": succeeded, "success": succeeded / tried,
-           "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
+    row = {"task": task_names.label(env.name), "episodes": count, "tried": tried, "succeeded": succeeded,
+           "success": succeeded / tried, "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
     return row, writing
 
 

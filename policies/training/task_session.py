@@ -144,9 +144,8 @@ class TaskSession(Session):
         last = f", the last {own:,} of them" if resumed_at else ""
         output.print(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
-        output.print(
-            f"Evaluate it:  python -m embodied.evaluate {task_names.typed(settings.task)} --policy {self.run.path}"
-        )
+        typed = task_names.typed(settings.task)
+        output.print(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}")
         cli.write_result(settings.json, cli.command_line("embodied.train"), result)
 
     def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
