@@ -83,6 +83,7 @@ def shown(value: Any) -> str:
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """The figures of one task."""
     entry = join_content()[name]
+    label = task_names.label(entry.name)
     engine = settings.engine or default_engine(entry)
     num_envs = settings.num_envs or max(
         1, DEFAULT_ENVS.get(engine, 1024) // getattr(entry.load().config_type(), "agents", 1)
@@ -90,14 +91,14 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
     env = make(name, num_envs, engine, settings.seed, engine_options=options)
     act = acting(env, settings)
-    with cli.Line(f"{name} on {engine}", settings.turns) as line:
+    with cli.Line(f"{label} on {engine}", settings.turns) as line:
 
         def show(turn: int, seconds: float) -> None:
             line.update(turn, f"{cli.number(num_envs / seconds)} env steps/s")
 
         speeds = speed.measure(env, act, turns=settings.turns, steps=settings.steps, on_turn=show)
     return {
-        "task": task_names.label(name),
+        "task": label,
         "engine": engine,
         "impl": str(getattr(env.engine, "impl", "")) or None,
         "pipeline": str(getattr(env.engine, "pipeline", "")) or None,
