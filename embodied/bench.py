@@ -17,6 +17,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import speed
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
+from embodied.storage import task_names
 from policies.registry import DEFAULT, build_algorithm, default_config
 from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy, shipped
@@ -35,7 +36,7 @@ class Settings:
     """
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Tasks to measure, or suites; all tasks by default."""
+    """Tasks to measure, or suites, or tasks of your own, FILE.py:CLASS; all registered tasks by default."""
     engine: str | None = None
     """Physics engine; by default the best that runs each task on this machine."""
     impl: str | None = None
@@ -84,6 +85,7 @@ def shown(value: Any) -> str:
 def measure(name: str, settings: Settings) -> dict[str, Any]:
     """The figures of one task."""
     entry = join_content()[name]
+    label = task_names.label(entry.name)
     engine = settings.engine or default_engine(entry)
     num_envs = settings.num_envs or max(
         1, DEFAULT_ENVS.get(engine, 1024) // getattr(entry.load().config_type(), "agents", 1)
@@ -92,14 +94,14 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
     env = make(name, num_envs, engine, settings.seed, engine_options=options, **own)
     act = acting(env, settings)
-    with cli.Line(f"{name} on {engine}", settings.turns) as line:
+    with cli.Line(f"{label} on {engine}", settings.turns) as line:
 
         def show(turn: int, seconds: float) -> None:
             line.update(turn, f"{cli.number(num_envs / seconds)} env steps/s")
 
         speeds = speed.measure(env, act, turns=settings.turns, steps=settings.steps, on_turn=show)
     return {
-        "task": name,
+        "task": label,
         "engine": engine,
         "impl": str(getattr(env.engine, "impl", "")) or None,
         "pipeline": str(getattr(env.engine, "pipeline", "")) or None,

@@ -20,6 +20,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.suites import shared_config
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
+from embodied.storage import task_names
 from policies.training.loading import load_policy
 
 C = TypeVar("C")
@@ -37,7 +38,7 @@ class Settings(CollectConfig, Generic[C]):
     """
 
     task: tyro.conf.Positional[str] = ""
-    """Task or suite to record; python -m embodied.list names them all."""
+    """Task or suite to record; python -m embodied.list names them all. Or a task of your own, FILE.py:CLASS."""
     out: Path | None = None
     """Folder to write; it must not exist."""
     policy: str = "expert"
@@ -84,7 +85,8 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     suite = isinstance(entry, Suite)
     config = shared_config(entry, training=False) if suite else entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
-    return cli.parse(kind, words, "collect", Settings(task=entry.name, config=config))
+    parsed = cli.parse(kind, words, "collect", Settings(task=entry.name, config=config))
+    return dataclasses.replace(parsed, task=entry.name)
 
 
 def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
@@ -93,8 +95,8 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     envs = make_envs(tasks, settings)
     info = dataset_info(envs, settings)
     start, writing, rows = time.perf_counter(), 0.0, []
-    total = settings.episodes * len(tasks)
-    with DatasetWriter(out, info) as writer, cli.Line(f"{entry.name} by {settings.policy}", total) as line:
+    total, name = settings.episodes * len(tasks), task_names.label(entry.name)
+    with DatasetWriter(out, info) as writer, cli.Line(f"{name} by {settings.policy}", total) as line:
         while envs:
             # Let go of each when it is done: its programs and its renderer are not needed again.
             row, took = record(envs.pop(0), writer, settings, line, len(rows))
@@ -109,9 +111,9 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
         "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
         "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
-    cli.console().print(cli.table(f"{entry.name} by {settings.policy} -> {out}", table_rows(summary)))
+    cli.console().print(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
     options = {
-        "task": entry.name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
+        "task": name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
         "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,
         "visual_shift": settings.visual_shift,
     }  # fmt: skip
@@ -183,8 +185,8 @@ def record(
         frames, succeeded = frames + len(episode), succeeded + episode.success
         line.update(before + count, f"{what}, {frames:,} frames")
     seconds = time.perf_counter() - begun
-    row = {"task": env.name, "episodes": count, "tried": tried, "succeeded": succeeded, "success": succeeded / tried,
-           "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
+    row = {"task": task_names.label(env.name), "episodes": count, "tried": tried, "succeeded": succeeded,
+           "success": succeeded / tried, "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
     return row, writing
 
 

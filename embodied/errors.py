@@ -12,7 +12,9 @@ import os
 import select
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NoReturn, ParamSpec, TextIO, TypeVar
 
 P = ParamSpec("P")
@@ -24,6 +26,9 @@ EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # what was given is no path that could exist, wherever it is looked at
 PATH_SHOWN = 60  # characters of it
 LISTED = 12  # names shown before a listing is shortened
+MESSAGE_SHOWN = 300  # characters of what a user's own code raised
+OWN_FILES: set[str] = set()
+"""Files of the user's own that were imported by their names: what their code raises is shown by their own lines."""
 
 
 class EmbodiedError(Exception):
@@ -104,6 +109,20 @@ def reason(error: BaseException) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
+def own_traceback(error: BaseException) -> tuple[str, str] | None:
+    """A traceback of the lines in the user's own files alone, and one line that says where; None: it has none."""
+    folders = {Path(file).parent for file in OWN_FILES}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent in folders]
+    if not any(frame.filename in OWN_FILES for frame in frames):
+        return None
+    last = frames[-1]
+    said = (str(error).strip().splitlines() or [""])[0]
+    where = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
+    kind = type(error).__name__
+    text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {error}\n"])
+    return text, f"{where}: {kind}: {said[:MESSAGE_SHOWN]}"
+
+
 def guard(main: Callable[P, R]) -> Callable[P, R]:
     """Decorate the `main` of an entry module: errors a user can mend become one line on stderr and an exit code."""
 
@@ -140,9 +159,13 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
             if error.errno in NO_PATH:
                 _exit(EXIT_ERROR, f"error: {reason(error)}: {str(error.filename)[:PATH_SHOWN]}...")
             if not _disk_full(error):
+                _exit_for_own(error)
                 raise
             where = f" while writing '{error.filename}'" if error.filename else ""
             _exit(EXIT_ERROR, f"error: {reason(error)}{where}; free some space, then run the same command again")
+        except Exception as error:
+            _exit_for_own(error)
+            raise
         finally:
             threading.excepthook = default_hook
 
@@ -162,6 +185,14 @@ def _open_streams() -> None:
 
 def _disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _exit_for_own(error: Exception) -> None:
+    """Leave the process where the user's own file raised: with its lines, and without ours."""
+    if (shown := own_traceback(error)) is not None:
+        with contextlib.suppress(OSError):
+            print(shown[0], end="", file=sys.stderr)
+        _exit(EXIT_ERROR, f"error: {shown[1]}")
 
 
 def _exit(code: int, line: str = "") -> NoReturn:

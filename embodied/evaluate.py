@@ -18,6 +18,7 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import evaluate_suite, overall, shared_config
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
+from embodied.storage import task_names
 from policies.multi_agent.adversary import Infiltrated, check_minority
 from policies.training.loading import camera_options, load_policy, suite_camera_options, suite_policies
 
@@ -36,6 +37,7 @@ class Settings(Generic[C]):
 
         python -m embodied.evaluate swarm/hover --policy shipped
         python -m embodied.evaluate swarm/hover --policy runs/swarm/hover/20261121-103000 --engine mujoco
+        python -m embodied.evaluate my_task.py:Reach --policy runs/my_task/Reach/20261121-103000
         python -m embodied.evaluate mt10 --policy expert
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
         python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
@@ -45,7 +47,7 @@ class Settings(Generic[C]):
     """
 
     task: tyro.conf.Positional[str]
-    """Task or suite to evaluate on; python -m embodied.list names them all."""
+    """Task or suite to evaluate on; python -m embodied.list names them all. Or a task of your own, FILE.py:CLASS."""
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
     instruction: str | None = None
@@ -108,7 +110,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     else:
         defaults = Settings(entry.name, config=entry.load().config_type())
     kind = Settings[type(defaults.config)]  # type: ignore[misc]
-    return cli.parse(kind, words, "evaluate", defaults)
+    return dataclasses.replace(cli.parse(kind, words, "evaluate", defaults), task=entry.name)
 
 
 def run(settings: Settings[Any]) -> int:
@@ -132,14 +134,15 @@ def run(settings: Settings[Any]) -> int:
         check_minority(settings.adversaries, env.agents)
         policy = Infiltrated(policy, load_policy(settings.adversary, env), settings.adversaries)
         scored = env.action_shape[1] - settings.adversaries
-    with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
+    task = task_names.label(settings.task)
+    with cli.Line(f"{task} on {env.engine_name}", settings.episodes) as line:
         outcome = evaluate(
             env, policy, settings.episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
         )
     summary = outcome.summary()
-    title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
+    title = f"{task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
     cli.console().print(cli.table(title, tables.evaluation_rows(summary)))
-    result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
+    result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}

@@ -14,6 +14,7 @@ from rich.text import Text
 from embodied import cli
 from embodied.errors import guard
 from embodied.registry import REGISTRY, Suite, join_content
+from embodied.storage import task_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Settings:
     """List the registered tasks; with a name, everything about that one."""
 
     task: tyro.conf.Positional[str | None] = None
-    """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list."""
+    """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list. A task of
+    your own is FILE.py:CLASS."""
     json: bool = False
     """Print JSON to standard output instead of a table."""
 
@@ -62,7 +64,7 @@ def outline(name: str) -> dict[str, Any]:
     """What the registry knows of a task without importing it."""
     entry = REGISTRY[name]
     return {
-        "task": name,
+        "task": task_names.label(entry.name),
         "summary": entry.summary,
         "engines": list(entry.engines),
         "trained": entry.training is not None,

@@ -42,7 +42,8 @@ class Settings:
     """
 
     task_or_run: tyro.conf.Positional[str]
-    """Task (python -m embodied.list names them all), or a run's folder or checkpoint, which plays its own policy."""
+    """Task (python -m embodied.list names them all; a task of your own is FILE.py:CLASS), or a run's folder or
+    checkpoint, which plays its own policy."""
     policy: str | None = None
     """shipped, expert, random, zero, or the path of a run or checkpoint. By default the run's own; for a task, the
     best there is: shipped, else its newest run below runs/, else expert, else random."""
@@ -115,7 +116,7 @@ def build(settings: Settings) -> tuple[Env, str]:
 
         policy = policy or name
         name = Run.open(Path(name)).task
-    registry[name]  # a name that does not exist is an error before anything is looked for in its place
+    name = registry[name].name  # a name that does not exist is an error before anything is looked for in its place
     policy = policy or default_policy(name)
     eyes = camera_options(policy, name)
     own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}

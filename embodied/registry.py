@@ -1,5 +1,7 @@
 """Names of tasks and suites, and what each stands for. Content registers by a function call; nothing is imported early.
 
+A task of one's own needs no registration: its file names it, `my_task.py:Reach`.
+
 Third parties join by an entry point in the group `embodied.tasks` that names a function taking the registry:
 
     [project.entry-points."embodied.tasks"]
@@ -18,7 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from embodied.core.task import Task
+from embodied.core.task_file import TRAINING, find_task, import_task_file, summary_of
 from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.storage import task_names
+from embodied.storage.task_names import TaskFile
 
 ENTRY_POINTS = "embodied.tasks"
 
@@ -28,7 +33,7 @@ class TaskEntry:
     """One registered task. Targets are `module:attribute` strings, imported when first needed."""
 
     name: str
-    """`family/name`."""
+    """`family/name`, or `/folder/my_task.py:Reach` of a task that is named by its file."""
     target: str
     """The `Task` subclass."""
     summary: str
@@ -149,7 +154,10 @@ class Registry:
 
         Raises:
             UnknownNameError: neither; suggests what may have been meant.
+            EmbodiedError: the name is that of a file, which does not exist or is no task's.
         """
+        if file := task_names.task_file(name):
+            return file_entry(file)
         suites = self.suites
         if name in suites:
             return suites[name]
@@ -162,15 +170,19 @@ class Registry:
 
         Raises:
             UnknownNameError: no such task; suggests what may have been meant.
+            EmbodiedError: the name is that of a file, which does not exist or is no task's.
         """
+        if file := task_names.task_file(name):
+            return file_entry(file)
         try:
             return self._tasks[name]
         except KeyError:
             raise UnknownNameError("task", name, self._tasks) from None
 
     def __contains__(self, name: str) -> bool:
-        """Whether a task of that name exists."""
-        return name in self._tasks
+        """Whether a task, or a Python file, of that name exists."""
+        file = task_names.task_file(name)
+        return name in self._tasks if file is None else file.path.is_file()
 
     def __iter__(self) -> Iterator[str]:
         """Task names, sorted."""
@@ -183,6 +195,23 @@ class Registry:
 
 REGISTRY = Registry()
 """The process's registry."""
+
+
+def file_entry(file: TaskFile) -> TaskEntry:
+    """The entry of a task that is named by its file: engines and training defaults are those that the file says.
+
+    Raises:
+        EmbodiedError: there is no such file, or no such task in it.
+    """
+    module = import_task_file(file.path)
+    name, kind = find_task(module, file.task)
+    return TaskEntry(
+        name=TaskFile(file.path, name).name,
+        target=f"{module.__name__}:{name}",
+        summary=summary_of(kind),
+        engines=tuple(kind.engines),
+        training=f"{module.__name__}:{TRAINING}" if hasattr(module, TRAINING) else None,
+    )
 
 
 def load_target(target: str, what: str) -> Any:

@@ -16,7 +16,7 @@ import tyro
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import join_content
-from embodied.storage import checkpoints
+from embodied.storage import checkpoints, task_names
 from embodied.storage.paths import asset_roots
 from policies.training.loading import PREFIX, open_checkpoint
 
@@ -58,7 +58,10 @@ def ship(run: Path, *, replace: bool) -> Path:
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > LARGEST:
         raise EmbodiedError(f"the policy has {size:,} bytes; at most {LARGEST:,} are shipped with the package")
-    task = join_content().find(str(checkpoint.meta["task"])).name  # no name from a file becomes a path unchecked
+    name = str(checkpoint.meta["task"])
+    if task_names.task_file(name):
+        raise EmbodiedError(f"{task_names.label(name)} is a task of your own; the package ships policies of its tasks")
+    task = join_content().find(name).name  # no name from a file becomes a path unchecked
     target = asset_roots()[0] / "policies" / task
     if target.exists() and not replace:
         raise EmbodiedError(f"a policy is shipped already in '{target}'; --replace replaces it")

@@ -22,7 +22,7 @@ from embodied.core.task import Task
 from embodied.env.vec_env import POLICY
 from embodied.errors import guard, listing, reason
 from embodied.registry import join_content
-from embodied.storage import checkpoints
+from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json
 from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
@@ -89,13 +89,13 @@ def trained(name: str) -> tuple[Policy, Task[Any], str]:
     if not isinstance(policy, Policy):
         kind = checkpoint.meta["policy"]["kind"]
         raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")
-    task = str(checkpoint.meta.get("task"))
+    task = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
     return policy, task_of(checkpoint, task), task
 
 
 def find(name: str) -> Path:
     """Path of the checkpoint or run that a word means: a path, or a task that has a policy."""
-    if Path(name).exists():
+    if Path(name).exists() and not task_names.task_file(name):
         return Path(name)
     if name in shipped():
         return shipped()[name]

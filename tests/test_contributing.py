@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from embodied.check import words
 from embodied.env.env import Env
 from embodied.registry import Registry, join_content
 from policies.training.loading import load_policy
@@ -65,7 +66,7 @@ def test_the_documented_task_meets_the_contract(check: str, env: Env) -> None:
 
 
 def test_its_config_is_documented(env: Env) -> None:
-    assert not contract.undocumented(type(env.task.config))
+    assert not words.undocumented(type(env.task.config))
 
 
 def test_its_script_succeeds(env: Env) -> None:

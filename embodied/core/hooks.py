@@ -54,6 +54,14 @@ class Timing:
         return max(1, round(self.episode_seconds / self.control_dt))
 
 
+@dataclasses.dataclass(frozen=True)
+class TaskConfig:
+    """Options of a task that has none of its own."""
+
+    without: tuple[str, ...] = ()
+    """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
+
+
 class TaskHooks(abc.ABC, Generic[StateT]):
     """What a robot senses, what it may do and what counts as success; tasks are children of `embodied.core.task.Task`.
 
@@ -62,7 +70,7 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     `episode_instruction`. Whatever is public here is a hook, which wrappers forward.
     """
 
-    config_type: ClassVar[type]
+    config_type: ClassVar[type] = TaskConfig
     """The frozen dataclass of this task's options; each field becomes a command-line flag. In a field `without`, names
     of variations to leave out."""
     config: Any
@@ -77,6 +85,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
     () or (agents,). They begin and end together: outcomes stay ().
     """
+    engines: ClassVar[tuple[str, ...]] = ("mujoco", "mjx")
+    """Engines that run a task which is named by its file; a registered one's entry names them."""
     applies_every_substep: ClassVar[bool] = False
     """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call."""

@@ -20,6 +20,7 @@ from embodied.core.episode import first_keys
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, StateT
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage import task_names
 from embodied.storage.trees import path_name
 
 WEIGHT = "weight"
@@ -92,7 +93,7 @@ class InitialStates(TaskWrapper[StateT]):
 
 def buffer_path(folder: Path, task: str) -> Path:
     """Where a folder of initial states holds those of a task."""
-    return Path(folder) / f"{task}.safetensors"
+    return Path(folder) / f"{task_names.run_folder(task)}.safetensors"
 
 
 def save(path: Path, buffer: InitialStateBuffer) -> None:

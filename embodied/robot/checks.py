@@ -10,7 +10,7 @@ import numpy as np
 from embodied.errors import listing
 from embodied.robot import forms
 from embodied.robot.pose import limits
-from embodied.robot.servos import FULL, Servo, effort_of
+from embodied.robot.servos import LEGS, Servo, effort_of
 from embodied.robot.tree import Limb, Tree
 
 NAMED = 6  # joints in a line
@@ -53,7 +53,7 @@ def checked(tree: Tree, data: mujoco.MjData, joints: tuple[Actuated, ...], legs:
     if outside := [j.name for j in joints if not j.low - 1e-6 <= j.home <= j.high + 1e-6]:
         notes.append(f"the home pose is beyond the limits of {listing(outside, NAMED)}")
     if ruled := [j.name for j in joints if j.drive == "position" and j.servo.effort == effort_of(j.servo.kp, j.slides)]:
-        notes.append(f"no largest torque, taken to be what the servo gives at {FULL} rad: {listing(ruled, NAMED)}")
+        notes.append(f"no largest torque, taken to be what the servo gives at {LEGS.full} rad: {listing(ruled, NAMED)}")
     notes += _overlaps(tree, data)
     if legs and (wheels := forms.wheels(tree, legs)):
         notes.append(f"legs end in wheels, which servos hold still: {listing(wheels, NAMED)}")

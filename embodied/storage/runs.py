@@ -5,8 +5,10 @@
     events.*         the same metrics for TensorBoard
     checkpoints/     see `embodied.storage.checkpoints`
     videos/          whatever the run filmed
+    my_task.py       of a task that is named by its file: its copy, as it was trained
 
-No path is written into any of them, so a run may be moved or copied.
+No path is written into any of them, so a run may be moved or copied; but for that of a task's own file, for which the
+copy stands where it is gone.
 """
 
 import importlib
@@ -21,7 +23,7 @@ from typing import Any, Self
 import torch
 
 from embodied.errors import CheckpointError, RunError, listing, reason
-from embodied.storage import checkpoints
+from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.files import embodied_version, jsonable, read_file, seal, sync_folder, unseal, write_atomic
 from embodied.storage.metrics import METRICS, Metrics
@@ -40,7 +42,7 @@ class Run:
 
     def __init__(self, path: Path, document: Mapping[str, Any], step: int | None = None) -> None:
         self.path: Path = path
-        self.task: str = document["task"]
+        self.task: str = task_names.found_in(path, document["task"])
         self.config: dict[str, Any] = document["config"]
         self.created: str = document["created"]  # UTC, ISO 8601 with microseconds: sorts by time.
         self.step: int | None = step  # The checkpoint that `Run.open` was pointed at, if it was.
@@ -53,7 +55,7 @@ class Run:
 
         Args:
             root: Folder of all runs, usually `runs`.
-            task: Registered name of the task, "family/name".
+            task: Name of the task, "family/name" or "/folder/my_task.py:Reach".
             config: Everything needed to train the same again: mappings, lists, numbers, strings, None. NaN becomes
                 null, and an infinity is refused.
             out: Use this folder instead; it may exist if it is empty.
@@ -61,7 +63,8 @@ class Run:
         Raises:
             RunError: The folder is in use or cannot be made, or the configuration does not fit JSON.
         """
-        if not task or any(part in ("", ".", "..") for part in task.replace("\\", "/").split("/")):
+        folder = task_names.run_folder(task)
+        if not task or any(part in ("", ".", "..") for part in folder.replace("\\", "/").split("/")):
             raise RunError(f"task name {task!r} cannot name a folder; expected a name like 'manipulation/pick-place'")
         try:
             values = jsonable(config)
@@ -73,7 +76,7 @@ class Run:
         document = {"format": FORMAT, "embodied": version, "task": task, "created": created, "config": values}
         path = None
         try:
-            path = _claim(Path(out)) if out is not None else _fresh(Path(root) / task, now)
+            path = _claim(Path(out)) if out is not None else _fresh(Path(root) / folder, now)
             write_atomic(path / CONFIG, seal(document))
             (path / CHECKPOINTS).mkdir()
             (path / VIDEOS).mkdir()
@@ -81,7 +84,7 @@ class Run:
         except OSError as error:
             if path is not None:  # it was free, so that nothing of others is in it
                 shutil.rmtree(path, ignore_errors=True)
-            place = out if out is not None else Path(root) / task
+            place = out if out is not None else Path(root) / folder
             raise RunError(f"cannot create a run in '{place}': {reason(error)}") from error
         return cls(path, document)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from embodied import cli
 from embodied.errors import EmbodiedError
 from embodied.registry import Suite, TaskEntry, join_content
+from embodied.storage import task_names
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies.off_policy.svea.policy import PixelGroups
@@ -32,7 +33,7 @@ RANK_SEED = 100_003  # seeds of the ranks lie this far apart
 def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
     """Parse a command line whose flags are the fields of this task's and this algorithm's configs."""
     defaults = default_settings(entry, cli.flag_value(words, "--algorithm") or DEFAULT)
-    return cli.parse(settings_type(defaults), words, "train", defaults)
+    return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
 
 
 def start(settings: Settings[Any, Any]) -> int:
@@ -50,6 +51,8 @@ def start(settings: Settings[Any, Any]) -> int:
             run.claim()
         if run and settings.calibration:
             _keep_calibration(settings.calibration, run)
+        if run and (file := task_names.task_file(settings.task)):
+            shutil.copyfile(file.path, run.path / file.path.name)  # which may change later, or go
         session = TaskSession(settings, env, run)
         try:
             return session.train(start_from=policy)

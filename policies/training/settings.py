@@ -35,6 +35,7 @@ class Settings(Generic[C, A]):
         python -m embodied.train
         python -m embodied.train locomotion/go1-joystick-flat --seed 1
         python -m embodied.train mt10
+        python -m embodied.train my_task.py:Reach
         python -m embodied.train swarm/hover --algorithm sac --sac.gamma 0.98
         python -m embodied.train manipulation/reach --algorithm svea --cameras view
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
@@ -43,7 +44,7 @@ class Settings(Generic[C, A]):
     """
 
     task: tyro.conf.Positional[str]
-    """Task or suite to train on; python -m embodied.list names them all."""
+    """Task or suite to train on; python -m embodied.list names them all. A task of your own is FILE.py:CLASS."""
     num_envs: int
     """Environments that step together (on each GPU); those of a suite are spread over its tasks."""
     steps: int
@@ -121,11 +122,13 @@ def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT) -> Sett
     """The settings with which an algorithm trains on a task or a suite unless told otherwise.
 
     Raises:
-        EmbodiedError: a suite that is only for evaluation, or no such algorithm.
+        EmbodiedError: a suite that is only for evaluation, no such algorithm, or training defaults that are none.
     """
     if isinstance(entry, Suite) and entry.training is None:
         raise EmbodiedError(f"{entry.name} is for evaluation: no policy runs on all of its tasks; train on one of them")
     training = entry.load_training() or TrainConfig()
+    if not isinstance(training, TrainConfig):
+        raise EmbodiedError(f"training defaults of {entry.name} are {training!r:.80}; expected a TrainConfig")
     suited = find_algorithm(algorithm)
     own: dict[str, Any] = {
         "num_envs": suited.num_envs or training.num_envs,
@@ -163,7 +166,7 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     if fields != set(saved):
         raise _of_another_version(run, f"{', '.join(sorted(fields ^ set(saved)))} differ in its config")
     defaults = default_settings(join_content().find(run.task), saved["algorithm"])
-    saved["cameras"] = tuple(saved["cameras"])
+    saved["task"], saved["cameras"] = run.task, tuple(saved["cameras"])
     if saved["calibration"] is not None:
         saved["calibration"] = run.path / CALIBRATION
     try:

@@ -15,6 +15,7 @@ from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import evaluate_suite, overall
 from embodied.registry import Suite, join_content
+from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, Infiltrated
@@ -42,6 +43,7 @@ class TaskSession(Session):
         super().__init__(run, settings.checkpoint_seconds)
         self.settings, self.env = settings, env
         self._started = time.monotonic()
+        self.label = task_names.label(settings.task)
         self.learned = False  # whether an iteration is done
 
     @property
@@ -64,7 +66,7 @@ class TaskSession(Session):
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
         self._announce(resume)
-        with self.interrupts, cli.Line(settings.task, settings.steps) as line:
+        with self.interrupts, cli.Line(self.label, settings.steps) as line:
             self._line = line
             self.trainer = train(
                 self._learning_env(),
@@ -108,7 +110,7 @@ class TaskSession(Session):
         if self.run is not None:
             goes_on = "" if resume is None else f", from step {resume.step:,}"
             cli.console().print(
-                f"{self.settings.algorithm}: {self.settings.task} on {self.env.engine_name}, {self.env.num_envs:,} "
+                f"{self.settings.algorithm}: {self.label} on {self.env.engine_name}, {self.env.num_envs:,} "
                 f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
             )
 
@@ -126,7 +128,7 @@ class TaskSession(Session):
         settings, output, own = self.settings, cli.console(), self.steps - resumed_at
         speed = own / seconds
         result: dict[str, Any] = {
-            "task": settings.task,
+            "task": self.label,
             "engine": self.env.engine_name,
             "steps": self.steps,
             "resumed_at": resumed_at,
@@ -142,7 +144,8 @@ class TaskSession(Session):
         last = f", the last {own:,} of them" if resumed_at else ""
         output.print(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
-        output.print(f"Evaluate it:  python -m embodied.evaluate {settings.task} --policy {self.run.path}")
+        typed = task_names.typed(settings.task)
+        output.print(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}")
         cli.write_result(settings.json, cli.command_line("embodied.train"), result)
 
     def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
@@ -157,7 +160,7 @@ class TaskSession(Session):
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )
         summary = outcome.summary()
-        cli.console().print(cli.table(f"{settings.task}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
+        cli.console().print(cli.table(f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
         return summary
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:

@@ -7,23 +7,20 @@ another in `variant_of` is tested with the slow ones.
 
 from __future__ import annotations
 
-import ast
-import dataclasses
 import inspect
 import itertools
 import json
-import re
+from collections.abc import Iterable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
-from embodied.engines import ENGINES, make_engine
+from embodied.check import episodes, functions, models, observations, words
+from embodied.check.findings import Finding
+from embodied.engines import ENGINES
 from embodied.env.env import Env
-from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError
 from embodied.factory import default_engine, make
 from embodied.registry import TaskEntry, join_content
@@ -31,7 +28,6 @@ from embodied.storage.configs import from_json, to_json
 from policies.registry import ALGORITHMS, default_config
 from policies.training.defaults import TrainConfig
 from policies.training.settings import default_settings
-from tests.conftest import has_pybullet
 
 N = 8
 REGISTRY = join_content()
@@ -59,118 +55,60 @@ def entry_of(env: Env) -> TaskEntry:
     return env.entry
 
 
-def actions(env: Env, steps: int) -> torch.Tensor:
-    return 2 * torch.rand(steps, *env.action_shape, generator=torch.Generator().manual_seed(0)) - 1
+def holds(findings: Iterable[Finding]) -> None:
+    """Fail with what a check of `embodied.check` found, in its words."""
+    assert [str(finding) for finding in findings] == []
 
 
 def test_reset_and_step_give_finite_float32_of_the_announced_shapes(env: Env) -> None:
-    obs = env.reset(seed=0)
-    assert "policy" in obs
-    for action in actions(env, 10):
-        step = env.step(action)
-        for group in (obs, step.obs, step.final_obs):
-            assert {key: tuple(value.shape) for key, value in group.items()} == {
-                key: (*env.action_shape[:-1], size) for key, size in vector_sizes(env.observation_spec).items()
-            }
-            for value in group.values():
-                assert value.dtype == torch.float32
-                assert torch.isfinite(value).all()
-        assert step.reward.dtype == torch.float32
-        assert torch.isfinite(step.reward).all()
-        assert step.reward.shape == env.action_shape[:-1]
-        for flag in (step.terminated, step.truncated, step.success, step.done):
-            assert flag.shape == (N,)
-        for flag in (step.terminated, step.truncated, step.success):
-            assert flag.dtype == torch.bool
-        assert not (step.terminated & step.truncated).any()
-        for key, value in step.info.items():
-            assert value.shape == (N,), key
-            assert torch.isfinite(value.float()).all(), key
+    assert "policy" in env.reset(seed=0)
+    holds(observations.everything_is_finite_float32_of_the_announced_shapes(env))
 
 
 def test_every_term_of_every_observation_varies(env: Env) -> None:
-    """Under random actions or, where they never reach, with state (a count of steps held still) or world (a plate)."""
-    rows = [env.reset(seed=1)] + [env.step(action).obs for action in actions(env, 40)]
-    constant = []
-    for group, terms in env.observation_terms.items():
-        values = torch.cat([row[group].flatten(0, -2) for row in rows])
-        sizes = [int(np.prod(shape)) for shape in terms.values()]
-        for term, part in zip(terms, values.split(sizes, dim=1), strict=True):
-            if part.std(dim=0).max() == 0:
-                constant.append((group, term))
-    if constant:
-        key = jax.random.PRNGKey(0)
-        world, state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), (env.world(), env.task_state))
-        worlds = [world, world, world, shifted(world, 1)]
-        states = [state, shifted(state, 10), shifted(state, -10), state]
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *zip(worlds, states, strict=True))
-        seen = jax.jit(jax.vmap(lambda both: env.task.observe(both[0], both[1], key)))(stacked)
-        for group, term in constant:
-            values = np.asarray(seen[group][term])
-            assert not (values[1:] == values[0]).all(), f"{group}/{term} is constant"
-
-
-def shifted(state: Any, by: int) -> Any:
-    """Every number of a state moved, every flag turned: counters run up, waiting times run out."""
-    return jax.tree.map(lambda leaf: ~leaf if leaf.dtype == bool else leaf + leaf.dtype.type(by), state)
+    holds(observations.every_term_of_every_observation_varies(env))
 
 
 def test_a_seed_decides_everything(env: Env) -> None:
-    runs = []
-    for seed in (3, 3, 4):
-        first = env.reset(seed=seed)["policy"].clone()
-        steps = [env.step(action) for action in actions(env, 8)]
-        runs.append(torch.stack([first, *(step.obs["policy"] for step in steps)]))
-    assert torch.equal(runs[0], runs[1])
-    assert not torch.equal(runs[0][0], runs[2][0])
+    holds(episodes.a_seed_decides_everything(env))
 
 
 def test_starts_are_random_across_environments(env: Env) -> None:
-    obs = env.reset(seed=2)["policy"]
-    world = env.world()
-    joints = np.concatenate([np.asarray(world.qpos), np.asarray(world.qvel)], axis=1)
-    assert len(np.unique(obs.numpy(), axis=0)) == N
-    drawn = [np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(env.task_state)]
-    assert len(np.unique(np.concatenate([joints, *drawn], axis=1), axis=0)) == N
+    holds(episodes.starts_are_random_across_environments(env))
 
 
 def test_reward_terms_are_the_weighted_ones(env: Env) -> None:
-    task = env.task
-    start = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32))
-    env.reset()
-    world = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), env.world())
-    action = jax.ShapeDtypeStruct(env.task.action_shape, np.float32)
-    terms = jax.eval_shape(task.rewards, world, start.task_state, action)
-    assert set(terms) == set(task.reward_weights)
-    assert all(term.shape in {(), env.task.action_shape[:-1]} for term in terms.values())
-    assert all(np.isfinite(weight) for weight in task.reward_weights.values())
+    holds(functions.reward_terms_are_the_weighted_ones(env.task))
 
 
 def test_success_is_not_failure(env: Env) -> None:
-    env.reset()
-    outcome = jax.eval_shape(
-        lambda world, key: env.task.outcome(world, env.task.reset(key).task_state),
-        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), env.world()),
-        jax.ShapeDtypeStruct((2,), np.uint32),
-    )
-    assert (outcome.success.shape, outcome.success.dtype) == ((), bool)
-    assert (outcome.failure.shape, outcome.failure.dtype) == ((), bool)
-    for action in actions(env, 30):
-        step = env.step(action)
-        assert not (step.success & step.terminated).any()
+    holds(functions.outcomes_are_flags(env.task))
+    holds(episodes.success_is_not_failure(env))
 
 
 def test_an_episode_is_truncated_exactly_at_its_time_limit(env: Env) -> None:
-    limit = env.max_episode_steps
-    for taken, ends in ((limit - 2, False), (limit - 1, True)):
-        env.reset(seed=0)
-        state = env.state()
-        (steps,) = [key for key in state["simulator"] if key.endswith("episode.steps") and "diverged_state" not in key]
-        state["simulator"][steps] = np.full(N, taken, np.int32)
-        env.load_state(state)
-        step = env.step(torch.zeros(env.action_shape))
-        assert torch.equal(step.truncated, ~step.terminated) if ends else not step.truncated.any()
-        assert (step.info["length"] == taken + 1).all()
+    holds(episodes.an_episode_is_truncated_exactly_at_its_time_limit(env))
+
+
+def test_an_episode_that_follows_begins_afresh(env: Env) -> None:
+    holds(episodes.an_episode_that_follows_begins_afresh(env))
+
+
+@pytest.mark.slow
+def test_a_batch_is_so_many_single_environments(env: Env) -> None:
+    holds(episodes.a_batch_is_so_many_single_environments(env))
+
+
+def test_the_state_keeps_its_structure(env: Env) -> None:
+    holds(functions.state_keeps_its_structure(env.task))
+
+
+def test_functions_are_pure(env: Env) -> None:
+    holds(functions.functions_are_pure(env.task))
+
+
+def test_variations_are_real(env: Env) -> None:
+    holds(functions.variations_are_real(env.task))
 
 
 def test_options_survive_the_way_to_a_file_and_back() -> None:
@@ -203,55 +141,18 @@ def test_every_task_is_said_in_words() -> None:
         assert inspect.getdoc(task), name
 
 
-def documented(task: type[Any]) -> str:
-    """What a task and its bases say of themselves, of `observe` and of the methods that its docstring names."""
-    own = inspect.getdoc(task.observe) or ""
-    methods = ["observe", *re.findall(r"`(\w+)`", own)]
-    said = [inspect.getdoc(getattr(base, name, None)) or "" for base in task.__mro__ for name in methods]
-    return " ".join([inspect.getdoc(task) or "", *said]).lower()
-
-
 def test_observations_are_documented(env: Env) -> None:
-    """Each group by its name, each term by its name or the start of a word of it ('rotors': 'rotor speeds')."""
-    task = env.task
-    text = documented(type(task))
-    for group, terms in env.observation_terms.items():
-        assert f"`{group}`" in text, f"the docstring of observe does not mention the group {group}"
-        for term in terms:
-            starts = "|".join(re.escape(word[:4]) for word in term.split("_") if word)
-            assert re.search(rf"\b({starts})", text), f"{group}/{term} is undocumented"
+    holds(words.observations_are_documented(env.task))
 
 
 def test_every_field_of_every_config_has_a_docstring() -> None:
     configs = {REGISTRY[name].load().config_type for name in NAMES}
-    assert not sorted(itertools.chain.from_iterable(undocumented(config) for config in configs))
-
-
-def undocumented(config: type) -> list[str]:
-    """Fields, also of nested dataclasses, without a docstring below them."""
-    documented = set()
-    for owner in config.__mro__[:-1]:
-        (definition,) = ast.parse(inspect.getsource(owner)).body
-        assert isinstance(definition, ast.ClassDef)
-        for statement, following in itertools.pairwise(definition.body):
-            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-                documented.add(ast.unparse(statement.target))
-    fields = dataclasses.fields(config)
-    missing = [f"{config.__name__}.{field.name}" for field in fields if field.name not in documented]
-    for field in fields:
-        nested = type(field.default)
-        missing += undocumented(nested) if dataclasses.is_dataclass(nested) else []
-    return missing
+    assert not sorted(itertools.chain.from_iterable(words.undocumented(config) for config in configs))
 
 
 def test_the_model_has_a_camera_and_both_models_agree(env: Env) -> None:
-    task = env.task
-    assert task.model.ncam >= 1
-    assert task.model.nq == task.visual_model.nq
-    names = [[model.sensor(i).name for i in range(model.nsensor)] for model in (task.model, task.visual_model)]
-    assert names[0] == names[1]
-    np.testing.assert_allclose(task.model.body_mass, task.visual_model.body_mass, rtol=1e-9)
-    np.testing.assert_allclose(task.model.body_inertia, task.visual_model.body_inertia, rtol=1e-9, atol=1e-15)
+    holds(models.the_model_has_a_camera(env))
+    holds(models.both_models_agree(env))
 
 
 CAMERAS = {"manipulation": {"view", "wrist"}, "grasping": {"view", "wrist"}, "swarm": {"front", "track"}}
@@ -265,22 +166,14 @@ def test_cameras_bear_the_names_of_their_family(env: Env) -> None:
 
 
 def test_every_listed_engine_builds(env: Env) -> None:
-    for engine in entry_of(env).engines:
-        assert engine in ENGINES
-        if engine == "pybullet" and not has_pybullet():
-            continue
-        for options in ({"impl": "jax"}, {"impl": "warp"}) if engine == "mjx" else ({},):  # in all its implementations
-            make_engine(engine, env.task, 2, **options)
+    assert set(entry_of(env).engines) <= set(ENGINES)
+    holds(models.every_listed_engine_builds(env))
 
 
 @pytest.mark.slow
 def test_other_engines_step_too(env: Env) -> None:
     """The first observation agrees without noise of physics; three steps stay finite."""
-    for engine in set(entry_of(env).engines) - {env.engine_name}:
-        other = built(entry_of(env).name, engine)
-        torch.testing.assert_close(other.reset(seed=5)["policy"], env.reset(seed=5)["policy"], atol=1e-3, rtol=1e-3)
-        for action in actions(other, 3):
-            assert torch.isfinite(other.step(action).obs["policy"]).all()
+    holds(models.other_engines_step_too(env))
 
 
 @pytest.fixture(scope="module")

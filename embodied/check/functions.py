@@ -1,0 +1,196 @@
+"""Checks of a task's functions by tracing them: nothing is compiled or simulated."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from embodied.check.findings import Finding, place_of
+from embodied.core.task import Task
+from embodied.core.world import ResetState, World
+from embodied.env.vec_env import POLICY
+from embodied.errors import listing
+from embodied.storage.trees import path_name
+
+KEY = jax.ShapeDtypeStruct((2,), np.uint32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """What a task's hooks are traced with."""
+
+    world: World
+    state: Any
+    action: jax.ShapeDtypeStruct
+    command: Any
+    """What `process_action` returns."""
+
+
+def arguments(task: Task[Any]) -> Arguments:
+    """Shapes of everything that an episode hands to the hooks."""
+    world = jax.eval_shape(lambda: World.zeros(task.model))
+    state = jax.eval_shape(task.reset, KEY).task_state
+    action = jax.ShapeDtypeStruct(task.action_shape, np.float32)
+    command, _ = jax.eval_shape(task.process_action, world, state, action, KEY)
+    return Arguments(world, state, action, command)
+
+
+def traced(task: Task[Any]) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    """Hook -> its function and what it is called with, in the order of a control step."""
+    given = arguments(task)
+    yield "reset", task.reset, (KEY,)
+    yield "restart", task.restart, (KEY, given.state)
+    yield "process_action", task.process_action, (given.world, given.state, given.action, KEY)
+    yield "apply_action", task.apply_action, (given.world, given.state, given.command)
+    yield "post_step", task.post_step, (given.world, given.state, given.action, KEY)
+    yield "rewards", task.rewards, (given.world, given.state, given.action)
+    yield "outcome", task.outcome, (given.world, given.state)
+    yield "metrics", task.metrics, (given.world, given.state)
+    yield "observe", task.observe, (given.world, given.state, KEY)
+
+
+def state_keeps_its_structure(task: Task[Any]) -> Iterator[Finding]:
+    """Every hook that returns the task's state returns it with the fields, shapes and dtypes of the reset state."""
+    reset = jax.eval_shape(task.reset, KEY)
+    yield from _reset_fits(task, reset)
+    for hook, function, given in traced(task):
+        if hook in ("restart", "process_action", "apply_action", "post_step"):
+            result = jax.eval_shape(function, *given)
+            state = result.task_state if hook == "restart" else result if hook == "post_step" else result[1]
+            yield from _same_tree(task, hook, state, reset.task_state)
+    observed = jax.eval_shape(task.observe, *_observed_with(task, reset))
+    if POLICY not in observed:
+        yield Finding(
+            "observation",
+            f"there are the groups {listing(observed) or 'none'}",
+            f"a group `{POLICY}`",
+            place_of(task, "observe"),
+        )
+
+
+def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
+    """`rewards` returns exactly the terms that `reward_weights` names, each a number (for each agent)."""
+    given, weights = arguments(task), dict(task.reward_weights)
+    terms = jax.eval_shape(task.rewards, given.world, given.state, given.action)
+    look = place_of(task, "rewards")
+    for name in sorted(set(terms) - set(weights)):
+        yield Finding(f"reward term {name!r}", "it has no weight", f"one of {listing(weights)}", look)
+    for name in sorted(set(weights) - set(terms)):
+        yield Finding(f"weight of {name!r}", "no reward term has its name", f"one of {listing(terms)}", look)
+    shapes = {(), task.action_shape[:-1]}
+    for name, term in terms.items():
+        if jnp.shape(term) not in shapes:
+            yield Finding(
+                f"reward term {name!r}", f"its shape is {jnp.shape(term)}", " or ".join(map(str, sorted(shapes))), look
+            )
+    for name, weight in weights.items():
+        if not np.isfinite(weight):
+            yield Finding(f"weight of {name!r}", f"it is {weight}", "a finite number", place_of(task, "reward_weights"))
+
+
+def outcomes_are_flags(task: Task[Any]) -> Iterator[Finding]:
+    """Success and failure are one bool each."""
+    given = arguments(task)
+    outcome = jax.eval_shape(task.outcome, given.world, given.state)
+    for name in ("success", "failure"):
+        flag = getattr(outcome, name)
+        if (flag.shape, flag.dtype) != ((), np.dtype(bool)):
+            yield Finding(
+                name, f"it is {flag.dtype} of shape {flag.shape}", "bool of shape ()", place_of(task, "outcome")
+            )
+
+
+def functions_are_pure(task: Task[Any]) -> Iterator[Finding]:
+    """Traced twice, each hook is the same function, and the task keeps nothing of it: no clock, no numpy randomness."""
+    arguments(task)  # what is computed once and kept, is now
+    before = dict(vars(task.unwrapped))
+    for hook, function, given in traced(task):
+        if _program(function, given) != _program(function, given):
+            yield Finding(
+                hook,
+                "it is another function each time it is traced: it reads a clock, numpy's or Python's random numbers, "
+                "or what the task object counts",
+                "a pure function, with random numbers by jax.random from its key",
+                place_of(task, hook),
+            )
+    after = vars(task.unwrapped)
+    for name in [name for name, value in before.items() if after.get(name) is not value]:
+        yield Finding(f"self.{name}", "a hook writes to it", "what changes in an episode to be in the task's state")
+    for name, value in after.items():
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            yield Finding(f"self.{name}", "a hook keeps a traced number in it", "that number in the task's state")
+
+
+def variations_are_real(task: Task[Any]) -> Iterator[Finding]:
+    """Every declared variation of the task's state has its field, and can be left out."""
+    names = [term.name for term in task.terms]
+    look = place_of(task, "declared_terms")
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Finding(f"variation {name!r}", "it is declared twice", "names that differ", look)
+    reset = jax.eval_shape(task.reset, KEY)
+    fields = {field.name for field in dataclasses.fields(reset.task_state)} if reset.task_state is not None else set()
+    for term in task.terms:
+        if term.state_field is not None and term.state_field not in fields:
+            yield Finding(
+                f"variation {term.name!r}",
+                f"the state has no field {term.state_field!r}",
+                f"one of {listing(fields)}",
+                look,
+            )
+
+
+def _observed_with(task: Task[Any], reset: ResetState[Any]) -> tuple[Any, Any, Any]:
+    return jax.eval_shape(lambda: World.zeros(task.model)), reset.task_state, KEY
+
+
+def _reset_fits(task: Task[Any], reset: ResetState[Any]) -> Iterator[Finding]:
+    """The reset state has the model's sizes."""
+    model, look = task.model, place_of(task, "reset")
+    for name, size in (("qpos", model.nq), ("qvel", model.nv)):
+        value = getattr(reset, name)
+        if value.shape != (size,):
+            yield Finding(f"reset's {name}", f"its shape is {value.shape}", f"({size},), as the model has it", look)
+    for name, value in reset.model.items():
+        own = np.shape(getattr(model, name, None))
+        if value.shape != own:
+            yield Finding(
+                f"reset's model field {name}", f"its shape is {value.shape}", f"{own}, as the model has it", look
+            )
+
+
+def _same_tree(task: Task[Any], hook: str, state: Any, reset: Any) -> Iterator[Finding]:
+    look = place_of(task, hook)
+    if jax.tree.structure(state) != jax.tree.structure(reset):
+        yield Finding(
+            f"state that {hook} returns", f"it is a {type(state).__name__} of another structure", "that of reset", look
+        )
+        return
+    leaves = jax.tree_util.tree_leaves_with_path(reset)
+    for (where, one), other in zip(leaves, jax.tree.leaves(state), strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            yield Finding(
+                f"state's {path_name(where)}",
+                f"{hook} makes it {other.dtype} of shape {other.shape}",
+                f"{one.dtype} of shape {one.shape}, as at reset",
+                look,
+            )
+
+
+def _program(function: Callable[..., Any], given: tuple[Any, ...]) -> tuple[str, list[bytes]]:
+    """What a function computes, as text and constants; two traces of a pure function agree."""
+    closed: Any = jax.make_jaxpr(lambda *values: function(*values))(*given)
+    text = re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr))
+    return text, [np.asarray(constant).tobytes() for constant in closed.consts if _is_number(constant)]
+
+
+def _is_number(constant: Any) -> bool:
+    return isinstance(constant, Array | np.ndarray | np.generic) and not jnp.issubdtype(
+        constant.dtype, jax.dtypes.prng_key
+    )

@@ -1,0 +1,94 @@
+"""Checks of what a task says of itself: docstrings, instructions, options."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from embodied.check.findings import Finding
+from embodied.core.task import Task
+from embodied.errors import EmbodiedError
+from embodied.storage.configs import from_json, to_json
+
+
+def the_task_is_said_in_words(task: Task[Any]) -> Iterator[Finding]:
+    """In a docstring, and in instructions of which no two are the same."""
+    kind = type(task.unwrapped)
+    said = task.instruction
+    if not said:
+        yield Finding("instruction", "there is none", 'the task in words: instruction = ("Reach the red point.",)')
+    elif not all(isinstance(text, str) and text.strip() for text in said) or len(set(said)) != len(said):
+        yield Finding("instruction", f"{said!r}", "words, no two of them the same")
+    if not inspect.getdoc(kind):
+        yield Finding(f"class {kind.__name__}", "it has no docstring", "what the robot does, success and failure")
+
+
+def observations_are_documented(task: Task[Any]) -> Iterator[Finding]:
+    """Each group by its name, each term by its name or the start of a word of it ('rotors': 'rotor speeds')."""
+    text = documented(type(task.unwrapped))
+    for group, terms in task.observation_terms.items():
+        if f"`{group}`" not in text:
+            yield Finding(
+                f"observation group {group!r}", "the docstring of observe does not name it", f"`{group}`: ..."
+            )
+        for term in terms:
+            starts = "|".join(re.escape(word[:4]) for word in term.split("_") if word)
+            if not re.search(rf"\b({starts})", text):
+                yield Finding(
+                    f"observation {group}/{term}", "the docstring of observe does not name it", "its size and unit"
+                )
+
+
+def options_are_documented(task: Task[Any]) -> Iterator[Finding]:
+    """Every field of the config has a docstring below it, which --help shows."""
+    for field in undocumented(type(task.config)):
+        yield Finding(f"option {field}", "it has no docstring", "a line below the field, which --help shows")
+
+
+def options_survive_the_way_to_a_file_and_back(task: Task[Any]) -> Iterator[Finding]:
+    """A run keeps them as JSON, and goes on with the same ones."""
+    kind, config = type(task.config), task.config
+    try:
+        read = from_json(kind, json.loads(json.dumps(to_json(config), allow_nan=False)))
+    except (EmbodiedError, TypeError, ValueError) as error:
+        yield Finding(
+            f"options {kind.__name__}", f"they cannot be kept as JSON: {error}", "numbers, words, lists of them"
+        )
+        return
+    if read != config:
+        fields = [
+            field.name for field in dataclasses.fields(kind) if getattr(read, field.name) != getattr(config, field.name)
+        ]
+        yield Finding(f"options {', '.join(fields)}", "they come back from JSON as others", "types that JSON has")
+
+
+def documented(kind: type[Any]) -> str:
+    """What a task and its bases say of themselves, of `observe` and of the methods that its docstring names."""
+    own = inspect.getdoc(kind.observe) or ""
+    methods = ["observe", *re.findall(r"`(\w+)`", own)]
+    said = [inspect.getdoc(getattr(base, name, None)) or "" for base in kind.__mro__ for name in methods]
+    return " ".join([inspect.getdoc(kind) or "", *said]).lower()
+
+
+def undocumented(config: type) -> list[str]:
+    """Fields, also of nested dataclasses, without a docstring below them."""
+    found = set()
+    for owner in config.__mro__[:-1]:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        assert isinstance(definition, ast.ClassDef)
+        for statement, following in itertools.pairwise(definition.body):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                found.add(ast.unparse(statement.target))
+    fields = dataclasses.fields(config)
+    missing = [f"{config.__name__}.{field.name}" for field in fields if field.name not in found]
+    for field in fields:
+        nested = type(field.default)
+        missing += undocumented(nested) if dataclasses.is_dataclass(nested) else []
+    return missing

@@ -1,0 +1,135 @@
+"""The import of a task from a file of the user's own, under a module name that is the same in every process.
+
+A file is imported once in a process, so that what began with one version of it ends with that version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from embodied.core.task import Task
+from embodied.errors import OWN_FILES, EmbodiedError, UnknownNameError, closest, listing, reason
+
+TRAINING = "training"
+"""Name of a file's training defaults, a `policies.training.defaults.TrainConfig`; a file need not have any."""
+
+
+def import_task_file(path: Path) -> ModuleType:
+    """Import a Python file; modules beside it can be imported by it, after all that are installed.
+
+    Raises:
+        EmbodiedError: there is no such file, or its syntax is wrong. What its own code raises goes through.
+    """
+    path = path.resolve()
+    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    _require_file(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    OWN_FILES.add(str(path))
+    sys.modules[name] = module  # dataclasses look for their module while it is being made
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        del sys.modules[name]
+        where = Path(error.filename).name if error.filename else path.name
+        raise EmbodiedError(f"{where}, line {error.lineno}: {error.msg}: {(error.text or '').strip()!r}") from None
+    except (UnicodeDecodeError, ValueError) as error:
+        del sys.modules[name]
+        if _raised_within(error, path):
+            raise
+        raise EmbodiedError(f"{path.name} is no Python file: {error}") from None
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def find_task(module: ModuleType, name: str | None) -> tuple[str, type[Task[Any]]]:
+    """A module's task and its name there: the one that is named, or the only one.
+
+    Raises:
+        EmbodiedError: there is none of that name, or none or several and none was named; or it lacks methods.
+    """
+    file = Path(str(module.__file__)).name
+    known = {key: value for key, value in vars(module).items() if _is_task(value)}
+    tasks = {key: kind for key, kind in known.items() if kind.__module__ == module.__name__}
+    complete = [key for key, kind in tasks.items() if not inspect.isabstract(kind)]
+    if name is not None and name not in known:
+        raise UnknownNameError(f"task in {file}", name, tasks)
+    if name is None and len(complete) > 1:
+        raise EmbodiedError(f"{file} has {len(complete)} tasks, {listing(complete)}; say which: {file}:{complete[0]}")
+    if name is None and not tasks:
+        classes = [key for key, value in vars(module).items() if inspect.isclass(value)]
+        raise EmbodiedError(
+            f"{file} has no task; expected a class that extends embodied.core.task.Task, it has "
+            f"{listing(classes) or 'no class at all'}"
+        )
+    name = name or [*complete, *tasks][0]
+    kind = known[name]
+    if lacking := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise EmbodiedError(f"the task {kind.__name__} in {file} lacks {listing(lacking)}; write them")
+    for declared in ("timing", "action_size"):
+        if not hasattr(kind, declared) and "__init__" not in vars(kind):
+            raise EmbodiedError(f"the task {kind.__name__} in {file} says no {declared}; {EXAMPLES[declared]}")
+    return name, kind
+
+
+EXAMPLES = {
+    "timing": "for example: timing = Timing(physics_dt=0.002, substeps=10, episode_seconds=5.0)",
+    "action_size": "for example: action_size = 6",
+}
+
+
+def summary_of(kind: type[Task[Any]]) -> str:
+    """The first sentence of what a task's class says of itself."""
+    text = " ".join((vars(kind).get("__doc__") or "A task without a docstring.").split())
+    return text.partition(". ")[0].removesuffix(".") + "."
+
+
+def _is_task(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, Task) and value is not Task
+
+
+def _require_file(path: Path) -> None:
+    """Check that there is a readable file.
+
+    Raises:
+        EmbodiedError: there is none; says what is there.
+    """
+    if path.is_dir():
+        raise EmbodiedError(f"task file '{path}' is a folder; expected FILE.py:CLASS")
+    try:
+        with path.open("rb"):
+            return
+    except FileNotFoundError:
+        beside = sorted(file.name for file in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        guesses = closest(path.name, beside)
+        hint = f"did you mean {guesses[0]!r}? " if guesses else ""
+        where = path.parent
+        there = f"has {listing(beside)}" if beside else "has no Python file"
+        raise EmbodiedError(f"task file '{path}' does not exist; {hint}'{where}' {there}") from None
+    except OSError as error:
+        raise EmbodiedError(f"task file '{path}' cannot be read: {reason(error)}") from None
+
+
+def _raised_within(error: BaseException, path: Path) -> bool:
+    """Whether the file's own code raised, not the reader of its text."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            return True
+        trace = trace.tb_next
+    return False

@@ -1,0 +1,324 @@
+"""`python -m embodied.check`: tasks with one fault each, which is found and named; a sound task passes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from embodied.check import __main__ as command
+from embodied.check.contract import CHECKS, NUM_ENVS, Result, examine
+from embodied.factory import make
+from embodied.registry import join_content
+from tests.embodied.own_task import SOUND
+
+FAULTS = {
+    "dtype": (
+        "state keeps its structure",
+        "state's steps: post_step makes it float32 of shape (); expected int32 of shape (), as at reset",
+        """
+    def post_step(self, world, state, action, key):
+        return dataclasses.replace(state, steps=state.steps + 1.0)
+""",
+    ),
+    "structure": (
+        "state keeps its structure",
+        "state that process_action returns: it is a tuple of another structure",
+        """
+    def process_action(self, world, state, action, key):
+        return action, (state.goal, state.steps)
+""",
+    ),
+    "joints": (
+        "state keeps its structure",
+        "reset's qpos: its shape is (2,); expected (1,), as the model has it",
+        """
+    def reset(self, key):
+        return dataclasses.replace(super().reset(key), qpos=jnp.zeros(2))
+""",
+    ),
+    "no policy": (
+        "state keeps its structure",
+        "observation: there are the groups robot; expected a group `policy`",
+        """
+    def observe(self, world, state, key):
+        return {"robot": {"place": world.qpos}}
+""",
+    ),
+    "reward without weight": (
+        "reward terms are the weighted ones",
+        "reward term 'effort': it has no weight; expected one of near",
+        """
+    def rewards(self, world, state, action):
+        return {**super().rewards(world, state, action), "effort": jnp.sum(action**2)}
+""",
+    ),
+    "weight without reward": (
+        "reward terms are the weighted ones",
+        "weight of 'effort': no reward term has its name",
+        """
+    reward_weights = {"near": 1.0, "effort": -0.1}
+""",
+    ),
+    "reward of a vector": (
+        "reward terms are the weighted ones",
+        "reward term 'near': its shape is (1,); expected ()",
+        """
+    def rewards(self, world, state, action):
+        return {"near": world.qpos}
+""",
+    ),
+    "outcome": (
+        "outcomes are flags",
+        "success: it is float32 of shape (); expected bool of shape ()",
+        """
+    def outcome(self, world, state):
+        return Outcome(jnp.exp(-jnp.abs(world.qpos[0])), jnp.zeros((), bool))
+""",
+    ),
+    "numpy": (
+        "functions are pure",
+        "reset: it is another function each time it is traced",
+        """
+    def reset(self, key):
+        start = super().reset(key)
+        return dataclasses.replace(start, qpos=start.qpos + np.random.rand())
+""",
+    ),
+    "clock": (
+        "functions are pure",
+        "observe: it is another function each time it is traced",
+        """
+    def observe(self, world, state, key):
+        policy = super().observe(world, state, key)["policy"]
+        return {"policy": {**policy, "speed": world.qvel + time.time_ns() % 1_000_003}}
+""",
+    ),
+    "keeps": (
+        "functions are pure",
+        "self.last: a hook keeps a traced number in it; expected that number in the task's state",
+        """
+    def process_action(self, world, state, action, key):
+        self.last = action
+        return action, state
+""",
+    ),
+    "counts": (
+        "functions are pure",
+        "self.count: a hook writes to it",
+        """
+    count = 0
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.count = 0
+
+    def metrics(self, world, state):
+        self.count += 1
+        return {}
+""",
+    ),
+    "variation": (
+        "variations are real",
+        "variation 'lag': the state has no field 'lag'; expected one of ",
+        """
+    def declared_terms(self):
+        return (Term("lag", "the motor is late", state_field="lag"),)
+""",
+    ),
+    "options": (
+        "options survive the way to a file and back",
+        "options Options: they cannot be kept as JSON",
+        """
+    @dataclasses.dataclass(frozen=True)
+    class Options(TaskConfig):
+        goals: frozenset = frozenset({1})
+        \"\"\"Goals.\"\"\"
+
+    config_type = Options
+""",
+    ),
+    "not finite": (
+        "everything is finite float32 of the announced shapes",
+        "observation policy/speed: it is not finite",
+        """
+    def observe(self, world, state, key):
+        policy = super().observe(world, state, key)["policy"]
+        return {"policy": {**policy, "speed": jnp.log(jnp.zeros(1))}}
+""",
+    ),
+    "constant": (
+        "every term of every observation varies",
+        "observation policy/mass: it is constant, [1.], in 8 environments over 40 steps",
+        """
+    def observe(self, world, state, key):
+        \"\"\"`policy`: mass (1) kg.\"\"\"
+        return {"policy": {**super().observe(world, state, key)["policy"], "mass": jnp.ones(1)}}
+""",
+    ),
+    "host randomness": (
+        "a seed decides everything",
+        "a run: two runs with seed 3 differ from step 0 on",
+        """
+    def observe(self, world, state, key):
+        draw = lambda _: np.random.rand(1).astype(np.float32)
+        noise = jax.pure_callback(draw, jax.ShapeDtypeStruct((1,), jnp.float32), world.time, vmap_method="sequential")
+        return {"policy": {**super().observe(world, state, key)["policy"], "speed": world.qvel + noise}}
+""",
+    ),
+    "one start": (
+        "starts are random across environments",
+        "the first observation of `policy`: 8 environments have 1 different ones; expected another one in each",
+        """
+    def reset(self, key):
+        return ResetState(jnp.ones(1), jnp.zeros(1), State(jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.ones(())))
+""",
+    ),
+    "solved and failed": (
+        "success is not failure",
+        "was solved and failed at once; expected success to exclude failure",
+        """
+    def outcome(self, world, state):
+        return Outcome(world.qpos[0] > 0, world.qpos[0] > 0)
+""",
+    ),
+    "repeats": (
+        "an episode that follows begins afresh",
+        "episodes that follow: they begin exactly as those before",
+        """
+    def restart(self, key, state):
+        return ResetState(state.start[None], jnp.zeros(1), dataclasses.replace(state, steps=jnp.zeros((), jnp.int32)))
+""",
+    ),
+    "instances": (
+        "a batch is so many single environments",
+        "environment 0: alone it observes other numbers at step 0 than among 8",
+        """
+    made = []
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.made.append(0)
+        self.number = len(self.made)
+
+    def reset(self, key):
+        start = super().reset(key)
+        return dataclasses.replace(start, qpos=start.qpos + self.number)
+""",
+    ),
+    "two models": (
+        "both models agree",
+        "body_mass: it differs in the model that is drawn",
+        """
+    built = []
+
+    def build_spec(self):
+        spec = super().build_spec()
+        self.built.append(spec)
+        spec.geoms[0].mass = len(self.built)
+        return spec
+""",
+    ),
+    "engine": (
+        "every listed engine builds",
+        "engine 'mujuco': there is none of that name",
+        """
+    engines = ("mujoco", "mujuco")
+""",
+    ),
+    "camera": (
+        "the model has a camera",
+        "cameras: the model has none",
+        """
+    def build_spec(self):
+        spec = super().build_spec()
+        spec.delete(spec.cameras[0])
+        return spec
+""",
+    ),
+    "instruction": ("the task is said in words", "instruction: there is none", "\n    instruction = ()\n"),
+    "undocumented term": (
+        "observations are documented",
+        "observation policy/height: the docstring of observe does not name it",
+        """
+    def observe(self, world, state, key):
+        return {"policy": {**super().observe(world, state, key)["policy"], "height": world.qpos}}
+""",
+    ),
+    "undocumented option": (
+        "options are documented",
+        "option Options.width: it has no docstring",
+        """
+    @dataclasses.dataclass(frozen=True)
+    class Options(TaskConfig):
+        width: float = 1.0
+
+    config_type = Options
+""",
+    ),
+    "raises": (
+        "reward terms are the weighted ones",
+        "the task: it raised task.py, line 66, in rewards: KeyError: 'tip'; expected no exception",
+        """
+    def rewards(self, world, state, action):
+        return {"near": {}["tip"]}
+""",
+    ),
+}
+"""Fault -> the check that finds it, what it says, and what is wrong in the class."""
+
+
+def results_of(folder: Path, body: str) -> list[Result]:
+    """What all checks say of the sound task with another body."""
+    file = folder / "task.py"
+    file.write_text(SOUND + "\n\nclass Faulty(Sound):" + '\n    """Push a mass. Success: there."""\n' + body)
+    name = f"{file}:Faulty"
+    return examine(join_content()[name].load()(), lambda: make(name, NUM_ENVS, "mujoco", device="cpu"))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_and_named(fault: str, tmp_path: Path) -> None:
+    check, said, body = FAULTS[fault]
+    found = {result.check.name: [str(finding) for finding in result.findings] for result in results_of(tmp_path, body)}
+    assert said in "\n".join(found[check])
+
+
+def test_every_check_that_a_task_can_fail_has_a_fault() -> None:
+    by_the_environment = {"an episode is truncated exactly at its time limit", "other engines step too"}
+    assert {check.name for check in CHECKS} - by_the_environment == {check for check, _, _ in FAULTS.values()}
+
+
+def run(words: list[str]) -> int:
+    try:
+        return command.main(words)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_a_sound_task_passes_and_the_exit_code_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mass.py").write_text(SOUND)
+    assert run([str(tmp_path / "mass.py"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["task"], document["passed"]) == ("mass.py:Sound", True)
+    assert {row["verdict"] for row in document["checks"]} == {"passed"}
+
+
+def test_a_fault_is_exit_code_1_and_advice_only_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    faulty, quiet = tmp_path / "faulty.py", tmp_path / "quiet.py"
+    faulty.write_text(SOUND.replace('{"near": 1.0}', '{"nearer": 1.0}'))
+    quiet.write_text(SOUND.replace('("Push the mass to the goal.",)', "()"))
+    assert run([str(faulty)]) == 1
+    said = capsys.readouterr().err
+    assert "weight of 'nearer': no reward term has its name" in said
+    assert "not run" in said
+    assert run([str(quiet)]) == 0
+    assert "instruction: there is none" in capsys.readouterr().err
+    assert run([str(quiet), "--strict"]) == 1
+
+
+def test_a_suite_and_an_unknown_task_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mt10"]) == 2
+    assert "mt10 is a suite; check one of its tasks" in capsys.readouterr().err
+    assert run(["swarm/hovr"]) == 2
+    assert "did you mean 'swarm/hover'" in capsys.readouterr().err
