@@ -105,19 +105,42 @@ def hung_up(robot: str, timestep: float) -> mujoco.MjModel:
         ModelError: its file cannot be read or is not understood.
     """
     spec = _spec(robot)
+    own = is_file(robot)
+    homes = _homes(spec) if own else {}
     for key in list(spec.keys):
         spec.delete(key)
     for joint in list(spec.joints):
         if joint.type == mujoco.mjtJoint.mjJNT_FREE:
             spec.delete(joint)
-    own = is_file(robot)
     for geom in spec.geoms:
         if (geom.contype or geom.conaffinity) if own else geom.group == COLLISION_GROUP:
             # The margins of two geoms add up. With as wide a gap, a contact is listed before it pushes.
             geom.contype, geom.conaffinity, geom.margin, geom.gap = 1, 1, CLEARANCE / 2, CLEARANCE / 2
     spec.option.timestep = timestep
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    if own:
+        _let_overlap(spec, homes)
     return compile_spec(spec)
+
+
+def _homes(spec: mujoco.MjSpec) -> dict[str, float]:
+    """Joint -> rad or m in the key `home`."""
+    model = compile_spec(spec)
+    home = model.key("home").qpos
+    joints = [model.joint(i) for i in range(model.njnt) if model.jnt_type[i] != mujoco.mjtJoint.mjJNT_FREE]
+    return {joint.name: float(home[joint.qposadr[0]]) for joint in joints}
+
+
+def _let_overlap(spec: mujoco.MjSpec, pose: dict[str, float]) -> None:
+    """Part the bodies that are inside each other in a pose: boxes around meshes overlap where the parts do not."""
+    model = compile_spec(spec)
+    data = mujoco.MjData(model)
+    for name, angle in pose.items():
+        data.qpos[model.joint(name).qposadr[0]] = angle
+    mujoco.mj_forward(model, data)
+    pairs = {tuple(sorted(int(model.geom_bodyid[geom]) for geom in c.geom)) for c in data.contact if c.dist < CLEARANCE}
+    for first, second in sorted(pairs):
+        spec.add_exclude(bodyname1=model.body(first).name, bodyname2=model.body(second).name)
 
 
 def need_joints(limits: Limits) -> None:

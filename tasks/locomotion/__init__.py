@@ -49,7 +49,7 @@ def register(registry: Registry) -> None:
             name="locomotion/velocity",
             target="tasks.locomotion.velocity:Velocity",
             summary="A legged robot of one's own, from its MJCF or URDF file, walks as a joystick commands.",
-            engines=("mujoco", "mjx", "pybullet", "brax"),
+            engines=("mujoco", "mjx", "pybullet"),
             training="tasks.locomotion.training:JOYSTICK",
             variant_of="locomotion/go1-joystick-flat",
         )
