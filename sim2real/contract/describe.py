@@ -1,7 +1,7 @@
 """The contract of a policy, from the task that it was trained on.
 
-Each family of tasks that can be deployed registers one function here. What MuJoCo's models have no field for, the motors'
-top speeds, stands in `sim2real.contract.speeds`.
+Each family of tasks that can be deployed registers one function here. What MuJoCo's models have no field for, the
+motors' top speeds, stands in `sim2real.contract.speeds`.
 """
 
 from __future__ import annotations

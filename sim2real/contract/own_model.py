@@ -1,4 +1,4 @@
-"""The model of a robot of one's own, alone and with a position servo on every joint: its tasks' own where it has some."""
+"""The model of a robot of one's own, alone, with a position servo on every joint: as its tasks have it, if any do."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from sim2real.identification.parameters import CalibrationError
 from sim2real.identification.simulate import Twin
 from sim2real.logs.log import Log
 from sim2real.twins import own_robot
-from sim2real.twins.own_robot import Groups
+from sim2real.twins.own_robot import BY_PLACE, Groups
 
 ROBOTS = ("crazyflie", "go1", "panda")
 """Each a module of this package with `twin(log) -> Twin`."""
 
 
-def make_twin(robot: str, log: Log, groups: Groups = Groups()) -> Twin:
+def make_twin(robot: str, log: Log, groups: Groups = BY_PLACE) -> Twin:
     """The twin of `robot`, with what `log` can drive and compare.
 
     Args:
@@ -34,7 +34,7 @@ def make_twin(robot: str, log: Log, groups: Groups = Groups()) -> Twin:
         return own_robot.twin(Path(robot), log, groups)
     if robot not in ROBOTS:
         raise UnknownNameError("robot to calibrate", robot, (*ROBOTS, "FILE.urdf", "FILE.xml"))
-    if groups != Groups():
+    if groups != BY_PLACE:
         raise CalibrationError(
             f"--together and --apart are for robots from a model file; {robot} has a twin of its own"
         )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -49,6 +48,10 @@ class Groups:
     """Every joint has its own."""
 
 
+BY_PLACE = Groups()
+"""By place in the limb and motor."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Joints that share their parameters."""
@@ -58,7 +61,7 @@ class Group:
     joints: tuple[str, ...]
 
 
-def twin(file: Path, log: Log, groups: Groups = Groups()) -> JointTwin:
+def twin(file: Path, log: Log, groups: Groups = BY_PLACE) -> JointTwin:
     """The twin of the joints in the log.
 
     Raises:
@@ -172,12 +175,17 @@ def _pattern(members: Sequence[str], names: Sequence[str]) -> str:
     """A pattern that fits these names alone: their common end, else begin, else both; else the first name and a +."""
     if len(members) == 1:
         return members[0]
-    begin = os.path.commonprefix(list(members))
-    end = os.path.commonprefix([name[::-1] for name in members])[::-1]
+    begin, end = _common(members), _common([name[::-1] for name in members])[::-1]
     for pattern in (f"*{end}", f"{begin}*", f"{begin}*{end}"):
         if set(fnmatch.filter(names, pattern)) == set(members):
             return pattern
     return f"{members[0]}+{len(members) - 1}"
+
+
+def _common(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    alike = [len(set(letters)) == 1 for letters in zip(*names, strict=False)]
+    return names[0][: (*alike, False).index(False)]
 
 
 def parameters(
