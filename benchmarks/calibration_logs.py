@@ -7,6 +7,7 @@ of `tasks.swarm.dynamics.quadrotor` under a controller that knows the truth: non
 import dataclasses
 import functools
 import types
+from collections.abc import Mapping
 from typing import Any
 
 from embodied import cli  # isort: skip # noqa: F401  (before jax, whose environment variables the package sets)
@@ -94,10 +95,35 @@ def joint_log(
 ) -> Log:
     """The log of joints with values `truth`; `finer` physics steps for each of the twin's."""
     rng = np.random.default_rng(seed)
+    time = np.arange(round(seconds * motion.hz)) / motion.hz
+    return played(twin, truth, time, chirps(motion, time, rng), NOISE[twin.name], rng, hz, finer)
+
+
+def played(
+    twin: JointTwin,
+    truth: np.ndarray,
+    time: np.ndarray,
+    command: np.ndarray,
+    noises: Mapping[str, float],
+    rng: np.random.Generator,
+    hz: float = 200.0,
+    finer: int = 1,
+) -> Log:
+    """The log of joints with values `truth` under commands (n, joints) rad at even times (n,) s.
+
+    Args:
+        twin: Of the joints.
+        truth: (p,) values of its parameters.
+        time: s, from 0.
+        command: rad.
+        noises: Channel -> standard deviation of its sensor.
+        rng: Of the noise.
+        hz: Rows of each channel per second.
+        finer: Physics steps of the hidden robot for each of the twin's.
+    """
+    motion_hz, seconds = 1 / time[1], len(time) * time[1]
     named = {p.name: v for p, v in zip(twin.parameters, truth, strict=True)}
     bias = np.array([named.get(f"{joint}.encoder_bias", 0.0) for joint in twin.joints])
-    time = np.arange(round(seconds * motion.hz)) / motion.hz
-    command = chirps(motion, time, rng)
     model = twin.compile(truth)
     model.opt.timestep = twin.timestep / finer
     data = mujoco.MjData(model)
@@ -108,7 +134,7 @@ def joint_log(
     for step in range(steps):
         now = step * model.opt.timestep
         # Held commands, late by the delay; one that changes within a step acts for its part of it.
-        edges = (now - named["delay"] + np.array([0.0, model.opt.timestep])) * motion.hz
+        edges = (now - named["delay"] + np.array([0.0, model.opt.timestep])) * motion_hz
         marks = np.unique([*edges, *np.arange(np.ceil(edges[0]), edges[1])])
         rows_held = np.clip(np.floor((marks[1:] + marks[:-1]) / 2).astype(int), 0, len(time) - 1)
         data.ctrl[:] = np.average(command[rows_held], axis=0, weights=np.diff(marks)) - bias
@@ -122,7 +148,7 @@ def joint_log(
     parts = np.split(np.array(rows), [n, 2 * n], axis=1)
     seen: dict[str, np.ndarray] = dict(zip(("joint_pos", "joint_vel", "joint_torque"), parts, strict=True))
     channels = {"command": Channel(time, command, twin.joints, "rad")}
-    for name, noise in NOISE[twin.name].items():
+    for name, noise in noises.items():
         channels[name] = Channel(np.array(times), seen[name] + rng.normal(0, noise, seen[name].shape), twin.joints)
     return Log(channels)
 

@@ -6,13 +6,14 @@ import dataclasses
 import inspect
 import json as jsonlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import tyro
 from rich.text import Text
 
 from embodied import cli
-from embodied.errors import guard
+from embodied.errors import EmbodiedError, guard
 from embodied.registry import REGISTRY, Suite, join_content
 from embodied.storage import task_names
 
@@ -24,6 +25,8 @@ class Settings:
     task: tyro.conf.Positional[str | None] = None
     """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list. A task of
     your own is FILE.py:CLASS."""
+    robot: Path | None = None
+    """With a task for robots of one's own: MJCF or URDF file of the robot that it is described for."""
     json: bool = False
     """Print JSON to standard output instead of a table."""
 
@@ -35,8 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     if settings.task and settings.task in registry.suites:
         print_suite(registry.suites[settings.task], as_json=settings.json)
         return 0
+    if settings.robot is not None and not settings.task:
+        raise EmbodiedError(f"--robot {settings.robot}: of which task? python -m embodied.list TASK --robot FILE")
     names = [settings.task] if settings.task else list(registry)
-    rows = [describe(name) if settings.task else outline(name) for name in names]
+    rows = [describe(name, settings.robot) if settings.task else outline(name) for name in names]
     if settings.json:
         print(jsonlib.dumps(rows[0] if settings.task else rows, indent=2))
     elif settings.task:
@@ -72,11 +77,11 @@ def outline(name: str) -> dict[str, Any]:
     }
 
 
-def describe(name: str) -> dict[str, Any]:
-    """Everything about a task: it is built, but not simulated."""
+def describe(name: str, robot: Path | None = None) -> dict[str, Any]:
+    """Everything about a task, with its usual robot or one of one's own: it is built, but not simulated."""
     from embodied.factory import make
 
-    env = make(name)
+    env = make(name, **({} if robot is None else {"robot": str(robot)}))
     task = env.task
     return outline(name) | {
         "description": " ".join((inspect.getdoc(task.unwrapped) or "").split()),

@@ -32,6 +32,7 @@ from sim2real.identification.simulate import Track, Twin, Windows
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log
 from sim2real.twins import make_twin
+from sim2real.twins.own_robot import Groups
 
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
@@ -74,12 +75,18 @@ class Command(Settings):
 
         python -m sim2real.calibrate run.mcap --robot crazyflie --known drone_mass 0.0331 --out twin/
         python -m embodied.train swarm/hover --calibration twin/
+        python -m sim2real.calibrate run.mcap --robot a1/a1.urdf --out twin/
     """
 
     log: Annotated[Path, tyro.conf.Positional]
     """File: .mcap, .csv or .parquet."""
     robot: str
-    """Which robot."""
+    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own."""
+    together: tuple[str, ...] = ()
+    """Of a robot from a file: patterns of joints that share friction, damping, rotor inertia and strength, such as
+    "*_hip"; by default those of the same place in each limb with the same motor."""
+    apart: bool = False
+    """Of a robot from a file: every joint has its own."""
     out: Path
     """Folder for the result."""
 
@@ -195,7 +202,7 @@ def tables(result: Calibration) -> list[Any]:
 def main(arguments: list[str] | None = None) -> int:
     command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)
-    twin = make_twin(command.robot, log)
+    twin = make_twin(command.robot, log, Groups(command.together, command.apart))
     output = cli.console()
     result, track = calibrate(log, twin, command, lambda line: output.print(line, soft_wrap=True))
     result = dataclasses.replace(result, source=command.log.name)

@@ -28,6 +28,7 @@ class Settings(ExcitationConfig):
 
         python -m sim2real.excitation --robot go1 --out excitation.mcap
         python -m sim2real.excitation --robot panda --waveform multisine --amplitude 0.3 --out excitation.csv
+        python -m sim2real.excitation --robot a1/a1.urdf --out a1.mcap
         python -m sim2real.excitation --robot go1 --order each --seconds 10 --out legs.mcap
     """
 

@@ -21,6 +21,7 @@ import tyro
 from embodied.core.task import Task
 from embodied.env.vec_env import POLICY
 from embodied.errors import guard, listing, reason
+from embodied.factory import override
 from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
@@ -47,23 +48,26 @@ class Settings:
 
         python -m sim2real.export locomotion/go1-joystick-flat --out go1/
         python -m sim2real.export runs/swarm/hover/20261121-103000 --out hover/
+        python -m sim2real.export runs/locomotion/velocity/20261125-103000 --robot a1/a1.urdf --out a1/
     """
 
     policy: tyro.conf.Positional[str]
     """A run folder, a checkpoint, or a task: its shipped policy, else its newest run."""
     out: Path = Path("bundle")
     """The folder to write; a bundle that is there is replaced."""
+    robot: Path | None = None
+    """Model file of a robot of one's own, if it no longer lies where the run found it."""
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "sim2real.export")
     check_place(settings.out)
-    policy, task, name = trained(settings.policy)
+    policy, task, name = trained(settings.policy, settings.robot)
     made = write(settings.out, policy, describe(task, name))
     rows = {
         "task": name,
-        "robot": made.contract.robot,
+        "robot": robot_of(made.contract),
         "observation": f"{made.contract.observation_size} numbers, {made.contract.control_hz:g} times a second",
         "action": f"{made.contract.action_size} targets",
         "ONNX": f"verified with {len(made.golden.observation)} golden vectors",
@@ -74,8 +78,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def trained(name: str) -> tuple[Policy, Task[Any], str]:
+def robot_of(contract: Contract) -> str:
+    """A contract's robot, and the name of its model file if it has one of its own."""
+    return contract.robot if contract.model is None else f"{contract.robot}, of {Path(contract.model.path).name}"
+
+
+def trained(name: str, robot: Path | None = None) -> tuple[Policy, Task[Any], str]:
     """The policy that a command line means, its task as it was trained, and the task's name.
+
+    Args:
+        name: A run, a checkpoint or a task.
+        robot: Where the model file of a robot of one's own lies now.
 
     Raises:
         EmbodiedError: there is none, or it cannot run on a robot by itself.
@@ -90,7 +103,7 @@ def trained(name: str) -> tuple[Policy, Task[Any], str]:
         kind = checkpoint.meta["policy"]["kind"]
         raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")
     task = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
-    return policy, task_of(checkpoint, task), task
+    return policy, task_of(checkpoint, task, robot), task
 
 
 def find(name: str) -> Path:
@@ -108,14 +121,18 @@ def find(name: str) -> Path:
     return runs[0].path
 
 
-def task_of(checkpoint: Checkpoint, name: str) -> Task[Any]:
-    """The task of a checkpoint, with its run's config, or the default one where it belongs to no run."""
+def task_of(checkpoint: Checkpoint, name: str, robot: Path | None = None) -> Task[Any]:
+    """The task of a checkpoint, with its run's config, or the default one where it belongs to no run.
+
+    Raises:
+        EmbodiedError: the task takes no robot from a file, or not from this one.
+    """
     kind = join_content()[name].load()
     config = kind.config_type()
     if checkpoint.path.parent.name == "checkpoints":
         saved = Run.open(checkpoint.path).config.get("config")
         config = config if saved is None else from_json(type(config), saved)
-    return kind(config)
+    return kind(config if robot is None else override(config, {"robot": str(robot)}))
 
 
 def write(out: Path, policy: Policy, contract: Contract) -> bundle.Bundle:

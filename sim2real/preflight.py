@@ -31,6 +31,7 @@ class Settings:
     Prints a table, worst first; the exit code is 1 if there is an error among the findings. Examples:
 
         python -m sim2real.preflight run.mcap --robot go1
+        python -m sim2real.preflight run.mcap --robot a1/a1.urdf
         python -m sim2real.preflight table.csv
         python -m sim2real.preflight killed.mcap --recover whole.mcap
     """
@@ -38,7 +39,8 @@ class Settings:
     log: tyro.conf.Positional[Path]
     """The log."""
     robot: str | None = None
-    """The robot: a folder of assets/robots; without one, only what needs no robot is checked."""
+    """The robot: a folder of assets/robots, or the model file of one's own; without one, only what needs no robot is
+    checked."""
     recover: Path | None = None
     """Also write what can be read of an unfinished MCAP file to this file, as a whole one."""
     json: Path | None = None

@@ -53,6 +53,8 @@ class Settings:
     """Count episodes that failed (fell, crashed) instead of all that ended without success."""
     demonstrate: int = 5
     """How many initial states to propose for a demonstration."""
+    robot: Path | None = None
+    """Model file of a robot of one's own, for tasks that take one."""
     calibration: Path | None = None
     """Folder that python -m sim2real.calibrate wrote: sweep the robot that its log shows."""
     engine: str | None = None
@@ -67,7 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
     join_content()
-    env = make(settings.task, settings.episodes, settings.engine, settings.seed, calibration=settings.calibration)
+    own = {} if settings.robot is None else {"robot": str(settings.robot)}
+    env = make(
+        settings.task, settings.episodes, settings.engine, settings.seed, calibration=settings.calibration, **own
+    )
     reset_states = first_reset_states(env.task, settings.seed, settings.episodes)
     with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
         policy = load_policy(settings.policy, env)

@@ -171,7 +171,10 @@ def read_contract(data: bytes, path: Path) -> Contract:
 
 def contract_text(contract: Contract) -> str:
     """A contract as JSON: numbers to the last bit, infinite ones as "inf"."""
-    return json.dumps(to_json(contract), indent=2, allow_nan=False) + "\n"
+    document = to_json(contract)
+    if contract.model is None:  # as in bundles from before robots came from files
+        del document["model"]
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def _session(data: bytes, path: Path) -> InferenceSession:

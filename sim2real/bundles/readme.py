@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from sim2real.bundles.c_code import identifiers, whole_rate
 from sim2real.bundles.network import Network
@@ -76,6 +77,16 @@ python -m sim2real.deploy . --robot mujoco           # a rehearsal in simulation
 The robot must be a {contract.robot} with joints and rotors in the order of the tables below. Order, signs, default pose
 and units are what deployments most often get wrong: check each row on the robot, motors off, before the first step.
 Build and write nothing in this folder: a bundle with other files in it is refused.
+{_model(contract)}"""
+
+
+def _model(contract: Contract) -> str:
+    """What a simulation of a robot of one's own needs besides the bundle."""
+    if contract.model is None:
+        return ""
+    return f"""
+The rehearsal, and nothing else, needs the robot's model file `{Path(contract.model.path).name}`, of SHA-256
+`{contract.model.sha256}`: by itself it looks for `{contract.model.path}`, else say `--robot-file FILE`.
 """
 
 

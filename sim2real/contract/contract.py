@@ -86,6 +86,23 @@ class Term:
 
 
 @dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """The model file of a robot of one's own: only a simulation needs it, and only this one will do."""
+
+    path: str
+    """Where it lay when the policy was trained."""
+    sha256: str
+    """Of its content."""
+    description: str = ""
+    """SHA-256 of what the `robot.toml` beside it said; empty: there was none."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if not isinstance(value := getattr(self, field.name), str):
+                raise ContractError(f"model: {field.name} is {value!r}; expected a text")
+
+
+@dataclasses.dataclass(frozen=True)
 class Contract:
     """What a policy expects of the robot that runs it."""
 
@@ -116,6 +133,8 @@ class Contract:
     quaternion: str = "wxyz"
     """Order of quaternions everywhere."""
     format: int = FORMAT
+    model: ModelFile | None = None
+    """The file of a robot of one's own; None of robots under assets/."""
 
     def __post_init__(self) -> None:
         for kind, items in (("actuator", self.actuators), ("joint", self.joints), ("term", self.terms)):

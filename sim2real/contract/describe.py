@@ -1,7 +1,7 @@
 """The contract of a policy, from the task that it was trained on.
 
-Each family of tasks that can be deployed registers one function here. What a robot's maker states and MuJoCo's models
-have no field for stands in tables below, with its source.
+Each family of tasks that can be deployed registers one function here. What MuJoCo's models have no field for, the
+motors' top speeds, stands in `sim2real.contract.speeds`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import functools
 import math
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from embodied.core.task import Task, TaskWrapper
 from embodied.errors import EmbodiedError, listing
+from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.speeds import top_speeds
 from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
 from tasks.swarm.hover import HEIGHT, NOISE, REACH, Hover
-
-FASTEST = {
-    "go1": {"hip": 30.1, "thigh": 30.1, "calf": 20.06},  # rad/s, go1_description (unitreerobotics/unitree_ros)
-    "go2": {"hip": 30.1, "thigh": 30.1, "calf": 15.7},  # rad/s, go2_description
-}
-"""Top speed of each motor, by the last part of the joint's name; without an entry a joint has no such limit."""
 
 LEGGED = {
     "gyro": ("gyro", "rad/s"),
@@ -59,14 +56,16 @@ def _joystick(task: Joystick, name: str) -> Contract:
     """Joint targets as offsets from a stance; the operator commands velocities."""
     model, layout, robot = task.model, task.layout, task.robot
     scales = np.broadcast_to(task.action_scale, len(robot.joint_names))
+    file = model_files.of_task(task)
+    speeds = top_speeds(robot.name, robot.joint_names, file)
     actuators, joints = [], []
     for i, joint in enumerate(robot.joint_names):
         actuator = layout.actuators[i]
-        lower, upper = (float(limit) for limit in model.actuator_ctrlrange[actuator])
+        lower, upper = target_range(model, actuator, float(layout.stance[i]))
         actuators.append(
             Actuator(
                 name=joint,
-                unit="rad",
+                unit="m" if model.joint(joint).type[0] == mujoco.mjtJoint.mjJNT_SLIDE else "rad",
                 offset=float(layout.stance[i]),
                 up=float(scales[i]),
                 down=float(scales[i]),
@@ -80,9 +79,8 @@ def _joystick(task: Joystick, name: str) -> Contract:
                 joint=joint,
             )
         )
-        speed = FASTEST.get(robot.name, {}).get(joint.rpartition("_")[2], math.inf)
         low, high = (float(limit) for limit in layout.limits[i])
-        joints.append(Joint(joint, float(layout.home[i]), low, high, speed))
+        joints.append(Joint(joint, float(layout.home[i]), low, high, speeds[joint]))
     noise = task.config.noise
     terms = tuple(
         Term(term, LEGGED[term][0], size, LEGGED[term][1], float(getattr(noise, term, 0.0)) / math.sqrt(3))
@@ -101,7 +99,17 @@ def _joystick(task: Joystick, name: str) -> Contract:
         latency=task.config.vary.latency,
         max_tilt=math.acos(FALLEN),
         gait_hz=STEP_RATE if isinstance(task, HumanoidJoystick) else 0.0,
+        model=None if file is None else model_files.recorded(file),
     )
+
+
+def target_range(model: mujoco.MjModel, actuator: int, stance: float) -> tuple[float, float]:
+    """Smallest and largest target of a position servo: its own range, else its joint's, widened to hold the stance."""
+    if model.actuator_ctrllimited[actuator]:
+        low, high = model.actuator_ctrlrange[actuator]
+    else:
+        low, high = model.jnt_range[model.actuator_trnid[actuator, 0]]
+    return min(float(low), stance), max(float(high), stance)
 
 
 @describe.register

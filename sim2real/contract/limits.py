@@ -1,19 +1,24 @@
-"""Joint limits of a robot, read from its MJCF, and its model with the base held."""
+"""Joint limits of a robot, under assets/ or from a file of one's own, and its model with the base held."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError, UnknownNameError, listing
+from embodied.robot import Robot
 from embodied.storage.paths import asset, asset_roots
+from sim2real.contract.model_files import is_file
+from sim2real.contract.own_model import servo_spec
+from sim2real.contract.speeds import top_speeds
 
 UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit stands nowhere in this suite
-COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/
+COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/; in files of others, those that may collide
 CLEARANCE = 0.01  # m that parts of a robot must stay apart
 
 
@@ -22,6 +27,7 @@ class Limits:
     """The n joints of a robot that position servos drive, in the actuators' order."""
 
     robot: str
+    """Its name under assets/, or its model file."""
     names: tuple[str, ...]
     """(n) names of the joints."""
     actuators: tuple[str, ...]
@@ -50,7 +56,12 @@ def robot_names() -> tuple[str, ...]:
 
 
 def limits_of(robot: str) -> Limits:
-    """The joints of a robot; none of a drone."""
+    """The hinges of a robot, a name under assets/ or a model file; none of a drone.
+
+    Raises:
+        UnknownNameError: there is no such robot.
+        ModelError: its file cannot be read or is not understood.
+    """
     spec = _spec(robot)
     model = compile_spec(spec)
     home = next((model.key(i).qpos for i in range(model.nkey) if model.key(i).name == "home"), None)
@@ -74,7 +85,7 @@ def limits_of(robot: str) -> Limits:
         lower=lower,
         upper=upper,
         home=(lower + upper) / 2 if home is None else home[model.jnt_qposadr[joints]],
-        speed=_speeds(robot, names),
+        speed=np.array([*top_speeds(robot, names, Path(robot) if is_file(robot) else None).values()]),
         torque=np.where(forced, np.abs(model.actuator_forcerange[actuators]).min(1), np.inf),
         stiffness=-model.actuator_biasprm[actuators, 1],
         damping=-model.actuator_biasprm[actuators, 2],
@@ -86,25 +97,50 @@ def hung_up(robot: str, timestep: float) -> mujoco.MjModel:
     """The robot with its base held and nothing around it. Its parts feel each other, from `CLEARANCE` apart or more.
 
     Args:
-        robot: Its name under assets/.
+        robot: Its name under assets/, or its model file.
         timestep: s.
 
     Raises:
         UnknownNameError: there is no such robot.
+        ModelError: its file cannot be read or is not understood.
     """
     spec = _spec(robot)
+    own = is_file(robot)
+    homes = _homes(spec) if own else {}
     for key in list(spec.keys):
         spec.delete(key)
     for joint in list(spec.joints):
         if joint.type == mujoco.mjtJoint.mjJNT_FREE:
             spec.delete(joint)
     for geom in spec.geoms:
-        if geom.group == COLLISION_GROUP:
+        if (geom.contype or geom.conaffinity) if own else geom.group == COLLISION_GROUP:
             # The margins of two geoms add up. With as wide a gap, a contact is listed before it pushes.
             geom.contype, geom.conaffinity, geom.margin, geom.gap = 1, 1, CLEARANCE / 2, CLEARANCE / 2
     spec.option.timestep = timestep
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    if own:
+        _let_overlap(spec, homes)
     return compile_spec(spec)
+
+
+def _homes(spec: mujoco.MjSpec) -> dict[str, float]:
+    """Joint -> rad or m in the key `home`."""
+    model = compile_spec(spec)
+    home = model.key("home").qpos
+    joints = [model.joint(i) for i in range(model.njnt) if model.jnt_type[i] != mujoco.mjtJoint.mjJNT_FREE]
+    return {joint.name: float(home[joint.qposadr[0]]) for joint in joints}
+
+
+def _let_overlap(spec: mujoco.MjSpec, pose: dict[str, float]) -> None:
+    """Part the bodies that are inside each other in a pose: boxes around meshes overlap where the parts do not."""
+    model = compile_spec(spec)
+    data = mujoco.MjData(model)
+    for name, angle in pose.items():
+        data.qpos[model.joint(name).qposadr[0]] = angle
+    mujoco.mj_forward(model, data)
+    pairs = {tuple(sorted(int(model.geom_bodyid[geom]) for geom in c.geom)) for c in data.contact if c.dist < CLEARANCE}
+    for first, second in sorted(pairs):
+        spec.add_exclude(bodyname1=model.body(first).name, bodyname2=model.body(second).name)
 
 
 def need_joints(limits: Limits) -> None:
@@ -117,16 +153,8 @@ def need_joints(limits: Limits) -> None:
 
 
 def _spec(robot: str) -> mujoco.MjSpec:
+    if is_file(robot):
+        return servo_spec(Robot.load(robot))
     if robot not in robot_names():
         raise UnknownNameError("robot", robot, robot_names())
     return load_spec(asset(f"robots/{robot}/{robot}.xml"))
-
-
-def _speeds(robot: str, names: tuple[str, ...]) -> np.ndarray:
-    """(n,) rad/s, what makers state of their motors; MJCF has no field for it."""
-    from sim2real.contract.describe import FASTEST
-    from tasks.manipulation.common.panda import ARM_JOINTS, SPEED_LIMITS
-
-    arm = dict(zip(ARM_JOINTS, SPEED_LIMITS.tolist(), strict=True)) if robot == "panda" else {}
-    legs = FASTEST.get(robot, {})
-    return np.array([arm.get(name, legs.get(name.rpartition("_")[2], math.inf)) for name in names])

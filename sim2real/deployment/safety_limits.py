@@ -133,7 +133,9 @@ class Limits:
             damping=np.where(servo, contract.row("damping"), 0.0),
             effort=config.effort * contract.row("max_effort"),
             driven=driven,
-            axis=np.array(["xyz".find(a.name) if a.unit == "m" else -1 for a in contract.actuators], int),
+            axis=np.array(
+                ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators], int
+            ),
             joint_names=tuple(joints),
             joint_range=(low, high),
             top_speed=contract.joint_row("max_velocity"),

@@ -110,9 +110,9 @@ class Calibrated(TaskWrapper[Any]):
         return jnp.clip(drawn, *map(as_float32, self.calibration.bounds))
 
     def of_kind(self, values: Array, kind: Kind) -> dict[str, Array]:
-        """Target -> value () of the parameters of a kind."""
-        estimates = enumerate(self.calibration.estimates)
-        return {e.parameter.target: values[i] for i, e in estimates if e.parameter.kind is kind}
+        """Body, joint or actuator -> value () of the parameters of a kind."""
+        mine = [(i, e.parameter) for i, e in enumerate(self.calibration.estimates) if e.parameter.kind is kind]
+        return {name: values[i] for i, parameter in mine for name in parameter.members}
 
     def fields(self, values: Array, own: Mapping[str, Array]) -> dict[str, Array]:
         """MjModel fields of an episode, from those that the task drew."""

@@ -133,8 +133,8 @@ class Calibration:
         pm.apply(spec, [estimate.parameter for estimate in self.estimates], self.values)
 
     def of(self, kind: Kind) -> dict[str, float]:
-        """Target -> value of all parameters of a kind."""
-        return {e.parameter.target: e.value for e in self.estimates if e.parameter.kind is kind}
+        """Body, joint or actuator -> value of all parameters of a kind."""
+        return {name: e.value for e in self.estimates if e.parameter.kind is kind for name in e.parameter.members}
 
     @property
     def root(self) -> np.ndarray:

@@ -14,7 +14,9 @@ import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from embodied.robot import NAME
 from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
+from sim2real.contract.model_files import is_file
 from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs.log import Channel, Log
 
@@ -30,7 +32,7 @@ class ExcitationConfig:
     """Which joints of a robot move, how far, how fast and how long."""
 
     robot: str
-    """The robot: a folder of assets/robots."""
+    """The robot: a folder of assets/robots, or the model file of one's own."""
     seconds: float = 20.0
     """Duration in s; one after the other (--order each), of each joint."""
     waveform: Waveform = Waveform.CHIRP
@@ -119,6 +121,7 @@ def excite(config: ExcitationConfig) -> Excitation:
     raise EmbodiedError(
         f"'{limits.names[worst]}' of {config.robot} cannot move by {1e3 * SMALLEST:.0f} mrad about "
         f"{centre[worst]:.2f} rad within {SHARE:.0%} of its limits"
+        + (f"; say a home with more room in {NAME} beside it" if is_file(config.robot) else "")
     )
 
 

@@ -93,7 +93,8 @@ def written(
         (place, index)
         for index, estimate in enumerate(estimates)
         if estimate.parameter.free and estimate.parameter.kind in PLACES
-        for place in PLACES[estimate.parameter.kind](model, estimate.parameter.target)
+        for name in estimate.parameter.members
+        for place in PLACES[estimate.parameter.kind](model, name)
     ]
     # One operation for all places of a field: one for each would take XLA long to compile.
     for field in dict.fromkeys(place.field for place, _ in places):

@@ -77,7 +77,8 @@ class Parameter:
 
     kind: Kind
     target: str
-    """Name of the body, joint or actuator; empty for what the whole robot has once."""
+    """Name of the body, joint or actuator; of several that share the value, a pattern; empty for what the whole robot
+    has once."""
     nominal: float
     """What the model says without any log."""
     lower: float
@@ -88,6 +89,8 @@ class Parameter:
     unit: str = "1"
     free: bool = True
     """Whether it is estimated; otherwise it stays at `nominal`."""
+    shared: tuple[str, ...] = ()
+    """Names of the bodies, joints or actuators that have this one value together; empty: `target` alone."""
 
     def __post_init__(self) -> None:
         if not (self.lower <= self.nominal <= self.upper and self.lower < self.upper and self.spread > 0):
@@ -100,6 +103,11 @@ class Parameter:
     def name(self) -> str:
         """`target.kind`, or the kind alone: unique in a twin."""
         return f"{self.target}.{self.kind.value}" if self.target else self.kind.value
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of all that have the value."""
+        return self.shared or (self.target,)
 
     @property
     def start(self) -> float:
@@ -138,7 +146,21 @@ def _scale_inertia(body: Any, factor: float) -> None:
 
 def _require_inertia(body: Any) -> None:
     if not (body.explicitinertial and body.mass > 0):
-        raise ModelError(f"body '{body.name}' has no inertial element; calibration needs one to change its mass")
+        raise ModelError(f"body '{body.name}' has no mass; calibration has nothing to change")
+
+
+def state_inertia(spec: mujoco.MjSpec, names: Iterable[str]) -> None:
+    """Write mass and inertia into bodies that have them of their shapes alone, in place: then they can be changed."""
+    implied = [body for name in names if (body := spec.body(name)) is not None and not body.explicitinertial]
+    if not implied:
+        return
+    model = spec.compile()
+    for body in implied:
+        if model.body_mass[body.id] > 0:
+            body.explicitinertial = True
+            body.mass, body.ipos = model.body_mass[body.id], model.body_ipos[body.id]
+            body.inertia, body.iquat = model.body_inertia[body.id], model.body_iquat[body.id]
+            body.fullinertia = np.full(6, np.nan)
 
 
 def _set_mass(spec: mujoco.MjSpec, name: str, value: float) -> None:
@@ -201,6 +223,8 @@ APPLY: Mapping[Kind, Callable[[mujoco.MjSpec, str, float], None]] = {
     Kind.SERVO_DAMPING: _set_gain((("biasprm", 2, -1.0),)),
 }
 """How a value enters a model. The other kinds act outside of it: `delay`, `encoder_bias`, and all of a drone's."""
+INERTIAL = (Kind.MASS, Kind.INERTIA, Kind.COM_X, Kind.COM_Y, Kind.COM_Z)
+"""Kinds that change a body's inertia, which must be stated for that."""
 FACTORS = (Kind.STRENGTH, Kind.INERTIA)
 """Kinds whose values multiply what stands in the model; they go last, upon what the others set."""
 
@@ -210,11 +234,13 @@ def apply(spec: mujoco.MjSpec, parameters: Sequence[Parameter], values: Sequence
 
     Raises:
         UnknownNameError: the spec lacks a body, joint or actuator.
-        ModelError: a body's inertia is not explicit.
+        ModelError: a body has no mass.
     """
     pairs = [pair for pair in zip(parameters, values, strict=True) if pair[0].kind in APPLY]
+    state_inertia(spec, [name for parameter, _ in pairs if parameter.kind in INERTIAL for name in parameter.members])
     for parameter, value in sorted(pairs, key=lambda pair: pair[0].kind in FACTORS):
-        APPLY[parameter.kind](spec, parameter.target, float(value))
+        for name in parameter.members:
+            APPLY[parameter.kind](spec, name, float(value))
 
 
 def read(model: mujoco.MjModel, kind: Kind, target: str) -> float:

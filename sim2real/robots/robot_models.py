@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import jax
@@ -15,6 +16,7 @@ from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError, listing
 from embodied.registry import join_content
+from sim2real.contract import model_files
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe
 from sim2real.deployment.terms import rotate_inverse
@@ -60,13 +62,25 @@ class RobotModel(Protocol):
         ...
 
 
-def model_of(contract: Contract, mismatch: ModelMismatch) -> RobotModel:
-    """The robot of a contract; an `EmbodiedError` where it cannot be simulated here."""
+def model_of(contract: Contract, mismatch: ModelMismatch, file: Path | None = None) -> RobotModel:
+    """The robot of a contract.
+
+    Args:
+        contract: Of the policy.
+        mismatch: In what the robot differs from the model that the policy was trained on.
+        file: Where the model file of a robot of one's own lies; by default where the contract says.
+
+    Raises:
+        EmbodiedError: it cannot be simulated here, or the file is not there, or not the one of the training.
+    """
+    if contract.model is None and file is not None:
+        raise EmbodiedError(f"--robot-file {file}: the {contract.robot} of this policy comes with embodied")
+    own = {} if contract.model is None else {"robot": str(model_files.found(contract.model, file))}
     kind: Any = join_content()[contract.task].load()
     kinds: Mapping[type, Any] = {LeggedTask: LeggedModel, Hover: DroneModel}
     for base, model in kinds.items():
         if issubclass(kind, base):
-            return model(kind, contract, mismatch)
+            return model(kind, contract, mismatch, own)
     raise EmbodiedError(
         f"'{contract.task}' has no simulated robot; these kinds of tasks have: {listing(k.__name__ for k in kinds)}"
     )
@@ -86,8 +100,10 @@ class LeggedModel:
 
     every_step = False
 
-    def __init__(self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch) -> None:
-        self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",)))
+    def __init__(
+        self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
+    ) -> None:
+        self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",), **own))
         check_same(contract, self.task)
         self._mismatch, self._contract = mismatch, contract
         self._layout, self._joints = self.task.layout, [joint.name for joint in contract.joints]
@@ -136,8 +152,8 @@ class DroneModel:
 
     every_step = True
 
-    def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch) -> None:
-        config = kind.config_type(noise=False, mass_spread=0.0, thrust_spread=0.0)
+    def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]) -> None:
+        config = kind.config_type(noise=False, mass_spread=0.0, thrust_spread=0.0, **own)  # type: ignore[arg-type]
         same = (preset for preset, drone in quadrotor.QUADROTORS.items() if fits(drone, contract))
         if (preset := next(same, None)) is None:
             raise RobotError(f"no drone here has the thrusts of the bundle's: {contract.row('upper')} N at most")

@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 from embodied import cli  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
@@ -61,6 +62,8 @@ class SimulatedOptions:
     """Factor on the motors' reflected inertia, besides `mismatch`."""
     seed: int = 0
     """Of the initial state, the noise, the losses and the mismatch."""
+    robot_file: Path | None = None
+    """Model file of a robot of one's own, if it no longer lies where it was trained with; it must be the same."""
 
     def __post_init__(self) -> None:
         for name in ("latency", "sensor_latency"):
@@ -84,7 +87,7 @@ class SimulatedRobot(Robot):
     def __init__(self, contract: Contract, engine: str, options: SimulatedOptions) -> None:
         self.name, self.contract, self.options = engine, contract, options
         self.mismatch = options.model_mismatch(len(contract.joints))
-        self.model: RobotModel = model_of(contract, self.mismatch)
+        self.model: RobotModel = model_of(contract, self.mismatch, options.robot_file)
         self._engine: Any = make_engine(engine, self.model.task, 1)
         self._rng = np.random.default_rng([options.seed, 2])
         start = self.model.start(options.seed)

@@ -70,7 +70,8 @@ class JointTwin:
 
     def column(self, kind: Kind) -> np.ndarray:
         """(n,) index of each joint's parameter of this kind; -1 where it has none."""
-        names = {parameter.target: i for i, parameter in enumerate(self.parameters) if parameter.kind is kind}
+        mine = [(i, parameter) for i, parameter in enumerate(self.parameters) if parameter.kind is kind]
+        names = {name: i for i, parameter in mine for name in parameter.members}
         return np.array([names.get(joint, -1) for joint in self.joints])
 
     def compile(self, values: np.ndarray) -> mujoco.MjModel:

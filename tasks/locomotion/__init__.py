@@ -70,7 +70,7 @@ def register(registry: Registry) -> None:
                 name=f"locomotion/{name}",
                 target=f"tasks.locomotion.own_robot.{task}",
                 summary=f"A legged robot of one's own (--robot FILE, MJCF or URDF) {summary}.",
-                engines=("mujoco", "mjx"),
+                engines=("mujoco", "mjx", *(("pybullet",) if name == "velocity" else ())),
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=f"locomotion/{variant_of}",
             )

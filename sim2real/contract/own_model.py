@@ -1,0 +1,56 @@
+"""The model of a robot of one's own, alone, with a position servo on every joint: as its tasks have it, if any do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from embodied.robot import Kind, Robot
+from embodied.robot.files import read_model
+from embodied.robot.prepared import prepare_legged
+
+
+def servo_spec(robot: Robot) -> mujoco.MjSpec:
+    """The robot without surroundings, servos under their joints' names, and the key `home`.
+
+    Raises:
+        ModelError: the robot's tasks do not take it, or MuJoCo refuses it.
+    """
+    return PREPARED.get(robot.kind, _with_servos)(robot)
+
+
+def _legged(robot: Robot) -> mujoco.MjSpec:
+    """As the walking tasks have it, whose servos may be softer than the file's."""
+    return mujoco.MjSpec.from_string(prepare_legged(robot).xml)
+
+
+def _with_servos(robot: Robot) -> mujoco.MjSpec:
+    """The file's model with the servos that were understood in place of its actuators."""
+    spec = read_model(robot.file).spec
+    world = spec.worldbody
+    for element in [*world.geoms, *spec.actuators, *spec.sensors, *spec.keys]:
+        spec.delete(element)
+    if not Path(spec.meshdir or "").is_absolute():
+        spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
+    for joint in robot.joints:
+        part = spec.joint(joint.name)
+        part.armature, part.damping[:] = joint.servo.armature, 0.0
+        part.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE
+        servo = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        servo.set_to_position(kp=joint.servo.kp, kv=joint.servo.kv)
+        servo.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
+        servo.forcerange[:] = -joint.servo.effort, joint.servo.effort
+    model = spec.compile()
+    qpos = model.qpos0.copy()
+    for joint in robot.joints:
+        qpos[model.joint(joint.name).qposadr[0]] = joint.home
+    key = spec.add_key(name="home")
+    key.qpos, key.ctrl = qpos, np.array([joint.home for joint in robot.joints])
+    return spec
+
+
+PREPARED: Mapping[Kind, Callable[[Robot], mujoco.MjSpec]] = {Kind.LEGGED: _legged}
+"""Kind of robot -> its model as the tasks of that kind have it; of other kinds the file's own with servos."""

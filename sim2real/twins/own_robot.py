@@ -1,0 +1,240 @@
+"""A robot of one's own hung up by its base: from its model file, with as many of its hinges as the log has.
+
+Joints of the same place in each limb, with the same motor, share friction, damping, rotor inertia and motor strength;
+the links that they carry share their mass, if the file gives them one mass. Encoder biases are each joint's own, the
+delay is the whole robot's. Joints that the log lacks, and slides, stand still at home. Servos are those of the tasks.
+
+    command       drives the model: joint targets, rad, for servos of the gains in the model
+    joint_pos     compared
+    joint_vel     compared, where the log has it
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from embodied.errors import UnknownNameError, listing
+from embodied.robot import Joint, Robot
+from sim2real.contract.own_model import servo_spec
+from sim2real.identification.parameters import CalibrationError, Kind, Parameter, read, state_inertia
+from sim2real.identification.simulate import Output
+from sim2real.logs.log import Log
+from sim2real.twins.joints import JointTwin, Torque, prepared
+
+TIMESTEP = 0.002  # s, as the Go1's twin
+ENCODER = 1e-3  # rad, about a 14-bit encoder with its gear's play
+SPEED = 0.05  # rad/s, what differences of such an encoder over some milliseconds come to
+FRICTION = 0.02  # of a motor's torque: how much dry friction is believed where the file says nothing (Go1: 0.01)
+MOST_FRICTION = 0.3  # of it
+DAMPING = 0.2  # of the servo's damping: how much viscous friction is believed (Go1's twin)
+MOST_DAMPING = 1.0  # of it
+DIGITS = 6  # behind the point, to which the numbers of one motor agree
+ALIKE = 0.01  # by which masses may differ that count as one
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """Which joints share their parameters."""
+
+    together: tuple[str, ...] = ()
+    """Patterns; the joints that one fits, and no earlier one, are a group. Empty: by their place and motor."""
+    apart: bool = False
+    """Every joint has its own."""
+
+
+BY_PLACE = Groups()
+"""By place in the limb and motor."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Joints that share their parameters."""
+
+    name: str
+    """A pattern that fits these joints alone, where there is one."""
+    joints: tuple[str, ...]
+
+
+def twin(file: Path, log: Log, groups: Groups = BY_PLACE) -> JointTwin:
+    """The twin of the joints in the log.
+
+    Raises:
+        ModelError: the file cannot be read or is not understood.
+        CalibrationError: the log has none of its hinges, or lacks one between the base and another.
+        UnknownNameError: a pattern of `groups` fits no joint.
+    """
+    robot = Robot.load(file)
+    spec = servo_spec(robot)
+    model = spec.compile()
+    joints = _logged(robot, model, set(log["joint_pos"].names) & set(log["command"].names))
+    state_inertia(spec, [body.name for body in spec.bodies])
+    for joint in list(spec.joints):
+        if joint.type == mujoco.mjtJoint.mjJNT_FREE:
+            spec.delete(joint)
+        elif joint.name not in joints:
+            _freeze(joint, float(model.key("home").qpos[model.joint(joint.name).qposadr[0]]))
+    prepared(spec, joints, TIMESTEP, Torque.MOTOR)
+    _order_servos(spec, joints)
+    outputs = [Output("joint_pos", joints, ENCODER)]
+    if "joint_vel" in log:
+        outputs.append(Output("joint_vel", joints, SPEED))
+    mine = [joint for joint in robot.joints if joint.name in joints]
+    unknowns = tuple(parameters(spec.compile(), mine, grouped(robot, mine, groups), joints))
+    return JointTwin(file.stem, spec, joints, unknowns, tuple(outputs), TIMESTEP)
+
+
+def _logged(robot: Robot, model: mujoco.MjModel, names: set[str]) -> tuple[str, ...]:
+    """The robot's hinges that the log has, in the model's order."""
+    hinges = [joint.name for joint in robot.joints if not joint.slides]
+    found = sorted((name for name in hinges if name in names), key=lambda name: int(model.joint(name).qposadr[0]))
+    if not found:
+        raise CalibrationError(
+            f"the log has no joint of {robot.file.name}, which has {listing(hinges)}; it has {listing(sorted(names))}"
+        )
+    for name in found:
+        above = [other for other in hinges if other != name and _carries(model, other, name)]
+        if missing := [other for other in above if other not in found]:
+            raise CalibrationError(
+                f"the log has {name} of {robot.file.name}, but not {listing(missing)}, which move it"
+            )
+    return tuple(found)
+
+
+def _carries(model: mujoco.MjModel, above: str, below: str) -> bool:
+    """Whether a joint moves another one."""
+    ancestor, body = int(model.joint(above).bodyid[0]), int(model.joint(below).bodyid[0])
+    while body > ancestor:
+        body = int(model.body_parentid[body])
+    return body == ancestor and model.joint(above).id < model.joint(below).id
+
+
+def _freeze(joint: mujoco.MjsJoint, place: float) -> None:
+    """Put a joint's body where the joint has it at `place` (rad or m): the joint may then be deleted."""
+    body, axis = joint.parent, np.asarray(joint.axis, float)
+    turn = np.array([1.0, 0.0, 0.0, 0.0])
+    shift = np.zeros(3)
+    if joint.type == mujoco.mjtJoint.mjJNT_SLIDE:
+        shift = axis * (place - joint.ref)
+    else:
+        mujoco.mju_axisAngle2Quat(turn, axis / np.linalg.norm(axis), place - joint.ref)
+        turned = np.zeros(3)
+        mujoco.mju_rotVecQuat(turned, np.asarray(joint.pos, float), turn)
+        shift = joint.pos - turned
+    moved, quat = np.zeros(3), np.zeros(4)
+    mujoco.mju_rotVecQuat(moved, shift, np.asarray(body.quat, float))
+    mujoco.mju_mulQuat(quat, np.asarray(body.quat, float), turn)
+    body.pos, body.quat = body.pos + moved, quat
+
+
+def _order_servos(spec: mujoco.MjSpec, joints: Sequence[str]) -> None:
+    """Put the servos into the order of the joints, in which a twin commands them."""
+    kept = {servo.name: (servo.gainprm[0], -servo.biasprm[2], np.array(servo.forcerange)) for servo in spec.actuators}
+    for servo in list(spec.actuators):
+        spec.delete(servo)
+    for joint in joints:
+        kp, kv, force = kept[joint]
+        servo = spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        servo.set_to_position(kp=kp, kv=kv)
+        servo.forcelimited, servo.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, force
+
+
+def grouped(robot: Robot, joints: Sequence[Joint], groups: Groups) -> tuple[Group, ...]:
+    """The groups of some of a robot's joints."""
+    names = [joint.name for joint in joints]
+    if groups.apart:
+        return tuple(Group(name, (name,)) for name in names)
+    found: dict[object, list[str]] = {}
+    if groups.together:
+        left = list(names)
+        for pattern in groups.together:
+            if not (fitting := fnmatch.filter(names, pattern)):
+                raise UnknownNameError(f"joint of {robot.file.name}", pattern, names)
+            found[pattern] = [name for name in fitting if name in left]
+            left = [name for name in left if name not in fitting]
+        found |= {name: [name] for name in left}
+    else:
+        for joint in joints:
+            motor = round(joint.servo.effort, DIGITS), round(joint.servo.armature, DIGITS)
+            found.setdefault((*_place(robot.model, joint.name, names), *motor), []).append(joint.name)
+    return tuple(Group(_pattern(members, names), tuple(members)) for members in found.values() if members)
+
+
+def _place(model: mujoco.MjModel, joint: str, names: Sequence[str]) -> tuple[int, int]:
+    """How many joints lie between the base and a joint, and how many it moves."""
+    others = [name for name in names if name != joint]
+    return sum(_carries(model, o, joint) for o in others), sum(_carries(model, joint, o) for o in others)
+
+
+def _pattern(members: Sequence[str], names: Sequence[str]) -> str:
+    """A pattern that fits these names alone: their common end, else begin, else both; else the first name and a +."""
+    if len(members) == 1:
+        return members[0]
+    begin, end = _common(members), _common([name[::-1] for name in members])[::-1]
+    for pattern in (f"*{end}", f"{begin}*", f"{begin}*{end}"):
+        if set(fnmatch.filter(names, pattern)) == set(members):
+            return pattern
+    return f"{members[0]}+{len(members) - 1}"
+
+
+def _common(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    alike = [len(set(letters)) == 1 for letters in zip(*names, strict=False)]
+    return names[0][: (*alike, False).index(False)]
+
+
+def parameters(
+    model: mujoco.MjModel, joints: Sequence[Joint], groups: Sequence[Group], order: Sequence[str]
+) -> Iterator[Parameter]:
+    """Of each group of joints and their links, then of each encoder, then the delay."""
+    servos = {joint.name: joint.servo for joint in joints}
+    for group in groups:
+        servo, own = servos[group.joints[0]], group.joints
+        several = own if len(own) > 1 else ()
+        friction, damping, armature = (
+            float(np.mean([read(model, kind, name) for name in own]))
+            for kind in (Kind.FRICTION, Kind.DAMPING, Kind.ARMATURE)
+        )
+        believed = max(friction, FRICTION * servo.effort)
+        most = max(4 * friction, MOST_FRICTION * servo.effort)
+        yield Parameter(Kind.FRICTION, group.name, friction, 0.0, most, believed, "N m", shared=several)
+        scale = max(servo.kv, damping, FRICTION * servo.effort if not servo.kv else 0.0)
+        yield Parameter(
+            Kind.DAMPING,
+            group.name,
+            damping,
+            0.0,
+            damping + MOST_DAMPING * scale,
+            DAMPING * scale,
+            "N m s/rad",
+            shared=several,
+        )
+        yield Parameter(
+            Kind.ARMATURE, group.name, armature, armature / 10, 4 * armature, armature, "kg m^2", shared=several
+        )
+        yield Parameter(Kind.STRENGTH, group.name, 1.0, 0.5, 1.5, 0.15, free=False, shared=several)
+        yield from _masses(model, group)
+    for joint in order:
+        yield Parameter(Kind.ENCODER_BIAS, joint, 0.0, -0.2, 0.2, 0.05, "rad")
+    yield Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s")
+
+
+def _masses(model: mujoco.MjModel, group: Group) -> Iterator[Parameter]:
+    """Of the links that the group's joints carry: one value if they are alike, else each its own."""
+    bodies = [model.body(int(model.joint(joint).bodyid[0])).name for joint in group.joints]
+    bodies = [body for body in bodies if body and read(model, Kind.MASS, body) > 0]
+    masses = [read(model, Kind.MASS, body) for body in bodies]
+    if len(bodies) > 1 and np.ptp(masses) <= ALIKE * max(masses):
+        every = [model.body(body).name for body in range(1, model.nbody)]
+        yield _mass(_pattern(bodies, every), float(np.mean(masses)), tuple(bodies))
+    else:
+        yield from (_mass(body, mass) for body, mass in zip(bodies, masses, strict=True))
+
+
+def _mass(target: str, mass: float, shared: tuple[str, ...] = ()) -> Parameter:
+    return Parameter(Kind.MASS, target, mass, mass / 2, 2 * mass, mass / 4, "kg", shared=shared)

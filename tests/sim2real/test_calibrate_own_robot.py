@@ -1,0 +1,204 @@
+"""A robot's parameters from its model file and a log: what is shared, what is recovered, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import mujoco
+import numpy as np
+import pytest
+
+from benchmarks import calibration_logs as logs
+from embodied.errors import EmbodiedError
+from embodied.registry import join_content
+from sim2real import calibrate as cal
+from sim2real.identification import calibration as cb
+from sim2real.identification import parameters as pm
+from sim2real.identification.calibrated import calibrated
+from sim2real.identification.calibration import Calibration, Estimate
+from sim2real.identification.excitation import ExcitationConfig, excite
+from sim2real.identification.parameters import CalibrationError, Kind
+from sim2real.logs.log import Log
+from sim2real.logs.read_log import write_log
+from sim2real.twins import make_twin
+from sim2real.twins.joints import JointTwin
+from sim2real.twins.own_robot import BY_PLACE, Groups
+from tests.embodied.robot.test_robot import arm, quadruped
+
+pytestmark = pytest.mark.timeout(280)
+
+NOISE = {"joint_pos": 1e-3, "joint_vel": 0.05}  # rad, rad/s
+ARM = ("j1", "j2", "j3")
+HIPS = tuple(f"leg{number}_hip" for number in (1, 5, 9, 13))
+
+
+def twin_of(file: Path, names: tuple[str, ...], groups: Groups = BY_PLACE) -> JointTwin:
+    made = make_twin(str(file), logs.empty(("joint_pos", "joint_vel"), names), groups)
+    assert isinstance(made, JointTwin)
+    return made
+
+
+@pytest.fixture
+def strange_arm(tmp_path: Path) -> Path:
+    file = tmp_path / "strange.urdf"
+    file.write_text(arm(joints=3))
+    return file
+
+
+@pytest.fixture
+def strange_quadruped(tmp_path: Path) -> Path:
+    file = tmp_path / "spot.urdf"
+    file.write_text(quadruped())
+    return file
+
+
+def log_of(file: Path, twin: JointTwin, truth: np.ndarray, seconds: float = 6.0) -> Log:
+    command = excite(ExcitationConfig(str(file), seconds=seconds)).log["command"]
+    targets = command.columns(twin.joints)
+    return logs.played(twin, truth, command.time, targets, NOISE, np.random.default_rng(0))
+
+
+def test_a_strangers_arm_is_recovered(strange_arm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twin = twin_of(strange_arm, ARM)
+    truth = logs.draw(twin.parameters, np.random.default_rng(5))
+    write_log(tmp_path / "run.mcap", log_of(strange_arm, twin, truth))
+    words = [str(tmp_path / "run.mcap"), "--robot", str(strange_arm), "--out", str(tmp_path / "twin")]
+    assert cal.main(words) == 0
+    assert "open-loop error on held-out data" in capsys.readouterr().err
+    result = cb.load(tmp_path / "twin")
+    assert result.robot == "strange"
+    assert result["delay"].value == pytest.approx(truth[-1], rel=0.05)
+    for estimate, true in zip(result.estimates, truth, strict=True):
+        if estimate.identified and estimate.parameter.kind is not Kind.ENCODER_BIAS:
+            assert estimate.value == pytest.approx(true, rel=0.1), estimate.name
+        assert abs(estimate.value - true) < 5 * max(estimate.sd, 1e-9), estimate.name
+    assert {f"{joint}.{kind}" for joint in ARM for kind in ("friction", "damping")} <= {
+        estimate.name for estimate in result.free if estimate.identified
+    }
+    for error in result.errors:
+        assert error.after < 0.5 * error.before
+
+
+def test_joints_of_one_place_and_motor_share_their_parameters(strange_quadruped: Path) -> None:
+    every = tuple(joint for hip in HIPS for joint in (hip, hip.replace("hip", "knee")))
+    twin = twin_of(strange_quadruped, every)
+    named = {parameter.name: parameter for parameter in twin.parameters}
+    assert named["*_hip.friction"].shared == HIPS
+    assert set(named["*_upper.mass"].members) == {hip.replace("hip", "upper") for hip in HIPS}
+    assert not named["*_knee.strength"].free
+    assert [name for name in named if name.endswith("encoder_bias")] == [f"{joint}.encoder_bias" for joint in every]
+    apart = twin_of(strange_quadruped, every, Groups(apart=True))
+    assert all(not parameter.shared for parameter in apart.parameters)
+    chosen = twin_of(strange_quadruped, every, Groups(together=("leg1_*", "*")))
+    frictions = [parameter for parameter in chosen.parameters if parameter.kind is Kind.FRICTION]
+    assert [len(parameter.members) for parameter in frictions] == [2, 6]
+
+
+def test_another_motor_is_another_group(tmp_path: Path) -> None:
+    file = tmp_path / "spot.urdf"
+    begin, effort, end = quadruped().rpartition('effort="30"')  # the last knee's
+    file.write_text(begin + effort.replace("30", "40") + end)
+    every = tuple(joint for hip in HIPS for joint in (hip, hip.replace("hip", "knee")))
+    frictions = [p for p in twin_of(file, every).parameters if p.kind is Kind.FRICTION]
+    assert sorted(len(parameter.members) for parameter in frictions) == [1, 3, 4]
+
+
+def test_a_shared_value_reaches_all_who_share_it(strange_quadruped: Path) -> None:
+    twin = twin_of(strange_quadruped, ("leg1_hip", "leg1_knee", "leg5_hip", "leg5_knee"))
+    values = np.array([parameter.nominal for parameter in twin.parameters])
+    for index, parameter in enumerate(twin.parameters):
+        if parameter.kind is Kind.FRICTION:
+            values[index] = 0.7
+    model = twin.compile(values)
+    np.testing.assert_allclose(model.dof_frictionloss, 0.7)
+    assert model.nv == 4  # joints that the log lacks stand still
+
+
+def test_what_the_log_lacks_stands_at_home(strange_quadruped: Path) -> None:
+    task_model = make_task(strange_quadruped).model
+    whole = twin_of(strange_quadruped, tuple(hip for hip in HIPS)).spec.compile()
+    theirs, ours = mujoco.MjData(task_model), mujoco.MjData(whole)
+    theirs.qpos[:] = task_model.key("home").qpos
+    mujoco.mj_forward(task_model, theirs)
+    for hip in HIPS:
+        ours.qpos[whole.joint(hip).qposadr[0]] = theirs.qpos[task_model.joint(hip).qposadr[0]]
+    mujoco.mj_forward(whole, ours)
+    for hip in HIPS:
+        foot = hip.replace("hip", "lower")
+        found = ours.body(foot).xpos - ours.body("body").xpos
+        np.testing.assert_allclose(found, theirs.body(foot).xpos - theirs.body("body").xpos, atol=1e-6)
+        np.testing.assert_allclose(ours.body(foot).xmat, theirs.body(foot).xmat, atol=1e-6)
+
+
+def make_task(file: Path) -> Any:
+    kind: Any = join_content()["locomotion/velocity"].load()
+    return kind(kind.config_type(robot=str(file), without=("all",)))
+
+
+def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
+    """A calibration as sure as can be, in which some kinds have another value."""
+    values = [changes.get(parameter.kind.value, parameter.nominal) for parameter in twin.parameters]
+    pairs = zip(twin.parameters, values, strict=True)
+    estimates = tuple(Estimate(parameter, value, 1e-6 * parameter.free) for parameter, value in pairs)
+    free = sum(parameter.free for parameter in twin.parameters)
+    covariance = tuple(map(tuple, 1e-12 * np.eye(free)))
+    return Calibration(twin.name, estimates, covariance, (), (), 0.002, 1.0, 1.0, True)
+
+
+def test_a_task_gets_what_was_calibrated(strange_quadruped: Path) -> None:
+    twin = twin_of(strange_quadruped, HIPS)
+    result = calibration_of(twin, friction=0.6, encoder_bias=0.01, delay=0.009, armature=0.008)
+    task = calibrated(make_task(strange_quadruped), result)
+    hips = [int(task.model.joint(hip).dofadr[0]) for hip in HIPS]
+    np.testing.assert_allclose(task.model.dof_frictionloss[hips], 0.6)
+    start = task.reset(jax.random.key(0))
+    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[hips], 0.6, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[hips], 0.008, atol=1e-4)
+    biased = np.isin(np.array(task.unwrapped.robot.joint_names), HIPS)
+    np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01 * biased, atol=1e-4)
+    assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
+
+
+def test_a_calibration_of_another_robot_is_refused(strange_arm: Path, strange_quadruped: Path) -> None:
+    with pytest.raises(CalibrationError, match=r"of a strange; .* has a spot"):
+        calibrated(make_task(strange_quadruped), calibration_of(twin_of(strange_arm, ARM)))
+    renamed = dataclasses.replace(calibration_of(twin_of(strange_arm, ARM)), robot="spot")
+    with pytest.raises(EmbodiedError, match="unknown joint 'j1'"):
+        calibrated(make_task(strange_quadruped), renamed)
+
+
+@pytest.mark.parametrize(
+    ("names", "groups", "message"),
+    [
+        (("elbow",), Groups(), r"no joint of strange\.urdf, which has j1, j2, j3; it has elbow"),
+        (("j1", "j3"), Groups(), r"has j3 of strange\.urdf, but not j2, which move it"),
+        (ARM, Groups(together=("*_knee",)), r"unknown joint of strange\.urdf '\*_knee'"),
+    ],
+)
+def test_logs_that_do_not_fit_are_one_line(
+    strange_arm: Path, names: tuple[str, ...], groups: Groups, message: str
+) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        twin_of(strange_arm, names, groups)
+
+
+def test_groups_are_for_files(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match="go1 has a twin of its own"):
+        make_twin("go1", logs.empty(("joint_pos",), ("FR_hip",)), Groups(apart=True))
+    with pytest.raises(EmbodiedError, match="No such file"):
+        make_twin(str(tmp_path / "none.urdf"), logs.empty(("joint_pos",), ("FR_hip",)))
+
+
+def test_masses_of_shapes_can_be_changed() -> None:
+    spec = mujoco.MjSpec.from_string(
+        '<mujoco><worldbody><body name="a"><joint/><geom size=".1"/></body></worldbody></mujoco>'
+    )
+    nominal = spec.compile()
+    mass = pm.Parameter(Kind.MASS, "a", 1.0, 0.1, 10.0, 1.0)
+    pm.apply(spec, [mass], [2 * float(nominal.body_mass[1])])
+    model = spec.compile()
+    np.testing.assert_allclose(model.body_mass[1], 2 * nominal.body_mass[1])
+    np.testing.assert_allclose(model.body_inertia[1], 2 * nominal.body_inertia[1])

@@ -1,0 +1,252 @@
+"""A robot of one's own goes the whole way: its bundle, its file, and the simulated robots that the bundle runs on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from embodied import list as listed
+from embodied.errors import EmbodiedError
+from embodied.registry import join_content
+from embodied.storage import checkpoints
+from embodied.storage.configs import to_json
+from embodied.storage.runs import Run
+from policies.networks.build import make_actor
+from policies.networks.mlp import NetworkConfig
+from policies.policy import NormalizedActor, Policy
+from policies.training.loading import PREFIX
+from sim2real import deploy, export
+from sim2real.bundles import bundle
+from sim2real.contract import model_files
+from sim2real.contract.describe import describe
+from sim2real.contract.limits import CLEARANCE, limits_of
+from sim2real.contract.speeds import of_urdf
+from sim2real.deployment.terms import Observer
+from sim2real.identification.excitation import ExcitationConfig, excite
+from sim2real.robots import registry
+from sim2real.robots.mismatch import ModelMismatch
+from sim2real.robots.robot_models import model_of
+from sim2real.robots.simulated import SimulatedOptions
+from tests.embodied.robot.test_robot import arm, quadruped
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.timeout(280)
+
+TASK = "locomotion/velocity"
+FAST = ["--no-realtime", "--soft-start", "0.1", "--seconds", "0.3", "--safety.max-tilt", "1.5"]
+
+
+def task_of(file: Path, **options: Any) -> Any:
+    kind: Any = join_content()[TASK].load()
+    return kind(kind.config_type(robot=str(file), **options))
+
+
+def quiet_policy(inputs: int, actions: int) -> Policy:
+    """An untrained policy of small actions, which leaves a robot standing."""
+    config = NetworkConfig((8,), output_gain=0.01)
+    mean, scale = np.zeros(inputs, np.float32), np.ones(inputs, np.float32)
+    actor = make_actor(inputs, actions, config, generator=torch.Generator().manual_seed(0))
+    return Policy(NormalizedActor(actor, torch.from_numpy(mean), torch.from_numpy(scale), 5.0), config)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A quadruped's file and its bundle; tests work on copies."""
+    folder = tmp_path_factory.mktemp("own")
+    file = folder / "spot.urdf"
+    file.write_text(quadruped())
+    contract = describe(task_of(file), TASK)
+    export.write(folder / "bundle", quiet_policy(contract.observation_size, contract.action_size), contract)
+    return file, folder / "bundle"
+
+
+@pytest.fixture
+def copied(original: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A file and a bundle of its own, as if it had been trained with."""
+    file = tmp_path / "spot.urdf"
+    shutil.copy(original[0], file)
+    contract = describe(task_of(file), TASK)
+    policy = quiet_policy(contract.observation_size, contract.action_size)
+    export.write(tmp_path / "bundle", policy, contract)
+    return file, tmp_path / "bundle"
+
+
+def test_the_contract_says_what_the_file_says(original: tuple[Path, Path]) -> None:
+    file, folder = original
+    made = bundle.load(folder)
+    contract, task = made.contract, task_of(file)
+    names = [joint.name for joint in contract.joints]
+    assert names == list(task.robot.joint_names) == [actuator.joint for actuator in contract.actuators]
+    assert contract.robot == "spot"
+    assert contract.model is not None
+    assert contract.model.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert contract.model.path == str(file)
+    model = task.model
+    for joint, actuator in zip(contract.joints, contract.actuators, strict=True):
+        servo, part = model.actuator(actuator.name), model.joint(joint.name)
+        assert (actuator.stiffness, actuator.damping) == (servo.gainprm[0], -servo.biasprm[2])
+        assert actuator.max_effort == 30
+        assert joint.max_velocity == 10
+        np.testing.assert_allclose((joint.lower, joint.upper), part.range, rtol=1e-6)
+        assert joint.lower <= actuator.lower + 1e-6
+        assert actuator.upper <= joint.upper + 1e-6
+        assert actuator.lower <= actuator.offset <= actuator.upper
+    np.testing.assert_allclose(contract.row("offset"), task.layout.stance, atol=1e-6)
+    np.testing.assert_allclose(contract.joint_row("default"), task.layout.home, atol=1e-6)
+    text = (folder / "README.md").read_text()
+    assert contract.model.sha256 in text
+    assert "--robot-file" in text
+
+
+def test_joints_come_in_the_owners_order(tmp_path: Path) -> None:
+    file = tmp_path / "spot.urdf"
+    file.write_text(quadruped())
+    usual = [joint.name for joint in describe(task_of(file), TASK).joints]
+    (tmp_path / "robot.toml").write_text(f"joints = {usual[::-1]}\n")
+    turned = describe(task_of(file), TASK)
+    assert [joint.name for joint in turned.joints] == usual[::-1]
+    assert turned.model is not None
+    assert turned.model.description
+
+
+def test_a_bundle_of_our_own_robots_is_written_as_ever() -> None:
+    task: Any = join_content()["swarm/hover"].load()
+    assert "model" not in json.loads(bundle.contract_text(describe(task(), "swarm/hover")))
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+def test_a_bundle_runs_on_simulated_robots(original: tuple[Path, Path], engine: str, tmp_path: Path) -> None:
+    if engine == "pybullet":
+        pytest.importorskip("pybullet")
+    result = tmp_path / "run.json"
+    assert deploy.main([str(original[1]), "--robot", engine, *FAST, "--json", str(result)]) == 0
+    said = json.loads(result.read_text())
+    assert said["task"]["seconds"] == pytest.approx(0.3)
+    assert not said["task"]["failed"]
+    assert math.isfinite(said["task"]["metrics"]["velocity_error"])
+
+
+def test_the_simulated_robot_observes_as_the_task(original: tuple[Path, Path]) -> None:
+    contract = bundle.load(original[1]).contract
+    built: Any = registry.connect("mujoco", contract, SimulatedOptions(realtime=False, noise=0.0))
+    task, world = built.model.task, built._world
+    state = dataclasses.replace(built.model.start(0).task_state, command=np.array([0.4, 0.1, -0.2], np.float32))
+    theirs = np.concatenate(
+        [np.ravel(part) for part in task.observe(world, state, jax.random.key(0))["policy"].values()]
+    )
+    ours = Observer(contract)(built.read(), np.zeros(contract.action_size), np.array([0.4, 0.1, -0.2]))
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_a_file_that_was_moved_is_asked_for_and_found(copied: tuple[Path, Path]) -> None:
+    file, folder = copied
+    contract = bundle.load(folder).contract
+    moved = file.parent / "elsewhere"
+    moved.mkdir()
+    file.rename(moved / "renamed.urdf")
+    assert bundle.load(folder).run(np.zeros(contract.observation_size))[0].shape == (8,)
+    with pytest.raises(EmbodiedError, match=r"model file .*spot\.urdf is no longer there; .* --robot-file FILE"):
+        model_of(contract, ModelMismatch())
+    with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
+        model_of(contract, ModelMismatch(), moved / "none.urdf")
+    assert deploy.main([str(folder), *FAST, "--robot-file", str(moved / "renamed.urdf")]) == 0
+
+
+def test_a_file_that_was_changed_is_refused(copied: tuple[Path, Path]) -> None:
+    file, folder = copied
+    contract = bundle.load(folder).contract
+    (file.parent / "robot.toml").write_text('kp = { "*" = 50 }\n')
+    with pytest.raises(EmbodiedError, match=r"robot\.toml is new since the policy was trained"):
+        model_of(contract, ModelMismatch())
+    (file.parent / "robot.toml").write_text("# nothing\n")
+    model_of(contract, ModelMismatch())
+    file.write_text(quadruped(effort="31"))
+    with pytest.raises(EmbodiedError, match=r"not the file that the policy was trained with: its sha256 is"):
+        model_of(contract, ModelMismatch())
+
+
+def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    _, folder = copied
+    hover: Any = join_content()["swarm/hover"].load()
+    with pytest.raises(EmbodiedError, match=r"--robot-file x\.urdf: the crazyflie of this policy comes with embodied"):
+        model_of(describe(hover(), "swarm/hover"), ModelMismatch(), Path("x.urdf"))
+    broken = json.loads((folder / "contract.json").read_text())
+    broken["model"]["path"] = 7
+    with pytest.raises(EmbodiedError, match="path is 7; expected a text"):
+        bundle.read_contract(json.dumps(broken).encode(), folder)
+    with pytest.raises(SystemExit):
+        listed.main(["--robot", "x.urdf"])
+    assert "of which task?" in capsys.readouterr().err
+
+
+def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "spot.urdf"
+    file.write_text(quadruped())
+    task = task_of(file)
+    contract = describe(task, TASK)
+    run = Run.create(tmp_path, TASK, {"config": to_json(task.config)}, tmp_path / "run")
+    described, tensors = quiet_policy(contract.observation_size, contract.action_size).to_tensors()
+    meta = {"policy": described, "task": TASK}
+    checkpoints.save(run.checkpoints, 1, {PREFIX + name: value for name, value in tensors.items()}, meta)
+    out = tmp_path / "bundle"
+    assert export.main([str(run.path), "--out", str(out)]) == 0
+    assert "spot, of spot.urdf" in capsys.readouterr().err
+    file.rename(tmp_path / "moved.urdf")
+    with pytest.raises(SystemExit):
+        export.main([str(run.path), "--out", str(out)])
+    assert "spot.urdf: No such file" in capsys.readouterr().err.replace("\n", "")
+    assert export.main([str(run.path), "--out", str(out), "--robot", str(tmp_path / "moved.urdf")]) == 0
+    model = bundle.load(out).contract.model
+    assert model is not None
+    assert Path(model.path).name == "moved.urdf"
+
+
+def test_a_task_is_described_for_its_robot(tmp_path: Path) -> None:
+    file = tmp_path / "spot.urdf"
+    file.write_text(quadruped())
+    row = listed.describe(TASK, file)
+    assert row["action_size"] == 8
+    assert row["observations"]["policy"]["joint_pos"] == [8]
+    assert {"floor_friction", "latency", "encoder_bias"} <= set(row["variations"])
+    with pytest.raises(EmbodiedError, match="no field 'robot'"):
+        listed.describe("swarm/hover", file)
+
+
+def test_limits_are_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "arm.urdf"
+    file.write_text(arm(joints=3))
+    limits = limits_of(str(file))
+    assert limits.names == ("j1", "j2", "j3")
+    np.testing.assert_allclose(limits.torque, 30)
+    np.testing.assert_allclose(limits.speed, 10)
+    np.testing.assert_allclose((limits.lower, limits.upper), [[-1.5] * 3, [1.5] * 3])
+    assert not limits.floating
+    file.write_text(arm(joints=3).replace('velocity="10"', 'velocity="fast"', 1).replace('velocity="10"', "", 1))
+    assert of_urdf(file) == {"j3": 10}
+    assert list(limits_of(str(file)).speed) == [math.inf, math.inf, 10]
+    with pytest.raises(EmbodiedError, match="No such file"):
+        limits_of(str(tmp_path / "none.urdf"))
+
+
+@pytest.mark.parametrize("text", [arm(joints=3), quadruped()], ids=["arm", "quadruped"])
+def test_excitation_moves_every_joint_within_its_limits(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "robot.urdf"
+    file.write_text(text)
+    made = excite(ExcitationConfig(str(file), seconds=3.0, ramp=0.5))
+    moved = made.expected["joint_pos"].values
+    assert (np.ptp(moved, axis=0) > 0.05).all()
+    assert ((made.limits.lower < moved) & (moved < made.limits.upper)).all()
+    assert (np.abs(made.expected["joint_torque"].values) < made.limits.torque).all()
+    assert made.clearance >= CLEARANCE
+    assert model_files.is_file(str(file))
