@@ -16,6 +16,7 @@ from embodied.robot.pose import carrier
 from embodied.robot.prepared import ARTICLES, clear, compiled, drive
 from embodied.robot.robot import Kind, Robot
 
+HULL = 32  # vertices of the convex hull of a mesh that collides
 SPEED = 2.0  # rad/s (m/s: a tenth), the most that tasks ask of a joint; Franka's Panda: 2.2, UR5: 3.1
 SLIDE = 0.1  # m of a slide that stand for a radian
 HOLD = 0.5  # s in which the servos must hold the home pose, to
@@ -68,7 +69,7 @@ def prepare_arm(robot: Robot) -> PreparedArm:
 
     Every joint gets a position servo. Gravity is compensated, as the controllers of real arms do it, by the motors: what
     they give counts against their largest torque. The arm meets what surrounds it and not itself; meshes that collide
-    become the capsules that fit them (fingers: boxes).
+    are convex hulls of few vertices (fingers: the boxes that fit them).
 
     Raises:
         ModelError: it is no arm, a joint on the way to the tip has no motor, or its servos do not hold it.
@@ -205,8 +206,10 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot, gripper: Gripper | None)
         if collides:
             geom.condim, geom.priority = 3, 0
             if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-                is_finger = geom.parent.name in fingers
-                geom.type = mujoco.mjtGeom.mjGEOM_BOX if is_finger else mujoco.mjtGeom.mjGEOM_CAPSULE
+                if geom.parent.name in fingers:
+                    geom.type = mujoco.mjtGeom.mjGEOM_BOX
+                else:  # primitives that fit a crooked link would meet ground that the link does not
+                    spec.mesh(geom.meshname).maxhullvert = HULL
     for geom in _grounded(spec, robot):
         geom.conaffinity = 0
 

@@ -18,7 +18,9 @@ STRETCHES = 15  # angles of each joint below the hip that are tried for the long
 PATTERNS = (0.0, 0.5, -0.5, 1.0, -1.0)  # rad of pitch joints from which the search begins
 BENT = (0.3, 1.0, -1.0)  # rad, the same of an arm
 AHEAD, UP = 0.55, 0.35  # of an arm's length beyond its first joint: where the tip is, from that joint's foot
-TURNED, LOWERED = 0.1, 0.3  # of the length: what a hand that does not point down weighs, and an elbow below the tip
+TURNED, LOWERED = 0.1, 1.0  # lengths: what a hand that does not point down weighs, and an elbow that is not above it
+ELBOW = 0.25, 0.75  # of the length: where an arm's elbow is
+ABOVE = 0.15  # of the length: how much higher than the tip it should be
 
 
 def neutral_pose(model: mujoco.MjModel, joints: tuple[int, ...]) -> np.ndarray:
@@ -66,9 +68,11 @@ def reaching_pose(tree: Tree, tip: str) -> np.ndarray:
     """(n,) rad or m, in the order of `tree.joints`: an arm bent, its tip ahead and pointing down, its elbow above."""
     model = tree.model
     pose = neutral_pose(model, tree.joints)
+    low, high = limits(model, tree.joints)
+    pose = np.where((model.jnt_range[list(tree.joints)].T * [[1], [-1]] > 0).any(0), (low + high) / 2, pose)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, pose)
-    goal = _Reach(tree, tip, data)
+    goal = _Reach(tree, tip, data, pose)
     order = {joint: index for index, joint in enumerate(tree.joints)}
     patterns = itertools.product(BENT, repeat=min(len(goal.pitch), 3))
     solutions = [goal.solve(data, pattern) for pattern in patterns]
@@ -87,7 +91,8 @@ def carrier(model: mujoco.MjModel, name: str) -> tuple[int, np.ndarray]:
 class _Reach:
     """Where the tip of an arm is to be."""
 
-    def __init__(self, tree: Tree, tip: str, data: mujoco.MjData) -> None:
+    def __init__(self, tree: Tree, tip: str, data: mujoco.MjData, neutral: np.ndarray) -> None:
+        """`neutral`: (n,) rad or m of all the tree's joints, as they stand in `data`."""
         model = self.model = tree.model
         self.body, self.point = carrier(model, tip)
         above = {self.body}
@@ -96,9 +101,13 @@ class _Reach:
         self.joints = tuple(joint for joint in tree.joints if int(model.jnt_bodyid[joint]) in above)
         self.low, self.high = limits(model, self.joints)
         self.low, self.high = np.maximum(self.low, -np.pi), np.minimum(self.high, np.pi)
-        self.neutral = np.clip(np.zeros(len(self.joints)), self.low, self.high)
-        anchors = [*data.xanchor[list(self.joints)], self.tip(data)]
-        self.length = sum(float(np.linalg.norm(b - a)) for a, b in itertools.pairwise(anchors))
+        self.neutral = np.clip(neutral[[tree.joints.index(joint) for joint in self.joints]], self.low, self.high)
+        anchors = np.array([*data.xanchor[list(self.joints)], self.tip(data)])
+        along = np.cumsum(np.linalg.norm(np.diff(anchors, axis=0), axis=1))
+        self.length = float(along[-1])
+        share = np.concatenate([[0.0], along[:-1]]) / self.length
+        middle = [joint for joint, at in zip(self.joints, share, strict=True) if ELBOW[0] <= at <= ELBOW[1]]
+        self.elbows = middle or [self.joints[len(self.joints) // 2]]
         foot = data.xanchor[self.joints[0]]
         away = (self.tip(data) - foot)[:2]
         far = float(np.linalg.norm(away))
@@ -124,9 +133,9 @@ class _Reach:
             tip, anchors = self.tip(data), data.xanchor[list(self.joints)]
             hand = tip - min(anchors[::-1], key=lambda anchor: np.linalg.norm(tip - anchor) < 0.05 * self.length)
             away = hand / max(float(np.linalg.norm(hand)), 1e-9) - np.array([0.0, 0.0, -1.0])
-            low = np.maximum(tip[2] - anchors[1:, 2], 0.0)
+            low = [max(tip[2] + ABOVE * self.length - data.xanchor[self.elbows, 2].max(), 0.0)]
             rest = NEUTRAL * self.length * (angles - self.neutral)
-            return np.concatenate([tip - self.target, TURNED * self.length * away, LOWERED * low, rest])
+            return np.concatenate([tip - self.target, TURNED * self.length * away, LOWERED * np.array(low), rest])
 
         found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)
         return float(found.cost), found.x

@@ -34,6 +34,8 @@ PANDA = "robots/panda/panda.xml"  # the robot without a file of one's own
 FLOOR = "scenes/floor.xml"
 GOALS = 4096  # poses that goals are drawn from
 INSIDE = 0.7  # of what actions can ask for: goals lie no further
+TRAVEL = 0.85  # s in which a joint can move as far as an action of 1 asks: from one goal to another, 1.4 times as far,
+# within 1.2 s
 SLIDE = 0.1  # m of a slide that stand for a radian
 NEAR, CLOSE, FINE = 0.3, 0.06, 0.015  # m of error at which the three terms of the reward's nearness are 1/e
 PER_RADIAN = 0.1  # m: what a radian of error counts in them, where the turn counts
@@ -104,7 +106,7 @@ class TrackPoseConfig:
     goal_seconds: float = 2.0
     """s until the goal jumps to another pose."""
     action_scale: float = 1.2
-    """rad (m of a slide: a tenth) that an action of 1 moves a joint's target from the home pose."""
+    """rad (m of a slide: a tenth) that an action of 1 moves a joint's target from the home pose; less of slow joints."""
     within: float = 0.02
     """m of the tip from its goal that count as solved."""
     turned: float = 0.2
@@ -189,7 +191,7 @@ class TrackPose(Task[TaskState]):
         self.home = np.array([joint.home for joint in chosen])
         self.limits = np.array([(joint.low, joint.high) for joint in chosen])
         self.effort = np.array([joint.servo.effort for joint in chosen])
-        self.scale = self.config.action_scale * self.unit
+        self.scale = np.minimum(self.config.action_scale * self.unit, TRAVEL * self.prepared.speeds)
         self.max_step = self.prepared.speeds * self.timing.control_dt
         low = np.maximum(self.home - INSIDE * self.scale, self.limits[:, 0])
         high = np.minimum(self.home + INSIDE * self.scale, self.limits[:, 1])
