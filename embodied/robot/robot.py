@@ -18,7 +18,7 @@ from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile, compiled, driven_joints, read_model
 from embodied.robot.pose import neutral_pose, place, standing_pose
 from embodied.robot.servos import Servo, effort_of, servo_for
-from embodied.robot.tree import Limb, Tree, lowest_point
+from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
@@ -79,7 +79,7 @@ class Robot:
     warnings: tuple[str, ...]
     """What looks wrong, one line each."""
     foot_points: tuple[np.ndarray, ...] = dataclasses.field(repr=False, compare=False)
-    """(3,) m each, world frame: the middle of each foot's lowest shape in the home pose."""
+    """(3,) m each, world frame: the middle of each foot's lowest shapes in the home pose."""
     tip_point: np.ndarray | None = dataclasses.field(repr=False, compare=False)
     """(3,) m, world frame, in the home pose."""
     model: mujoco.MjModel = dataclasses.field(repr=False, compare=False)
@@ -449,10 +449,9 @@ def _tip(path: Path, tree: Tree, said: Description) -> str:
 
 
 def _foot(data: mujoco.MjData, leg: Limb) -> tuple[str, np.ndarray]:
-    """Body, and the middle (3,) m of its lowest shape in the world frame, of what a leg stands on."""
-    _, geom = lowest_point(data, data.model, leg.bodies)
-    body = int(data.model.geom_bodyid[geom]) if geom >= 0 else leg.end
-    return data.model.body(body).name, (data.geom_xpos[geom] if geom >= 0 else data.xpos[body]).copy()
+    """Body, and the middle (3,) m of its lowest shapes in the world frame, of what a leg stands on."""
+    body, point = sole(data, data.model, leg)
+    return data.model.body(body).name, point
 
 
 def _point_of(data: mujoco.MjData, name: str) -> np.ndarray:

@@ -9,6 +9,9 @@ import numpy as np
 
 MOVES = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
+SOLE = 0.005  # m above the lowest shape of a foot, up to which others carry too
+NEIGHBOURS = 2  # joints between two bodies whose shapes overlap in most models
+
 
 @dataclasses.dataclass(frozen=True)
 class Limb:
@@ -75,6 +78,17 @@ def _is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
     return body == ancestor
 
 
+def joints_between(model: mujoco.MjModel, first: int, second: int) -> int:
+    """Number of joints on the way from one body to another."""
+    count = 0
+    while first != second:
+        if first < second:
+            first, second = second, first
+        count += int(model.body_jntnum[first])
+        first = int(model.body_parentid[first])
+    return count
+
+
 def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, ...]) -> tuple[float, int]:
     """z in m, and geom id, of the lowest point of the bodies' colliding geoms; (inf, -1) without any."""
     best, which = float("inf"), -1
@@ -84,6 +98,22 @@ def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, 
             if z < best:
                 best, which = z, geom
     return best, which
+
+
+def sole(data: mujoco.MjData, model: mujoco.MjModel, leg: Limb) -> tuple[int, np.ndarray]:
+    """Body, and point (3,) m in the world frame, of what a leg stands on: the middle of its lowest shapes."""
+    lowest, geom = lowest_point(data, model, leg.bodies)
+    if geom < 0:
+        return leg.end, data.xpos[leg.end].copy()
+    body = int(model.geom_bodyid[geom])
+    beside = [
+        other
+        for other in range(model.ngeom)
+        if int(model.geom_bodyid[other]) == body
+        and (model.geom_contype[other] or model.geom_conaffinity[other])
+        and _geom_bottom(data, model, other) < lowest + SOLE
+    ]
+    return body, data.geom_xpos[beside].mean(0)
 
 
 def _geom_bottom(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> float:

@@ -11,9 +11,10 @@ import mujoco
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, listing
 from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, has_masses, mend_inertias
-from embodied.robot.files.meshes import SUFFIXES, find_mesh, readable_mesh
+from embodied.robot.files.meshes import SUFFIXES, find_mesh, is_y_up, readable_mesh, vertices_of
 from embodied.robot.files.mjcf import keep_robot, refuse_outside
 from embodied.robot.files.shapes import collide_with_visuals, is_empty
+from embodied.robot.files.upright import want_turning
 from embodied.robot.files.xml import content, parse
 
 MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
@@ -81,7 +82,7 @@ def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
 
 def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
     """Make the meshes' file names absolute; drop pictures that are missing, refuse collision shapes that are."""
-    mended, dropped, empty = [], 0, 0
+    mended, dropped, empty, y_up = [], 0, 0, {}
     for link in root.findall("link"):
         for shape in [*link.findall("visual"), *link.findall("collision")]:
             if (mesh := shape.find("./geometry/mesh")) is None:
@@ -90,12 +91,19 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
                     empty += 1
                 continue
             try:
-                mesh.set("filename", str(_mesh(path, link, mesh)))
+                file = _mesh(path, link, mesh)
+                mesh.set("filename", str(readable_mesh(file)))
+                if is_y_up(file):
+                    y_up[shape] = file
             except ModelError:
                 if shape.tag == "collision":
                     raise
                 link.remove(shape)
                 dropped += 1
+    if want_turning(root, {shape: vertices_of(readable_mesh(file)) for shape, file in y_up.items()}):
+        for shape, file in y_up.items():
+            shape.find("./geometry/mesh").set("filename", str(readable_mesh(file, turned=True)))
+        mended.append(f"{len(y_up)} meshes with y up fit the joints only with z up: turned")
     if dropped:
         mended.append(f"{dropped} meshes for the eye are missing or in a format that MuJoCo does not read: left out")
     if empty:
@@ -104,7 +112,7 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
 
 
 def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> Path:
-    """The file of a mesh, as MuJoCo reads it."""
+    """The file of a mesh."""
     name = mesh.get("filename", "")
     which = f"{path}: the collision mesh {name!r} of link {link.get('name')!r}"
     if (suffix := Path(name).suffix.lower()) and suffix not in SUFFIXES:
@@ -112,7 +120,7 @@ def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> P
     found = find_mesh(path, name)
     if found is None:
         raise ModelError(f"{which} does not exist among the folders above the model; unpack its package there")
-    return readable_mesh(found)
+    return found
 
 
 def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str, float, float]], list[str]]:
