@@ -15,7 +15,7 @@ from embodied.errors import ModelError, UnknownNameError
 from embodied.robot import forms
 from embodied.robot.checks import checked
 from embodied.robot.description import NAME, Description
-from embodied.robot.files import ModelFile, compiled, driven_joints, read_model
+from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, driven_joints, read_model
 from embodied.robot.pose import neutral_pose, place, standing_pose
 from embodied.robot.servos import Servo, effort_of, servo_for
 from embodied.robot.tree import Limb, Tree, lowest_point, sole
@@ -64,6 +64,8 @@ class Robot:
     """Whether the base floats."""
     trunk: str
     """Body that carries the limbs."""
+    collision: str
+    """What collides where a URDF has meshes that do: primitives or meshes."""
     joints: tuple[Joint, ...]
     """In the order of actions."""
     feet: tuple[str, ...]
@@ -98,7 +100,11 @@ class Robot:
                 element, and the key of `robot.toml` that settles it.
         """
         path = Path(path)
-        return _understood(path, read_model(path), description or Description.beside(path))
+        said = description or Description.beside(path)
+        collision = said.collision or PRIMITIVES
+        if collision not in COLLISIONS:
+            raise UnknownNameError(f"collision in {NAME}", collision, COLLISIONS)
+        return _understood(path, read_model(path, collision), said)
 
     def description(self) -> Description:
         """All that was derived, as one would say it."""
@@ -107,6 +113,7 @@ class Robot:
             kind=self.kind.value,
             base="free" if self.free else "fixed",
             trunk=self.trunk,
+            collision=self.collision,
             joints=tuple(joint.name for joint in self.joints),
             feet=self.feet,
             tip=self.tip,
@@ -150,6 +157,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         kind=kind,
         free=free,
         trunk=model.body(tree.root).name,
+        collision=said.collision or PRIMITIVES,
         joints=joints,
         feet=tuple(_foot(data, leg)[0] for leg in legs),
         tip=tip,

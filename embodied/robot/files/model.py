@@ -10,6 +10,7 @@ import mujoco
 
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, listing
+from embodied.robot.files.fit import fit_solids
 from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, has_masses, mend_inertias
 from embodied.robot.files.meshes import SUFFIXES, find_mesh, is_y_up, readable_mesh, vertices_of
 from embodied.robot.files.mjcf import keep_robot, refuse_outside
@@ -17,6 +18,9 @@ from embodied.robot.files.shapes import collide_with_visuals, is_empty
 from embodied.robot.files.upright import want_turning
 from embodied.robot.files.xml import content, parse
 
+PRIMITIVES, HULLS = "primitives", "meshes"
+COLLISIONS = (PRIMITIVES, HULLS)
+"""What collides where a URDF has meshes that do."""
 MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
 
 
@@ -32,8 +36,12 @@ class ModelFile:
     """URDF: joint -> the joint that it follows, multiplier, offset (rad or m)."""
 
 
-def read_model(path: Path) -> ModelFile:
+def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     """Parse an MJCF or URDF file.
+
+    Args:
+        path: The file.
+        collision: What collides where a URDF has meshes that do: primitives that hold them, or the meshes' hulls.
 
     Raises:
         ModelError: it is no such file, a mesh is missing or of an unknown format, or MuJoCo refuses it; one line that
@@ -62,6 +70,8 @@ def read_model(path: Path) -> ModelFile:
     spec = _spec(path, _with_compiler(root, weighed))
     for mesh in spec.meshes:  # the volume of one that is open or flat is none
         mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    if collision == PRIMITIVES:
+        fit_solids(path, spec)
     return ModelFile(spec, True, tuple(mended), mimics)
 
 
