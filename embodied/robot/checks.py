@@ -11,11 +11,10 @@ from embodied.errors import listing
 from embodied.robot import forms
 from embodied.robot.pose import limits
 from embodied.robot.servos import LEGS, Servo, effort_of
-from embodied.robot.tree import Limb, Tree
+from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between
 
 NAMED = 6  # joints in a line
 DEEP = 0.005  # m that shapes may be inside each other
-NEIGHBOURS = 2  # joints between two bodies whose shapes overlap in most models
 POSES = 64  # of an arm, drawn inside its limits, in which its joints are to hold it
 
 
@@ -65,23 +64,12 @@ def _overlaps(tree: Tree, data: mujoco.MjData) -> list[str]:
     model, worst, pair = tree.model, -DEEP, (0, 0)
     for contact in data.contact:
         first, second = (int(model.geom_bodyid[geom]) for geom in contact.geom)
-        if float(contact.dist) < worst and first and second and _between(model, first, second) > NEIGHBOURS:
+        if float(contact.dist) < worst and first and second and joints_between(model, first, second) > NEIGHBOURS:
             worst, pair = float(contact.dist), (first, second)
     if pair == (0, 0):
         return []
     names = " and ".join(model.body(body).name for body in pair)
     return [f"in the home pose {names} are {-1000 * worst:.0f} mm inside each other"]
-
-
-def _between(model: mujoco.MjModel, first: int, second: int) -> int:
-    """Number of joints on the way from one body to another."""
-    count = 0
-    while first != second:
-        if first < second:
-            first, second = second, first
-        count += int(model.body_jntnum[first])
-        first = int(model.body_parentid[first])
-    return count
 
 
 def _too_weak_to_stand(

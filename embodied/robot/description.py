@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from embodied.errors import ModelError
+from embodied.errors import ModelError, closest
 from embodied.robot.files import content
 from embodied.storage.files import write_atomic
 
@@ -27,6 +27,8 @@ class Description:
     """free or fixed."""
     trunk: str | None = None
     """Body that carries the legs."""
+    collision: str | None = None
+    """primitives (spheres, capsules and boxes that hold a URDF's meshes) or meshes (their convex hulls)."""
     joints: tuple[str, ...] = ()
     """Actuated joints, in the order of actions."""
     feet: tuple[str, ...] = ()
@@ -55,7 +57,8 @@ class Description:
             raise ModelError(f"{path} is no TOML: {error}") from None
         fields = {field.name: field for field in dataclasses.fields(cls)}
         if unknown := sorted(set(given) - set(fields)):
-            raise ModelError(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(fields)}")
+            guess = f" did you mean {near[0]!r}?" if (near := closest(unknown[0], fields, 1)) else ""
+            raise ModelError(f"{path}: unknown key {unknown[0]!r};{guess} expected {', '.join(fields)}")
         return cls(**{key: _checked(path, key, value) for key, value in given.items()})
 
     @classmethod
@@ -81,6 +84,7 @@ COMMENTS = {
     "kind": "legged, arm, hand or multirotor",
     "base": "free or fixed",
     "trunk": "the body that carries the limbs",
+    "collision": "primitives or meshes: what collides where a URDF has meshes that do",
     "joints": "actuated joints, in the order of actions",
     "feet": "bodies that stand on the ground",
     "tip": "site or body that an arm reaches with",

@@ -17,6 +17,7 @@ LINE = 15  # pixels between names
 FOVY = 40.0  # degrees
 AZIMUTH, ELEVATION = 125.0, -18.0  # degrees: from ahead and the left, a little from above
 BACKGROUND = (250, 250, 248)
+DARKEST = 0.12  # of a shape's colour
 JOINT, FOOT, TIP = (40, 90, 200), (20, 140, 60), (200, 60, 40)  # RGB
 AXES = ((210, 40, 40), (40, 160, 60), (50, 80, 220))  # RGB of x, y, z
 
@@ -50,6 +51,8 @@ def draw(robot: Robot) -> np.ndarray:
     model.vis.global_.offwidth, model.vis.global_.offheight = max(width, 640), max(height, 480)
     model.vis.global_.fovy = FOVY
     model.vis.headlight.ambient[:] = 0.4
+    for colours in (model.geom_rgba, model.mat_rgba):  # black is what is empty
+        colours[:, :3] = np.maximum(colours[:, :3], DARKEST)
     options = mujoco.MjvOption()
     options.geomgroup[:] = shown_groups(model)
     with mujoco.Renderer(model, height, width) as renderer:

@@ -8,13 +8,15 @@ import mujoco
 import numpy as np
 from scipy.optimize import least_squares
 
-from embodied.robot.tree import Limb, Tree, sole
+from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
 
-BEND = {4: 0.8, 2: 0.96}  # number of legs -> height of the hip over the foot, of the longest leg
-NEUTRAL = 0.05  # m that a radian away from the neutral angle weighs as much as
-LEVEL = 1.0  # how much a radian by which a flat foot is turned weighs, in lengths of the leg
+BEND = {4: 0.8, 2: 0.94}  # number of legs -> height of the hip over the foot, of the leg's whole length
+NEUTRAL = 0.05  # of a leg's length, that a radian away from the neutral angle weighs as much as; and
+FLAT = 0.01  # that a radian of pitch does where a foot is to be flat, which leaves less to choose
 MARGIN = 0.05  # of a joint's range that is left free at both ends
-STRETCHES = 15  # angles of each joint below the hip that are tried for the longest leg
+ASIDE = 0.3  # of a leg's length: further to the side than this a neutral leg's foot does not stay
+STEPS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6)  # rad by which an arm's joint is turned to bring it out of the body
+APART = 0.005  # m that shapes may be inside each other
 PATTERNS = (0.0, 0.5, -0.5, 1.0, -1.0)  # rad of pitch joints from which the search begins
 BENT = (0.3, 1.0, -1.0)  # rad, the same of an arm
 AHEAD, UP = 0.55, 0.35  # of an arm's length beyond its first joint: where the tip is, from that joint's foot
@@ -43,7 +45,8 @@ def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
     pose = neutral_pose(model, tree.joints)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, pose)
-    goals = [_Goal(tree, leg, data, BEND.get(len(legs), BEND[4])) for leg in legs]
+    mujoco.mj_comPos(model, data)
+    goals = [_Goal(tree, leg, data, len(legs)) for leg in legs]
     pitching = min(len(goal.pitch) for goal in goals)
     best: tuple[float, list[np.ndarray]] | None = None
     for pattern in itertools.product(PATTERNS, repeat=min(pitching, 3)):
@@ -55,7 +58,57 @@ def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
     order = {joint: index for index, joint in enumerate(tree.joints)}
     for goal, angles in zip(goals, best[1], strict=True):
         pose[[order[joint] for joint in goal.leg.joints]] = angles
+    return _apart(tree, legs, pose)
+
+
+def _apart(tree: Tree, legs: tuple[Limb, ...], pose: np.ndarray) -> np.ndarray:
+    """The pose with each limb that is no leg turned by one joint, if that brings it out of the rest of the body."""
+    model, data = tree.model, mujoco.MjData(tree.model)
+    order = {joint: index for index, joint in enumerate(tree.joints)}
+    low, high = limits(model, tree.joints)
+    for limb in (limb for limb in tree.limbs if limb not in legs):
+        own = [
+            joint
+            for joint in limb.joints
+            if not any(joint in other.joints for other in tree.limbs if other is not limb)
+        ]
+        bodies = {int(model.jnt_bodyid[joint]) for joint in own}
+        least = _depth(tree, data, pose, bodies)
+        if least <= APART:
+            continue
+        best = pose
+        for step, joint in itertools.product(STEPS, own):
+            trial, index = pose.copy(), order[joint]
+            trial[index] = np.clip(trial[index] + step, low[index], high[index])
+            depth = _depth(tree, data, trial, bodies)
+            if depth < least - APART:
+                least, best = depth, trial
+            if depth <= APART:
+                break
+        pose = best
     return pose
+
+
+def _depth(tree: Tree, data: mujoco.MjData, pose: np.ndarray, bodies: set[int]) -> float:
+    """m: how deep a shape that hangs on any of the bodies is inside one that does not, neighbours left out."""
+    model = tree.model
+    data.qpos[model.jnt_qposadr[list(tree.joints)]] = pose
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    mujoco.mj_collision(model, data)
+    deepest = 0.0
+    for contact in data.contact:
+        first, second = (int(model.geom_bodyid[geom]) for geom in contact.geom)
+        apart = first and second and joints_between(model, first, second) > NEIGHBOURS
+        if apart and (_hangs(model, first, bodies) or _hangs(model, second, bodies)):
+            deepest = max(deepest, -float(contact.dist))
+    return deepest
+
+
+def _hangs(model: mujoco.MjModel, body: int, bodies: set[int]) -> bool:
+    while body and body not in bodies:
+        body = int(model.body_parentid[body])
+    return body in bodies
 
 
 def place(model: mujoco.MjModel, data: mujoco.MjData, joints: tuple[int, ...], angles: np.ndarray) -> None:
@@ -144,44 +197,37 @@ class _Reach:
 class _Goal:
     """Where the foot of one leg is to be."""
 
-    def __init__(self, tree: Tree, leg: Limb, data: mujoco.MjData, bend: float) -> None:
+    def __init__(self, tree: Tree, leg: Limb, data: mujoco.MjData, legs: int) -> None:
         model, self.leg = tree.model, leg
         self.model = model
         self.low, self.high = limits(model, leg.joints)
         self.neutral = np.clip(np.zeros(len(leg.joints)), self.low, self.high)
         axes = data.xaxis[list(leg.joints)]
         self.pitch = [index for index, axis in enumerate(axes) if abs(axis[1]) > 0.7]
-        hip = leg.joints[self.pitch[0] if self.pitch else 0]
         self.flat = len(leg.joints) >= 5
-        zero = mujoco.MjData(model)  # with all joints at zero, where soles are level; a neutral knee is bent
+        self.weights = np.full(len(leg.joints), NEUTRAL)
+        self.weights[self.pitch if self.flat else []] = FLAT
+        hip = leg.joints[self.pitch[0] if self.pitch else 0]
+        zero = mujoco.MjData(model)  # with all joints at zero, where soles are level; a neutral knee may be bent
         mujoco.mj_kinematics(model, zero)
         self.hip, self.foot = hip, self._foot(zero if self.flat else data)
-        anchors = [data.xanchor[leg.joints[index]] for index in self.pitch] or [data.xanchor[hip]]
+        bending = self.pitch[:2] if self.flat else self.pitch  # the ankle keeps the foot flat
+        anchors = [data.xanchor[leg.joints[index]] for index in bending] or [data.xanchor[hip]]
         points = [*anchors, self.foot_position(data)]
-        self.length = sum(float(np.linalg.norm(b - a)) for a, b in itertools.pairwise(points))
-        self.height = bend * (self._longest(data) if self.flat else self.length)
+        axis = axes[self.pitch[0]] if self.pitch else np.zeros(3)  # what bending does not shorten
+        steps = [(b - a) - ((b - a) @ axis) * axis for a, b in itertools.pairwise(points)]
+        self.length = sum(float(np.linalg.norm(step)) for step in steps)
+        away = self.foot_position(data) - data.xanchor[hip]
+        aside = float(away[1]) if abs(away[1]) < ASIDE * self.length else 0.0
+        # Two feet carry what stands above them; of four or more, each stands below its hip.
+        ahead = float(data.subtree_com[tree.root, 0] - data.xanchor[hip, 0]) if legs == 2 else 0.0
+        self.wanted = np.array([ahead, aside, -BEND.get(legs, BEND[4]) * self.length])
         self.upright = zero.xmat[leg.end].reshape(3, 3).copy()
-        self.aside = self.foot_position(zero)[1] - zero.xanchor[hip][1] if self.flat else 0.0
-
-    def _longest(self, data: mujoco.MjData) -> float:
-        """m from hip to sole, seen from the side, of the leg stretched as far as its joints allow."""
-        angles, best = self.neutral.copy(), 0.0
-        knees = self.pitch[1:-1] or self.pitch[1:]  # an ankle would point the toes
-        for bends in itertools.product(np.linspace(0.0, 1.0, STRETCHES), repeat=min(len(knees), 2)):
-            for index, bend in zip(knees, bends, strict=False):
-                angles[index] = self.low[index] + bend * (self.high[index] - self.low[index])
-            place(self.model, data, self.leg.joints, angles)
-            away = self.foot_position(data) - data.xanchor[self.hip]
-            best = max(best, float(np.hypot(away[0], away[2])))
-        place(self.model, data, self.leg.joints, self.neutral)
-        return best
 
     def _foot(self, data: mujoco.MjData) -> tuple[int, np.ndarray]:
-        """Body and point (3,) in its frame that stands on the ground: the middle of the sole."""
-        body, middle = sole(data, self.model, self.leg.bodies)
-        if body < 0:
-            return self.leg.end, np.zeros(3)
-        return body, data.xmat[body].reshape(3, 3).T @ (middle - data.xpos[body])
+        """Body and point (3,) in its frame that stands on the ground."""
+        body, point = sole(data, self.model, self.leg)
+        return body, data.xmat[body].reshape(3, 3).T @ (point - data.xpos[body])
 
     def foot_position(self, data: mujoco.MjData) -> np.ndarray:
         """(3,) m."""
@@ -198,11 +244,9 @@ class _Goal:
         def residuals(angles: np.ndarray) -> np.ndarray:
             place(self.model, data, self.leg.joints, angles)
             away = self.foot_position(data) - data.xanchor[self.hip]
-            wanted = np.array([0.0, self.aside, -self.height])
             turned = data.xmat[self.leg.end].reshape(3, 3) - self.upright if self.flat else np.zeros((3, 3))
-            return np.concatenate(
-                [(away - wanted), LEVEL * self.length * turned.ravel(), NEUTRAL * self.length * (angles - self.neutral)]
-            )
+            far = self.weights * self.length * (angles - self.neutral)
+            return np.concatenate([(away - self.wanted), self.length * turned[2] * 0.5, far])
 
         found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)
         return float(found.cost), found.x

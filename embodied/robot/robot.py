@@ -15,7 +15,7 @@ from embodied.errors import ModelError, UnknownNameError
 from embodied.robot import forms
 from embodied.robot.checks import checked
 from embodied.robot.description import NAME, Description
-from embodied.robot.files import ModelFile, compiled, driven_joints, read_model
+from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, driven_joints, read_model
 from embodied.robot.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.servos import ARMS, LEGS, Rule, Servo, effort_of, servo_for
 from embodied.robot.tree import Limb, Tree, lowest_point, sole
@@ -65,6 +65,8 @@ class Robot:
     """Whether the base floats."""
     trunk: str
     """Body that carries the limbs."""
+    collision: str
+    """What collides where a URDF has meshes that do: primitives or meshes."""
     joints: tuple[Joint, ...]
     """In the order of actions."""
     feet: tuple[str, ...]
@@ -80,7 +82,7 @@ class Robot:
     warnings: tuple[str, ...]
     """What looks wrong, one line each."""
     foot_points: tuple[np.ndarray, ...] = dataclasses.field(repr=False, compare=False)
-    """(3,) m each, world frame: the middle of each foot's sole in the home pose."""
+    """(3,) m each, world frame: the middle of each foot's lowest shapes in the home pose."""
     tip_point: np.ndarray | None = dataclasses.field(repr=False, compare=False)
     """(3,) m, world frame, in the home pose."""
     model: mujoco.MjModel = dataclasses.field(repr=False, compare=False)
@@ -99,7 +101,11 @@ class Robot:
                 element, and the key of `robot.toml` that settles it.
         """
         path = Path(path)
-        return _understood(path, read_model(path), description or Description.beside(path))
+        said = description or Description.beside(path)
+        collision = said.collision or PRIMITIVES
+        if collision not in COLLISIONS:
+            raise UnknownNameError(f"collision in {NAME}", collision, COLLISIONS)
+        return _understood(path, read_model(path, collision), said)
 
     def description(self) -> Description:
         """All that was derived, as one would say it."""
@@ -108,6 +114,7 @@ class Robot:
             kind=self.kind.value,
             base="free" if self.free else "fixed",
             trunk=self.trunk,
+            collision=self.collision,
             joints=tuple(joint.name for joint in self.joints),
             feet=self.feet,
             tip=self.tip,
@@ -151,6 +158,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         kind=kind,
         free=free,
         trunk=model.body(tree.root).name,
+        collision=said.collision or PRIMITIVES,
         joints=joints,
         feet=tuple(_foot(data, leg)[0] for leg in legs),
         tip=tip,
@@ -469,11 +477,9 @@ def _tip(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
 
 
 def _foot(data: mujoco.MjData, leg: Limb) -> tuple[str, np.ndarray]:
-    """Body, and the middle (3,) m of its sole in the world frame, of what a leg stands on."""
-    body, middle = sole(data, data.model, leg.bodies)
-    return (
-        (data.model.body(leg.end).name, data.xpos[leg.end].copy()) if body < 0 else (data.model.body(body).name, middle)
-    )
+    """Body, and the middle (3,) m of its lowest shapes in the world frame, of what a leg stands on."""
+    body, point = sole(data, data.model, leg)
+    return data.model.body(body).name, point
 
 
 def _point_of(data: mujoco.MjData, name: str) -> np.ndarray:

@@ -7,8 +7,10 @@ import dataclasses
 import mujoco
 import numpy as np
 
-SOLE = 0.01  # m above the lowest shape of a foot, up to which others belong to its sole
 MOVES = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+
+SOLE = 0.005  # m above the lowest shape of a foot, up to which others carry too
+NEIGHBOURS = 2  # joints between two bodies whose shapes overlap in most models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +78,17 @@ def _is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
     return body == ancestor
 
 
+def joints_between(model: mujoco.MjModel, first: int, second: int) -> int:
+    """Number of joints on the way from one body to another."""
+    count = 0
+    while first != second:
+        if first < second:
+            first, second = second, first
+        count += int(model.body_jntnum[first])
+        first = int(model.body_parentid[first])
+    return count
+
+
 def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, ...]) -> tuple[float, int]:
     """z in m, and geom id, of the lowest point of the bodies' colliding geoms; (inf, -1) without any."""
     best, which = float("inf"), -1
@@ -87,24 +100,20 @@ def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, 
     return best, which
 
 
-def sole(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, ...]) -> tuple[int, np.ndarray]:
-    """Body id, and middle (3,) m in the world frame, of what bodies stand on; (-1, zeros) where nothing collides.
-
-    The middle of all shapes of the lowest body that end no higher than `SOLE` above the lowest one: a foot may stand
-    on a ball at each corner.
-    """
-    lowest, geom = lowest_point(data, model, bodies)
+def sole(data: mujoco.MjData, model: mujoco.MjModel, leg: Limb) -> tuple[int, np.ndarray]:
+    """Body, and point (3,) m in the world frame, of what a leg stands on: the middle of its lowest shapes."""
+    lowest, geom = lowest_point(data, model, leg.bodies)
     if geom < 0:
-        return -1, np.zeros(3)
+        return leg.end, data.xpos[leg.end].copy()
     body = int(model.geom_bodyid[geom])
-    solid = [
+    beside = [
         other
         for other in range(model.ngeom)
-        if int(model.geom_bodyid[other]) == body and (model.geom_contype[other] or model.geom_conaffinity[other])
+        if int(model.geom_bodyid[other]) == body
+        and (model.geom_contype[other] or model.geom_conaffinity[other])
+        and _geom_bottom(data, model, other) < lowest + SOLE
     ]
-    low = [other for other in solid if _geom_bottom(data, model, other) < lowest + SOLE]
-    centres = data.geom_xpos[low]
-    return body, (centres.min(0) + centres.max(0)) / 2
+    return body, data.geom_xpos[beside].mean(0)
 
 
 def _geom_bottom(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> float:

@@ -1,7 +1,7 @@
 """Model files of other people: parsed and nothing else, their meshes found, their faults mended and named."""
 
 from embodied.robot.files.mjcf import compiled, driven_joints
-from embodied.robot.files.model import ModelFile, read_model
+from embodied.robot.files.model import COLLISIONS, PRIMITIVES, ModelFile, read_model
 from embodied.robot.files.xml import content
 
-__all__ = ["ModelFile", "compiled", "content", "driven_joints", "read_model"]
+__all__ = ["COLLISIONS", "PRIMITIVES", "ModelFile", "compiled", "content", "driven_joints", "read_model"]

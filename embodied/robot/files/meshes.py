@@ -12,6 +12,7 @@ import numpy as np
 
 from embodied.errors import ModelError
 from embodied.robot.files.collada import collada_triangles
+from embodied.robot.files.upright import TURN
 from embodied.robot.files.xml import content
 from embodied.storage.files import write_atomic
 
@@ -22,6 +23,7 @@ ABOVE = 6  # folders above a model among which its package is looked for
 MOST_FACES = 200_000  # of an STL file that MuJoCo reads
 VERSION = "1"  # of the copies; a new one where the conversion changes
 FIND = re.compile(r"^\$\(find ([^)]+)\)/?")  # what xacro leaves in a file that it did not expand
+UP = b"<up_axis>Y_UP"
 VERTEX = re.compile(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)")
 
 
@@ -73,10 +75,19 @@ def _inside(folder: Path, path: Path) -> Path | None:
     return found if found.suffix.lower() in SUFFIXES and found.is_relative_to(folder.resolve()) else None
 
 
-def readable_mesh(path: Path) -> Path:
+def is_y_up(path: Path) -> bool:
+    """Whether a mesh is Collada that calls y up."""
+    return path.suffix.lower() == ".dae" and UP in content(path)
+
+
+def readable_mesh(path: Path, turned: bool = False) -> Path:
     """The mesh itself if MuJoCo reads it, else a copy that it reads, kept in the user's cache.
 
     Copied are Collada, STL in text, and STL of more faces than MuJoCo takes.
+
+    Args:
+        path: The mesh.
+        turned: Whether Collada is turned from y up to z up.
 
     Raises:
         ModelError: it cannot be read, or is damaged.
@@ -88,14 +99,21 @@ def readable_mesh(path: Path) -> Path:
     binary = suffix == ".stl" and len(text) == 84 + 50 * int.from_bytes(text[80:84], "little")
     if binary and int.from_bytes(text[80:84], "little") <= MOST_FACES:
         return path
-    copy = cache() / f"{hashlib.sha256(text).hexdigest()[:32]}-{VERSION}.msh"
+    copy = cache() / f"{hashlib.sha256(text).hexdigest()[:32]}-{VERSION}{'t' if turned else ''}.msh"
     if not copy.is_file():
         triangles = collada_triangles(str(path), text) if suffix == ".dae" else _stl(path, text, binary)
+        triangles = triangles @ TURN.T if turned else triangles
         try:
             write_atomic(copy, _msh(triangles))
         except OSError as error:
             raise ModelError(f"cannot write {copy}, a copy of {path} that MuJoCo reads: {error.strerror}") from None
     return copy
+
+
+def vertices_of(copy: Path) -> np.ndarray:
+    """(n, 3) m of a copy that `readable_mesh` made."""
+    numbers = content(copy)
+    return np.frombuffer(numbers, "<f4", 3 * int.from_bytes(numbers[:4], "little"), 16).reshape(-1, 3).astype(float)
 
 
 def cache() -> Path:

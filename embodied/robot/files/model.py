@@ -10,12 +10,17 @@ import mujoco
 
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, listing
+from embodied.robot.files.fit import fit_solids
 from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, has_masses, mend_inertias
-from embodied.robot.files.meshes import SUFFIXES, find_mesh, readable_mesh
+from embodied.robot.files.meshes import SUFFIXES, find_mesh, is_y_up, readable_mesh, vertices_of
 from embodied.robot.files.mjcf import keep_robot, refuse_outside
 from embodied.robot.files.shapes import collide_with_visuals, is_empty
+from embodied.robot.files.upright import want_turning
 from embodied.robot.files.xml import content, parse
 
+PRIMITIVES, HULLS = "primitives", "meshes"
+COLLISIONS = (PRIMITIVES, HULLS)
+"""What collides where a URDF has meshes that do."""
 MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
 
 
@@ -31,8 +36,12 @@ class ModelFile:
     """URDF: joint -> the joint that it follows, multiplier, offset (rad or m)."""
 
 
-def read_model(path: Path) -> ModelFile:
+def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     """Parse an MJCF or URDF file.
+
+    Args:
+        path: The file.
+        collision: What collides where a URDF has meshes that do: primitives that hold them, or the meshes' hulls.
 
     Raises:
         ModelError: it is no such file, a mesh is missing or of an unknown format, or MuJoCo refuses it; one line that
@@ -61,6 +70,8 @@ def read_model(path: Path) -> ModelFile:
     spec = _spec(path, _with_compiler(root, weighed))
     for mesh in spec.meshes:  # the volume of one that is open or flat is none
         mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    if collision == PRIMITIVES:
+        fit_solids(path, spec)
     return ModelFile(spec, True, tuple(mended), mimics)
 
 
@@ -81,7 +92,7 @@ def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
 
 def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
     """Make the meshes' file names absolute; drop pictures that are missing, refuse collision shapes that are."""
-    mended, dropped, empty = [], 0, 0
+    mended, dropped, empty, y_up = [], 0, 0, {}
     for link in root.findall("link"):
         for shape in [*link.findall("visual"), *link.findall("collision")]:
             if (mesh := shape.find("./geometry/mesh")) is None:
@@ -90,12 +101,19 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
                     empty += 1
                 continue
             try:
-                mesh.set("filename", str(_mesh(path, link, mesh)))
+                file = _mesh(path, link, mesh)
+                mesh.set("filename", str(readable_mesh(file)))
+                if is_y_up(file):
+                    y_up[shape] = file
             except ModelError:
                 if shape.tag == "collision":
                     raise
                 link.remove(shape)
                 dropped += 1
+    if want_turning(root, {shape: vertices_of(readable_mesh(file)) for shape, file in y_up.items()}):
+        for shape, file in y_up.items():
+            shape.find("./geometry/mesh").set("filename", str(readable_mesh(file, turned=True)))
+        mended.append(f"{len(y_up)} meshes with y up fit the joints only with z up: turned")
     if dropped:
         mended.append(f"{dropped} meshes for the eye are missing or in a format that MuJoCo does not read: left out")
     if empty:
@@ -104,7 +122,7 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
 
 
 def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> Path:
-    """The file of a mesh, as MuJoCo reads it."""
+    """The file of a mesh."""
     name = mesh.get("filename", "")
     which = f"{path}: the collision mesh {name!r} of link {link.get('name')!r}"
     if (suffix := Path(name).suffix.lower()) and suffix not in SUFFIXES:
@@ -112,7 +130,7 @@ def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> P
     found = find_mesh(path, name)
     if found is None:
         raise ModelError(f"{which} does not exist among the folders above the model; unpack its package there")
-    return readable_mesh(found)
+    return found
 
 
 def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str, float, float]], list[str]]:

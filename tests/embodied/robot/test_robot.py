@@ -188,7 +188,7 @@ def test_another_models_description_is_not_used(written: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kynd = 'arm'", r"robot.toml: unknown key 'kynd'; expected file, kind"),
+        ("kynd = 'arm'", r"robot.toml: unknown key 'kynd'; did you mean 'kind'\? expected file, kind"),
         ("kind = 3", r"kind is 3; expected a name in quotes"),
         ("kind = 'boat'", r"unknown kind of robot in robot.toml 'boat'"),
         ("feet = 'a'", r"feet is 'a'; expected a list of names"),
