@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 
 from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
 
-BEND = {4: 0.8, 2: 0.94}  # number of legs -> height of the hip over the foot, of the leg's whole length
+BEND = {4: 0.8, 2: 0.97}  # number of legs -> height of the hip over the foot, of the leg's whole length
 NEUTRAL = 0.05  # of a leg's length, that a radian away from the neutral angle weighs as much as; and
 FLAT = 0.01  # that a radian of pitch does where a foot is to be flat, which leaves less to choose
 MARGIN = 0.05  # of a joint's range that is left free at both ends
