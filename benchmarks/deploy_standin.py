@@ -56,6 +56,8 @@ class Settings:
     """Runs of each, with seeds from 0."""
     seconds: float = 0.0
     """s that the policy runs; 0: the task's episode."""
+    soft_start: float | None = None
+    """s from the measured pose to the stance; by default deployment's own, 0: the policy begins where the robot is."""
     faults: bool = True
     """Also try every fault on the walking Go1."""
     jitter: float = 10.0
@@ -99,7 +101,7 @@ def rate(policy: DeployablePolicy, engine: str, options: dict[str, float], setti
     seconds = settings.seconds or SECONDS.get(policy.contract.task, 10.0)
     for seed in range(settings.runs):
         robot = FaultyRobot(policy, engine, SimulatedOptions(realtime=False, seed=seed, **options))  # type: ignore[arg-type]
-        runs.append(robot.deploy(commanded(policy, seed), seconds))
+        runs.append(robot.deploy(commanded(policy, seed), seconds, soft_start=settings.soft_start))
     metrics = {
         f"mean_{name}": float(np.mean([run.task.metrics[name] for run in runs])) for name in runs[0].task.metrics
     }
@@ -180,7 +182,12 @@ class FaultyRobot(Robot):
         self.robot.enter(phase)
 
     def deploy(
-        self, command: np.ndarray, seconds: float, policy: DeployablePolicy | None = None, stop: Any = str
+        self,
+        command: np.ndarray,
+        seconds: float,
+        policy: DeployablePolicy | None = None,
+        stop: Any = str,
+        soft_start: float | None = None,
     ) -> Run:
         """Run the policy, or another, and have the task evaluated."""
         self.robot.prepare(command)
@@ -188,7 +195,7 @@ class FaultyRobot(Robot):
         def watch(progress: Progress) -> None:
             self.acting = progress.phase is Phase.RUN and progress.seconds >= FAULT - 1e-6
 
-        times = LoopSettings(seconds=seconds, damp=0.1)
+        times = LoopSettings(seconds=seconds, damp=0.1, soft_start=soft_start)
         safety = Safety.of(self.policy.contract)
         report = Loop(self, policy or self.policy, command, times, safety=safety, stop=stop, watch=watch).run()
         return Run(report, self.robot.task_result() or TaskResult(False, False, 0.0, {}), self.outside)

@@ -81,7 +81,8 @@ def describe(name: str, robot: Path | None = None) -> dict[str, Any]:
     """Everything about a task, with its usual robot or one of one's own: it is built, but not simulated."""
     from embodied.factory import make
 
-    env = make(name, **({} if robot is None else {"robot": str(robot)}))
+    own: dict[str, Any] = {} if robot is None else {"robot": str(robot)}
+    env = make(name, **own)
     task = env.task
     return outline(name) | {
         "description": " ".join((inspect.getdoc(task.unwrapped) or "").split()),

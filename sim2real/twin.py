@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
     join_content()
-    own = {} if settings.robot is None else {"robot": str(settings.robot)}
+    own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
     env = make(
         settings.task, settings.episodes, settings.engine, settings.seed, calibration=settings.calibration, **own
     )

@@ -130,7 +130,10 @@ class Calibration:
         Raises:
             UnknownNameError: the spec is of another robot.
         """
-        pm.apply(spec, [estimate.parameter for estimate in self.estimates], self.values)
+        parameters = [estimate.parameter for estimate in self.estimates]
+        bodies = [name for parameter in parameters if parameter.kind in pm.INERTIAL for name in parameter.members]
+        pm.state_inertia(spec, bodies)
+        pm.apply(spec, parameters, self.values)
 
     def of(self, kind: Kind) -> dict[str, float]:
         """Body, joint or actuator -> value of all parameters of a kind."""

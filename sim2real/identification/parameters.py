@@ -146,7 +146,7 @@ def _scale_inertia(body: Any, factor: float) -> None:
 
 def _require_inertia(body: Any) -> None:
     if not (body.explicitinertial and body.mass > 0):
-        raise ModelError(f"body '{body.name}' has no mass; calibration has nothing to change")
+        raise ModelError(f"body '{body.name}' has no inertial element; calibration needs one to change its mass")
 
 
 def state_inertia(spec: mujoco.MjSpec, names: Iterable[str]) -> None:
@@ -234,10 +234,9 @@ def apply(spec: mujoco.MjSpec, parameters: Sequence[Parameter], values: Sequence
 
     Raises:
         UnknownNameError: the spec lacks a body, joint or actuator.
-        ModelError: a body has no mass.
+        ModelError: a body's inertia is not explicit.
     """
     pairs = [pair for pair in zip(parameters, values, strict=True) if pair[0].kind in APPLY]
-    state_inertia(spec, [name for parameter, _ in pairs if parameter.kind in INERTIAL for name in parameter.members])
     for parameter, value in sorted(pairs, key=lambda pair: pair[0].kind in FACTORS):
         for name in parameter.members:
             APPLY[parameter.kind](spec, name, float(value))

@@ -33,7 +33,7 @@ def make_twin(robot: str, log: Log, groups: Groups = BY_PLACE) -> Twin:
     if is_file(robot):
         return own_robot.twin(Path(robot), log, groups)
     if robot not in ROBOTS:
-        raise UnknownNameError("robot to calibrate", robot, (*ROBOTS, "FILE.urdf", "FILE.xml"))
+        raise UnknownNameError("robot to calibrate", robot, ROBOTS)
     if groups != BY_PLACE:
         raise CalibrationError(
             f"--together and --apart are for robots from a model file; {robot} has a twin of its own"

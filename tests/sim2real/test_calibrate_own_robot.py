@@ -151,13 +151,14 @@ def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
 def test_a_task_gets_what_was_calibrated(strange_quadruped: Path) -> None:
     twin = twin_of(strange_quadruped, HIPS)
     result = calibration_of(twin, friction=0.6, encoder_bias=0.01, delay=0.009, armature=0.008)
-    task = calibrated(make_task(strange_quadruped), result)
+    own = make_task(strange_quadruped)
+    task = calibrated(own, result)
     hips = [int(task.model.joint(hip).dofadr[0]) for hip in HIPS]
     np.testing.assert_allclose(task.model.dof_frictionloss[hips], 0.6)
     start = task.reset(jax.random.key(0))
     np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[hips], 0.6, atol=1e-4)
     np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[hips], 0.008, atol=1e-4)
-    biased = np.isin(np.array(task.unwrapped.robot.joint_names), HIPS)
+    biased = np.isin(np.array(own.robot.joint_names), HIPS)
     np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01 * biased, atol=1e-4)
     assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
 
@@ -197,8 +198,8 @@ def test_masses_of_shapes_can_be_changed() -> None:
         '<mujoco><worldbody><body name="a"><joint/><geom size=".1"/></body></worldbody></mujoco>'
     )
     nominal = spec.compile()
-    mass = pm.Parameter(Kind.MASS, "a", 1.0, 0.1, 10.0, 1.0)
-    pm.apply(spec, [mass], [2 * float(nominal.body_mass[1])])
+    estimate = Estimate(pm.Parameter(Kind.MASS, "a", 1.0, 0.1, 10.0, 1.0), 2 * float(nominal.body_mass[1]), 0.0)
+    Calibration("it", (estimate,), (), (), (), 0.002, 1.0, 1.0, True).apply(spec)
     model = spec.compile()
     np.testing.assert_allclose(model.body_mass[1], 2 * nominal.body_mass[1])
     np.testing.assert_allclose(model.body_inertia[1], 2 * nominal.body_inertia[1])
