@@ -50,7 +50,7 @@ def prepare_legged(robot: Robot) -> Prepared:
             f"{robot.file} is understood as {ARTICLES[robot.kind]}; expected a legged robot (key kind in {NAME})"
         )
     spec = read_model(robot.file).spec
-    _clear(spec)
+    clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
     root = spec.body(robot.trunk)
@@ -59,7 +59,7 @@ def prepare_legged(robot: Robot) -> Prepared:
     root.add_camera(name="track", mode=track, pos=[0.55 * away, -1.1 * away, 0.35 * away], quat=TRACK)
     if robot.free and not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
         root.add_freejoint(name="root")
-    _drive(spec, robot)
+    drive(spec, robot)
     radius = _sense(spec, robot)
     _filter_contacts(spec, robot)
     model = _compiled(robot.file, spec)
@@ -83,7 +83,7 @@ def _compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
         raise ModelError(f"{path}: as tasks need it, MuJoCo does not compile it: {one_line(error)}") from None
 
 
-def _clear(spec: mujoco.MjSpec) -> None:
+def clear(spec: mujoco.MjSpec) -> None:
     """Take away what belongs to somebody else's scene: floor, lights, cameras, actuators, sensors, keys."""
     world = spec.worldbody
     for element in [
@@ -99,7 +99,7 @@ def _clear(spec: mujoco.MjSpec) -> None:
         spec.delete(element)
 
 
-def _drive(spec: mujoco.MjSpec, robot: Robot) -> None:
+def drive(spec: mujoco.MjSpec, robot: Robot) -> None:
     """A position servo on every joint, under the joint's name."""
     for joint in robot.joints:
         part = spec.joint(joint.name)
