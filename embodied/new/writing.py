@@ -24,8 +24,8 @@ class Budget:
 
 
 BUDGETS = {
-    Kind.ARM: Budget(1024, 4_000_000),
-    Kind.MULTIROTOR: Budget(1024, 4_000_000),
+    Kind.ARM: Budget(1024, 2_000_000),
+    Kind.MULTIROTOR: Budget(1024, 3_000_000),
     Kind.LEGGED: Budget(1024, 5_000_000),
 }
 """A few minutes on two cores each; see `benchmarks/results/new_task_*.json`."""
