@@ -31,8 +31,9 @@ class Commands:
     def draw(self, key: Array) -> Array:
         """(n,) a command, in `reset`."""
         low, high = jnp.asarray(self.low), jnp.asarray(self.high)
-        values, kept = jax.random.uniform(key, (2, len(self.low)))
-        return jnp.where(kept < self.keep, low + values * (high - low), 0.0)
+        values, kept = jnp.unstack(jax.random.uniform(key, (2, len(self.low))))
+        drawn = low + values * (high - low)
+        return jnp.where(kept < self.keep, drawn, jnp.zeros_like(drawn))
 
     def renewed(self, command: Array, control_dt: float, key: Array) -> Array:
         """The command after a control step, in `post_step`: the same, or a new one."""

@@ -132,10 +132,6 @@ WRONG = {
     "name": (["task", "my-task"], "task name 'my-task': expected a name as modules have"),
     "thing": (["robot", "mine"], "new 'robot': expected task"),
     "kind": (["task", "other", "--kind", "boat"], "--kind boat: expected one of arm, multirotor, legged"),
-    "hand": (
-        ["task", "other", "--robot", str(asset("robots/shadow/shadow.xml"))],
-        "for which there is no template",
-    ),
     "another": (
         ["task", "other", "--kind", "arm", "--robot", str(asset("robots/go1/go1.xml"))],
         "is understood as legged; say kind in robot.toml beside it",
@@ -153,3 +149,10 @@ def test_what_cannot_be_written_is_one_line(case: str, tmp_path: Path, capsys: p
     assert said in line
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
     assert (tmp_path / "mine.py").read_text() == "precious"
+
+
+def test_a_hand_has_no_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.xml").write_text((TEMPLATES / "arm.xml").read_text())
+    (tmp_path / "robot.toml").write_text('kind = "hand"\n')
+    assert run(command.main, "task", "mine", "--robot", str(tmp_path / "own.xml"), "--folder", str(tmp_path)) == 2
+    assert "is a hand, for which there is no template; there are arm, multirotor, legged" in capsys.readouterr().err
