@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +13,8 @@ from embodied.check.findings import Finding
 from embodied.core.task import Task
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, own_traceback, reason
+from embodied.factory import default_engine, make
+from embodied.registry import join_content
 
 NUM_ENVS = 8
 
@@ -126,3 +129,16 @@ def run_check(check: Check, subject: Any) -> tuple[Finding, ...]:
         said = own[1] if own else f"{type(error).__name__}: {reason(error).splitlines()[0]}"
         found.append(Finding("the task", f"it raised {said}", "no exception"))
     return tuple(dict.fromkeys(found))
+
+
+@functools.lru_cache(maxsize=4)
+def environment(name: str) -> Env:
+    """`NUM_ENVS` environments of a task, made once for all its checks."""
+    return make(name, NUM_ENVS, default_engine(join_content()[name]), device="cpu")
+
+
+def failures(name: str, check: Check) -> list[str]:
+    """What a check finds wrong with a task, registered or in a file, in words: for tests of tasks of one's own."""
+    return [
+        str(finding) for finding in run_check(check, environment(name) if check.simulated else environment(name).task)
+    ]

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from embodied.check.findings import Finding, place_of
 from embodied.core.task import Task
@@ -124,7 +125,7 @@ def functions_are_pure(task: Task[Any]) -> Iterator[Finding]:
     for name in [name for name, value in before.items() if after.get(name) is not value]:
         yield Finding(f"self.{name}", "a hook writes to it", "what changes in an episode to be in the task's state")
     for name, value in after.items():
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
             yield Finding(f"self.{name}", "a hook keeps a traced number in it", "that number in the task's state")
 
 
@@ -158,7 +159,7 @@ def _reset_fits(task: Task[Any], reset: ResetState[Any]) -> Iterator[Finding]:
         if value.shape != (size,):
             yield Finding(f"reset's {name}", f"its shape is {value.shape}", f"({size},), as the model has it", look)
     for name, value in reset.model.items():
-        own = np.shape(getattr(model, name, None))
+        own = np.asarray(getattr(model, name)).shape
         if value.shape != own:
             yield Finding(
                 f"reset's model field {name}", f"its shape is {value.shape}", f"{own}, as the model has it", look

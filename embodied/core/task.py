@@ -4,6 +4,7 @@ A wrapper changes some hooks of the task within and forwards all others. Initial
 randomisation and calibrations are wrappers. Single terms can be added and removed without a class of one's own:
 
     task = Hover().with_rewards(low=(-0.1, lambda world, state, action: world["position"][2]))
+    task = task.with_variations(randomization.scale("damping", "dof_damping", 0.5, 2.0))
     task = task.without(rewards=["spin"], observations=["critic/latency"], variations=["mass"])
     task.unwrapped                               # Hover
 """
@@ -23,13 +24,16 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core import randomization
 from embodied.core.hooks import Observation, TaskHooks
+from embodied.core.randomization import Term
 from embodied.core.world import ResetState, StateT, World
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 RewardTerm: TypeAlias = tuple[float, Callable[[World, Any, Array], Array]]
 """Weight, and a function of world, state and action to the unweighted term, as `TaskHooks.rewards` has them."""
+ADDED = 0x5EED  # folded into an episode's key, for draws beside the task's own
 ObservedTerm: TypeAlias = Callable[[World, Any], Array]
 """Function of world and state to an observed term."""
 
@@ -100,6 +104,16 @@ class Task(TaskHooks[StateT]):
             EmbodiedError: the group has a term of that name already.
         """
         return EditedTerms(self, observations={group: terms})
+
+    def with_variations(self, *terms: Term) -> Task[StateT]:
+        """The same task with further variations of model fields, such as `randomization.scale(...)` makes.
+
+        They are drawn after the task's own, which stay as they were, and are listed, left out and scaled like those.
+
+        Raises:
+            EmbodiedError: the task has a variation of that name already, or one draws no model field.
+        """
+        return AddedVariations(self, terms)
 
     def without(
         self, *, rewards: Iterable[str] = (), observations: Iterable[str] = (), variations: Iterable[str] = ()
@@ -270,6 +284,52 @@ class EditedTerms(TaskWrapper[StateT]):
 
     def _kept(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in terms.items() if name not in self.removed_rewards}
+
+
+class AddedVariations(TaskWrapper[StateT]):
+    """A task with some more variations of model fields."""
+
+    def __init__(self, task: Task[StateT], added: tuple[Term, ...]) -> None:
+        """See `Task.with_variations`."""
+        super().__init__(task)
+        self.added = added
+        _check("variation", [term.name for term in task.declared_terms()], [term.name for term in added], ())
+        for term in added:
+            if term.apply is None:
+                raise EmbodiedError(f"variation {term.name!r} draws no model field; only its task can draw it")
+
+    def declared_terms(self) -> tuple[Term, ...]:
+        return (*self.task.declared_terms(), *self.added)
+
+    @functools.cached_property
+    def terms(self) -> tuple[Term, ...]:
+        return (*self.task.terms, *self.added)
+
+    @functools.cached_property
+    def varied(self) -> frozenset[str]:
+        return frozenset(term.name for term in self.terms)
+
+    def rebuilt(
+        self, spec_edits: Iterable[Callable[[mujoco.MjSpec], None]] = (), left_out: Iterable[str] = ()
+    ) -> Task[StateT]:
+        names = tuple(left_out)
+        added = randomization.without(self.added, [name for name in names if name == "all" or self._adds(name)])
+        task = self.task.rebuilt(spec_edits, [name for name in names if not self._adds(name)])
+        return AddedVariations(task, added) if added else task
+
+    def reset(self, key: Array) -> ResetState[StateT]:
+        return self._drawn(key, self.task.reset(key))
+
+    def restart(self, key: Array, state: StateT) -> ResetState[StateT]:
+        return self._drawn(key, self.task.restart(key, state))
+
+    def _adds(self, name: str) -> bool:
+        return any(term.name == name for term in self.added)
+
+    def _drawn(self, key: Array, reset_state: ResetState[StateT]) -> ResetState[StateT]:
+        own = jax.random.fold_in(key, ADDED)
+        model = randomization.draw(self.task.model, self.added, own, dict(reset_state.model))
+        return dataclasses.replace(reset_state, model=model)
 
 
 def _check(what: str, known: Iterable[str], added: Iterable[str], removed: Iterable[str]) -> None:

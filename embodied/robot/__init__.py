@@ -3,5 +3,6 @@
 from embodied.robot.description import NAME, Description
 from embodied.robot.picture import draw
 from embodied.robot.robot import Joint, Kind, Robot
+from embodied.robot.scene import joint_places, reachable_points, robot_scene
 
-__all__ = ["NAME", "Description", "Joint", "Kind", "Robot", "draw"]
+__all__ = ["NAME", "Description", "Joint", "Kind", "Robot", "draw", "joint_places", "reachable_points", "robot_scene"]

@@ -14,7 +14,8 @@ from jax import Array
 from embodied.core.hooks import Observation, Timing
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
-from tasks.locomotion.commands import CommandConfig, PushConfig
+from embodied.parts.pushes import Pushes
+from tasks.locomotion.commands import CommandConfig
 from tasks.locomotion.ground import Rough
 from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState, Weights
 from tasks.locomotion.legged import IN_CONTACT
@@ -61,7 +62,7 @@ class HumanoidConfig(JoystickConfig):
     """Options of the humanoid's joystick tasks."""
 
     command: CommandConfig = dataclasses.field(default_factory=lambda: CommandConfig(limits=(1.0, 0.4, 0.8)))
-    push: PushConfig = dataclasses.field(default_factory=lambda: PushConfig(speed=0.3))
+    push: Pushes = dataclasses.field(default_factory=lambda: Pushes(speed=0.3))
     weights: HumanoidWeights = dataclasses.field(default_factory=HumanoidWeights)
 
 

@@ -16,15 +16,8 @@ from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
-from tasks.locomotion.commands import (
-    CommandConfig,
-    Push,
-    PushConfig,
-    advance_push,
-    draw_command,
-    draw_push,
-    renew_command,
-)
+from embodied.parts.pushes import Push, Pushes
+from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
 from tasks.locomotion.ground import Rough
 from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
@@ -73,7 +66,7 @@ class JoystickConfig(LeggedConfig):
 
     command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
     """Velocity commands."""
-    push: PushConfig = dataclasses.field(default_factory=PushConfig)
+    push: Pushes = dataclasses.field(default_factory=Pushes)
     """Pushes."""
     tracking_sigma: float = 0.25
     """m^2/s^2 and rad^2/s^2, width of the tracking rewards."""
@@ -178,7 +171,7 @@ class Joystick(LeggedTask[TaskState]):
         bias, late = self.episode_constants(bias, latency[0])
         state = TaskState(
             command=draw_command(self.config.command, command),
-            push=draw_push(self.config.push, self.mass * ("push" in self.varied), push),
+            push=self.config.push.drawn(self.mass, push, self.varied),
             encoder_bias=bias,
             latency=late,
             level=level,
@@ -203,8 +196,7 @@ class Joystick(LeggedTask[TaskState]):
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         del world
-        force = jnp.where(state.push.active, state.push.force, 0.0)
-        wrench = jnp.zeros((self.model.nbody, 6)).at[self.layout.trunk, :2].set(force)
+        wrench = state.push.wrench(self.model.nbody, self.layout.trunk)
         return Control(ctrl=self.targets(command), wrench=wrench), state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
@@ -219,7 +211,7 @@ class Joystick(LeggedTask[TaskState]):
         return dataclasses.replace(
             state,
             command=renew_command(self.config.command, state.command, dt, commands),
-            push=advance_push(self.config.push, state.push, self.mass * ("push" in self.varied), dt, pushes),
+            push=self.config.push.advanced(state.push, self.mass, dt, pushes, self.varied),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
             steps=steps,

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
@@ -18,7 +17,8 @@ from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rewards import limit_violation, squared_norm
 from embodied.math.rotations import quat_rotate_inverse
-from embodied.math.sampling import between
+from embodied.parts.latency import Latency, delayed
+from embodied.parts.sensing import EncoderBias, ObservationNoise
 from tasks.locomotion.ground import Flat, Rough
 from tasks.locomotion.robots import LeggedRobot
 
@@ -165,13 +165,13 @@ class LeggedTask(Task[M], Generic[M]):
         """This episode's encoder bias (n,) rad and latency () s, from uniform numbers of the same shapes."""
         vary = self.config.vary
         return (
-            between(vary.encoder_bias, bias) * ("encoder_bias" in self.varied),
-            between(vary.latency, latency) * ("latency" in self.varied),
+            EncoderBias(*vary.encoder_bias).drawn(bias, self.varied),
+            Latency(*vary.latency).drawn(latency, self.varied),
         )
 
     def delayed(self, action: Array, last_action: Array, latency: Array) -> Array:
         """What the motors get on average over a control step in which `action` (n,) arrives `latency` s late."""
-        return action + latency / self.timing.control_dt * (last_action - action)
+        return delayed(action, last_action, latency, self.timing.control_dt)
 
     def targets(self, command: Array) -> Array:
         """Actuator inputs (nu,) from joint targets (n,) rad."""
@@ -217,12 +217,8 @@ class LeggedTask(Task[M], Generic[M]):
             "joint_pos": self.offset(world),
             "joint_vel": world.qvel[self.layout.qvel],
         }
-        ends = np.cumsum([value.shape[0] for value in clean.values()])
-        drawn = jnp.split(2 * jax.random.uniform(key, (ends[-1],)) - 1, ends[:-1])
-        noisy = {
-            name: value + getattr(self.config.noise, name) * z * ("observation_noise" in self.varied)
-            for (name, value), z in zip(clean.items(), drawn, strict=True)
-        }
+        noise = ObservationNoise(dataclasses.asdict(self.config.noise))
+        noisy = noise.add(clean, key, self.varied)
         noisy["joint_pos"] = noisy["joint_pos"] + encoder_bias
         return clean, noisy
 

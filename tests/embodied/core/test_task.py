@@ -10,9 +10,11 @@ import pytest
 import torch
 
 import embodied
+from embodied.core import randomization
 from embodied.core.adr import AutomaticDomainRandomization
 from embodied.core.hooks import TaskHooks
 from embodied.core.initial_states import InitialStateBuffer, InitialStates, first_reset_states
+from embodied.core.randomization import Term
 from embodied.core.task import EditedTerms, Task, TaskWrapper, forwarded, has_expert
 from embodied.core.world import StateT, World
 from embodied.errors import EmbodiedError, UnknownNameError
@@ -95,6 +97,34 @@ def test_terms_are_added_and_removed_from_outside(task: Task[Any]) -> None:
     assert env.step(torch.zeros(2, 4)).obs["extra"].shape == (2, 1)
     # The task itself is as before.
     assert "spin" in task.reward_weights
+
+
+def test_variations_are_added_from_outside_listed_left_out_and_scaled(task: Task[Any]) -> None:
+    light = randomization.scale("lightness", "body_mass", 0.1, 0.2, [1])
+    more = task.with_variations(light)
+    assert list(more.variations) == [*task.variations, "lightness"]
+    assert "lightness" in more.varied
+    own, changed = task.reset(KEY), more.reset(KEY)
+    mass = np.asarray(own.model.get("body_mass", task.model.body_mass))
+    assert 0.1 * mass[1] <= changed.model["body_mass"][1] <= 0.2 * mass[1]
+    for ours, theirs in zip(jax.tree.leaves(own.task_state), jax.tree.leaves(changed.task_state), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert more.restart(KEY, own.task_state).model["body_mass"][1] < 0.25 * task.model.body_mass[1]
+    assert list(more.without(variations=["lightness"]).variations) == list(task.variations)
+    assert list(more.without(variations=["mass"]).variations) == [
+        *(name for name in task.variations if name != "mass"),
+        "lightness",
+    ]
+    rewarded = more.with_rewards(height=(1.0, height)).without(variations=["lightness"])
+    assert "lightness" not in rewarded.variations
+    assert "height" in rewarded.reward_weights
+    with pytest.raises(EmbodiedError, match="variation 'lightness' already"):
+        more.with_variations(light)
+    with pytest.raises(EmbodiedError, match="variation 'wind' draws no model field"):
+        task.with_variations(Term("wind", "it blows"))
+    env = embodied.make(TASK, 2, "rigid", wrappers=[lambda _: more])
+    env.reset(0)
+    assert torch.isfinite(env.step(torch.zeros(2, 4)).reward).all()
 
 
 @pytest.mark.parametrize("name", [TASK, "locomotion/go1-joystick-flat"])

@@ -1,0 +1,158 @@
+"""`python -m embodied.new task`: what it writes meets the contract and trains; nothing is overwritten."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import embodied
+from embodied import train
+from embodied.check import CHECKS, failures
+from embodied.new import __main__ as command
+from embodied.new.writing import BUDGETS, TEMPLATES
+from embodied.registry import join_content
+from embodied.robot import Kind, Robot, joint_places, reachable_points, robot_scene
+from embodied.storage.paths import asset
+from embodied.storage.runs import Run
+
+KINDS = tuple(str(kind) for kind in BUDGETS)
+LONGEST = 120  # characters of a line that is written
+
+
+def run(main: Callable[[list[str]], int], *words: str) -> int:
+    try:
+        return main(list(words))
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lab")
+    for kind in KINDS:
+        assert run(command.main, "task", f"my_{kind}", "--kind", kind, "--folder", str(folder)) == 0
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_is_neat(kind: str, written: Path) -> None:
+    for file in (written / f"my_{kind}.py", written / f"test_my_{kind}.py"):
+        text = file.read_text()
+        tree = ast.parse(text)
+        assert ast.get_docstring(tree)
+        assert max(map(len, text.splitlines())) <= LONGEST
+        assert "$" not in text
+        imported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+                    for alias in node.names} - {"annotations"}  # fmt: skip
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert imported <= names, "it imports what it does not use"
+    entry = join_content()[str(written / f"my_{kind}.py")]
+    assert entry.name.endswith(f":My{kind.capitalize()}")
+    assert entry.load_training().steps == BUDGETS[Kind(kind)].steps
+
+
+@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
+@pytest.mark.timeout(280)
+def test_what_is_written_meets_the_contract(kind: str, written: Path) -> None:
+    name = str(written / f"my_{kind}.py")
+    quick = [check for check in CHECKS if not check.slow]
+    assert {check.name: found for check in quick if (found := failures(name, check))} == {}
+
+
+def test_the_test_that_is_written_passes(written: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        str(written / "test_my_arm.py"),
+        "-k",
+        "pure",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=250, check=False)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_what_is_written_trains(written: Path, tmp_path: Path) -> None:
+    small = ["--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1", "--steps", "256"]
+    words = [str(written / "my_arm.py"), *small, "--evaluate-episodes", "0", "--out", str(tmp_path / "run")]
+    assert run(train.main, *words) == 0
+    assert Run.open(tmp_path / "run").load().step == 256
+
+
+@pytest.mark.parametrize(
+    ("robot", "size"), [("robots/panda/panda.xml", 8), ("robots/go1/go1.xml", 12)], ids=["panda", "go1"]
+)
+def test_a_robot_of_a_file_takes_the_small_ones_place(robot: str, size: int, tmp_path: Path) -> None:
+    assert run(command.main, "task", "mine", "--robot", str(asset(robot)), "--folder", str(tmp_path)) == 0
+    assert not (tmp_path / "mine.xml").exists()
+    task = join_content()[str(tmp_path / "mine.py")].load()()
+    assert task.action_size == size
+    assert [task.model.actuator(number).name for number in range(size)] == [
+        joint.name for joint in Robot.load(asset(robot)).joints
+    ]
+
+
+def test_a_robot_beside_the_task_is_found_from_there(tmp_path: Path) -> None:
+    (tmp_path / "robots").mkdir()
+    (tmp_path / "robots" / "own.xml").write_text((TEMPLATES / "arm.xml").read_text())
+    words = ["task", "mine", "--robot", str(tmp_path / "robots" / "own.xml"), "--folder", str(tmp_path)]
+    assert run(command.main, *words) == 0
+    assert "ROBOT = Path(__file__).parent / 'robots/own.xml'" in (tmp_path / "mine.py").read_text()
+    assert embodied.make(str(tmp_path / "mine.py"), 1).task.action_size == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_small_robots_are_understood_without_a_warning(kind: str) -> None:
+    robot = Robot.load(TEMPLATES / f"{kind}.xml")
+    assert robot.kind == kind
+    assert robot.warnings == ()
+
+
+def test_goals_are_where_the_tip_can_be() -> None:
+    robot = Robot.load(TEMPLATES / "arm.xml")
+    model = robot_scene(robot).compile()
+    points = reachable_points(model, robot, 200)
+    assert points.shape == (200, 3)
+    assert (points[:, 2] > 0).all()
+    assert ((points - [0, 0, 0.3]) ** 2).sum(axis=1).max() < 0.69**2
+    assert len(joint_places(model, robot)[0]) == 3
+    assert (points == reachable_points(model, robot, 200)).all()
+
+
+WRONG = {
+    "exists": (["task", "mine"], "mine.py exists already; nothing was written"),
+    "name": (["task", "my-task"], "task name 'my-task': expected a name as modules have"),
+    "thing": (["robot", "mine"], "new 'robot': expected task"),
+    "kind": (["task", "other", "--kind", "boat"], "--kind boat: expected one of arm, multirotor, legged"),
+    "another": (
+        ["task", "other", "--kind", "arm", "--robot", str(asset("robots/go1/go1.xml"))],
+        "is understood as legged; say kind in robot.toml beside it",
+    ),
+    "absent": (["task", "other", "--robot", "nowhere.urdf"], "nowhere.urdf"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_written_is_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text("precious")
+    words, said = WRONG[case]
+    assert run(command.main, *words, "--folder", str(tmp_path)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
+    assert (tmp_path / "mine.py").read_text() == "precious"
+
+
+def test_a_hand_has_no_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.xml").write_text((TEMPLATES / "arm.xml").read_text())
+    (tmp_path / "robot.toml").write_text('kind = "hand"\n')
+    assert run(command.main, "task", "mine", "--robot", str(tmp_path / "own.xml"), "--folder", str(tmp_path)) == 2
+    assert "is a hand, for which there is no template; there are arm, multirotor, legged" in capsys.readouterr().err
