@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +25,9 @@ CLOSE = 0.05  # rad, or tenths of a metre
 DEPTH = 0.01  # m behind the fingertips where a gripper grasps
 TIPS = 0.02  # m: what lies no further behind the end of a finger is its tip
 SNAP = 0.9  # cosine between a direction and an axis of the tip's body that are taken for the same
+RUBBER = (1.0, 0.005, 0.0001)  # sliding, torsional (m), rolling (m) friction of fingers, and
+FIRM = (0.015, 1.0, 0.95, 0.99, 0.001)  # solref and solimp of their contacts; assets/robots/panda/panda.xml
+PAD = 0.05  # m around the middle between the fingertips in which contacts count as the pads'
 HAND_ABOVE_TCP = 0.045  # m, of the sensor `hand_pos`; as in assets/robots/panda/panda.xml
 ARTICLE = ARTICLES | {Kind.LEGGED: "a legged robot"}
 
@@ -74,6 +78,12 @@ def prepare_arm(robot: Robot) -> PreparedArm:
     Raises:
         ModelError: it is no arm, a joint on the way to the tip has no motor, or its servos do not hold it.
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of textures
+        return _prepared(robot)
+
+
+def _prepared(robot: Robot) -> PreparedArm:
     if robot.kind is not Kind.ARM or robot.tip is None:
         raise ModelError(f"{robot.file} is understood as {ARTICLE[robot.kind]}; expected an arm (key kind in {NAME})")
     chain = _chain(robot)
@@ -170,11 +180,28 @@ def _sense(spec: mujoco.MjSpec, robot: Robot, chain: tuple[str, ...], gripper: G
         spec.add_sensor(name=name, type=kind, objtype=objects.mjOBJ_SITE, objname=site)
     for name in chain:
         spec.add_sensor(name=f"{name}_torque", type=kinds.mjSENS_JOINTACTFRC, objtype=objects.mjOBJ_JOINT, objname=name)
+    for side, finger in zip(("left", "right"), () if gripper is None else gripper.sides, strict=False):
+        _sense_pad(spec, robot, f"{side}_pad", finger, carrying, point)
     # Above the hand, looking along it past the fingers, as the Panda's.
     eye = point + axes @ np.array([0.08, 0.0, -0.08])
     view = axes @ np.array([[0.0, 0.95, 0.31], [1.0, 0.0, 0.0], [0.0, 0.31, -0.95]])
     mujoco.mju_mat2Quat(quat, np.ascontiguousarray(view).ravel())
     carrying.add_camera(name="wrist", pos=eye, quat=quat, fovy=75)
+
+
+def _sense_pad(
+    spec: mujoco.MjSpec, robot: Robot, name: str, finger: str, carrying: mujoco.MjsBody, tcp: np.ndarray
+) -> None:
+    """A sensor of what presses on a finger within `PAD` of where the gripper grasps, and of where that is."""
+    kinds, objects = mujoco.mjtSensor, mujoco.mjtObj
+    data = mujoco.MjData(robot.model)
+    data.qpos[:] = robot.home
+    mujoco.mj_kinematics(robot.model, data)
+    hand, body = data.body(carrying.name), data.body(finger)
+    point = body.xmat.reshape(3, 3).T @ (hand.xpos + hand.xmat.reshape(3, 3) @ tcp - body.xpos)
+    spec.body(finger).add_site(name=name, pos=point, size=[PAD] * 3, group=4)
+    spec.add_sensor(name=f"{name}_pos", type=kinds.mjSENS_FRAMEPOS, objtype=objects.mjOBJ_SITE, objname=name)
+    spec.add_sensor(name=f"{name}_touch", type=kinds.mjSENS_TOUCH, objtype=objects.mjOBJ_SITE, objname=name)
 
 
 def _stand(spec: mujoco.MjSpec, robot: Robot) -> None:
@@ -204,9 +231,13 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot, gripper: Gripper | None)
         collides = bool(geom.contype or geom.conaffinity)
         geom.contype, geom.conaffinity = 0, int(collides)
         if collides:
-            geom.condim, geom.priority = 3, 0
+            is_finger = geom.parent.name in fingers
+            geom.condim, geom.priority = (4, 1) if is_finger else (3, 0)
+            if is_finger:  # rubber, as the Panda's pads
+                geom.friction[:] = RUBBER
+                geom.solref[:], geom.solimp[:3] = FIRM[:2], FIRM[2:]
             if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-                if geom.parent.name in fingers:
+                if is_finger:
                     geom.type = mujoco.mjtGeom.mjGEOM_BOX
                 else:  # primitives that fit a crooked link would meet ground that the link does not
                     spec.mesh(geom.meshname).maxhullvert = HULL

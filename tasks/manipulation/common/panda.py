@@ -175,7 +175,7 @@ def follow(
     zero = jnp.zeros_like(joints[0])
     damped = tuple(tuple(zero + (DAMPING**2 if c == r else 0.0) for c in range(r + 1)) for r in range(6))
     (gram, left), columns = jax.lax.scan(add, (damped, error), (axes, origins, pull))
-    weights = _solved(gram, left)
+    weights = solved(gram, left)
     step = pull
     for column, weight in zip(columns, weights, strict=True):
         step = step + weight * column
@@ -203,7 +203,7 @@ def _chain(joints: Array) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector,
     return axes, origins, _plus(pos, _scaled(FLANGE + FINGERTIP, z)), hand
 
 
-def _solved(gram: Gram, right: Sequence[Array]) -> list[Array]:
+def solved(gram: Gram, right: Sequence[Array]) -> list[Array]:
     """Solution of a symmetric positive definite system by elimination (L D L^T), written out."""
     size = len(right)
     lower, result = [list(row) for row in gram], list(right)

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jax import Array
 
 from embodied.core.episode import first_keys
 from embodied.core.hooks import PROPRIO, Observation, Timing
-from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import FULL, distance
+from tasks.manipulation.common.robots import TableRobot, table_robot
 from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
 
 SCENE = "scenes/table.xml"
@@ -40,6 +43,7 @@ BACK = (0.0, 0.4698332, 0.0, -2.9460125, 0.0, 3.4157388, -0.7853982)
 LEFT = (0.7929212, 0.9746841, 0.0146418, -1.5203042, -0.0199121, 2.4949968, 0.0315627)
 """rad, the tcp at (-.5, .6, .15)."""
 
+REACHED_LOW = 0.03  # m, tcp: lower than this no hand need reach for what an episode draws
 SEEN = 18  # numbers of one step: hand, opening, two objects
 
 
@@ -54,8 +58,12 @@ class TabletopConfig:
     """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
     goal_seed: int = 0
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
+    robot: str = ""
+    """MJCF or URDF file of an arm with a two-finger gripper (see docs/own_robot.md); by default the Panda's."""
 
     def __post_init__(self) -> None:
+        if self.robot:  # a run finds the file wherever it is gone on with
+            object.__setattr__(self, "robot", str(Path(self.robot).resolve()))
         if self.goals is not None and self.goals < 1:
             raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
 
@@ -82,7 +90,7 @@ class TaskState:
     fixtures: Array
     """(nmocap, 3) m, where the fixtures stand that every episode places anew."""
     joints: Array
-    """(7) rad, the last targets of the arm's servos."""
+    """(n) rad, the last targets of the arm's servos; the Panda has 7."""
     target: Array
     """(3) m, where the hand is led: of the tcp, world frame."""
     previous: Array
@@ -117,7 +125,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     stages: ClassVar[Mapping[str, float]]
     """What each stage that `progress` returns is worth; success is worth the rest to `FULL`."""
     hand_start: ClassVar[tuple[float, ...]] = MIDDLE
-    """rad, the arm's joints at the start: `MIDDLE`, `BACK` or `LEFT`."""
+    """rad, the Panda's joints at the start: `MIDDLE`, `BACK` or `LEFT`. Another arm's hand begins at the same place."""
     reached: ClassVar[float]
     """m, the largest `error` that counts as solved; Meta-World."""
     workspace: ClassVar[Box] = WORKSPACE
@@ -151,10 +159,15 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     # What follows from it.
 
+    @functools.cached_property
+    def robot(self) -> TableRobot:
+        """The arm, in its place: where the hand reaches what an episode draws."""
+        boxes = [box for box in (self.ranges.start, self.ranges.goal) if box is not None]
+        corners = np.concatenate([box.corners for box in boxes])
+        return table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
+
     def build_spec(self) -> mujoco.MjSpec:
-        spec = compose(SCENE, panda.ASSET)
-        base = spec.body("link0")
-        base.pos, base.quat = panda.BASE_POS, panda.BASE_QUAT
+        spec = self.robot.compose(SCENE)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         spec.option.impratio = 10  # friction stiffer than the contact's normal: what is held does not creep away
@@ -184,13 +197,19 @@ class Tabletop(Task[TaskState], abc.ABC):
             start, task_state=dataclasses.replace(start.task_state, number=number.astype(jnp.int32))
         )
 
+    @functools.cached_property
+    def start_joints(self) -> np.ndarray:
+        """(n,) rad, the arm's joints at the start."""
+        return self.robot.start(self.hand_start)
+
     def begin(self, placement: Placement) -> ResetState[TaskState]:
         """An episode that begins with everything in its place, the hand open and at rest."""
         model = self.model
         qpos = jnp.asarray(model.qpos0, jnp.float32)
-        arm = jnp.asarray(self.hand_start, jnp.float32)
-        fingers = dict.fromkeys(panda.FINGER_JOINTS, panda.FINGER_LIMITS[1])
-        for name, value in {**dict(zip(panda.ARM_JOINTS, arm, strict=True)), **fingers, **placement.joints}.items():
+        robot = self.robot
+        arm = jnp.asarray(self.start_joints, jnp.float32)
+        hand = {**dict(zip(robot.joint_names, arm, strict=True)), **robot.open_fingers}
+        for name, value in {**hand, **placement.joints}.items():
             first, value = model.joint(name).qposadr[0], jnp.atleast_1d(jnp.asarray(value, jnp.float32))
             qpos = qpos.at[first : first + len(value)].set(value)
         fixtures = jnp.zeros((model.nmocap, 3))
@@ -200,7 +219,7 @@ class Tabletop(Task[TaskState], abc.ABC):
             goal=placement.goal,
             fixtures=fixtures,
             joints=arm,
-            target=panda.tcp_pose(arm)[0],
+            target=robot.tcp(arm),
             previous=jnp.zeros(SEEN),
             begun=jnp.zeros((), bool),
             number=jnp.zeros((), jnp.int32),
@@ -211,14 +230,14 @@ class Tabletop(Task[TaskState], abc.ABC):
         """Lead the hand: the first three numbers move its target, by 1 cm each at most, x, y and z of the world.
 
         The fourth is the gripper's effort: 1 closes with 70 N a finger, -1 opens. The target stays in the workspace and
-        within 5 cm of the hand; the arm follows by `panda.follow`, its hand pointing down.
+        within 5 cm of the hand; the arm follows by inverse kinematics (`panda.follow`), its hand pointing down.
         """
         del key
         tcp = world["tcp_pos"]
         ahead = state.target + STEP * action[:3] - tcp
         ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(distance(ahead, 0.0), 1e-6))
         target = jnp.clip(tcp + ahead, jnp.asarray(self.workspace.low), jnp.asarray(self.workspace.high))
-        joints = panda.follow(state.joints, target)
+        joints = self.robot.follow(state.joints, target)
         state = dataclasses.replace(
             state, joints=joints, target=target, previous=self.seen(world), begun=jnp.ones((), bool)
         )
@@ -226,15 +245,15 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         del world
-        return Control(ctrl=command, mocap_pos=self.mocap_positions(state)), state
+        return Control(ctrl=self.robot.controls(command), mocap_pos=self.mocap_positions(state)), state
 
     def mocap_positions(self, state: TaskState) -> Array | None:
         return state.fixtures if self.model.nmocap else None
 
     def seen(self, world: World) -> Array:
         """(18) what one step shows, see `observe`."""
-        fingers = jnp.stack([world.qpos[place] for place in self._places(panda.FINGER_JOINTS)])
-        opening = jnp.clip(jnp.mean(fingers, keepdims=True) / panda.FINGER_LIMITS[1], 0.0, 1.0)
+        robot = self.robot
+        opening = robot.opening(jnp.stack([world.qpos[place] for place in self._places(tuple(robot.open_fingers))]))
         known = "object2_pos" in world.layout.names
         second = (world["object2_pos"], world["object2_quat"]) if known else (jnp.zeros(7),)
         return jnp.concatenate([world["hand_pos"], opening, world["object1_pos"], world["object1_quat"], *second])
@@ -250,7 +269,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         .29 closed); objects (14), position and quaternion of the first and of the second, zeros where there is none;
         previous (18), the same of the step before, of this one at the start; goal (3), zeros where hidden. `critic`:
         those, with the goal, and joint_pos (n) m or rad, joint_vel (n) of robot, objects and fixtures. `proprio`, what
-        the robot knows of itself: hand, opening and joint_pos (7) rad of the arm.
+        the robot knows of itself: hand, opening and joint_pos (n) rad of the arm, 7 of the Panda.
         """
         del key
         seen = self.seen(world)
@@ -262,7 +281,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         }
         hidden = {"joint_pos": world.qpos, "joint_vel": world.qvel}
         goal = jnp.zeros(3) if self.config.hide_goal else state.goal
-        arm = jnp.stack([world.qpos[place] for place in self._places(panda.ARM_JOINTS)])
+        arm = jnp.stack([world.qpos[place] for place in self._places(self.robot.joint_names)])
         return {
             "policy": {**shown, "goal": goal},
             "critic": {**shown, "goal": state.goal, **hidden},

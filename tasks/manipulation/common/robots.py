@@ -1,0 +1,263 @@
+"""The robots that do the table tasks: the Panda, and any arm with a two-finger gripper from its model file."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.core.scenes import compose
+from embodied.core.world import World
+from embodied.errors import ModelError
+from embodied.robot import Robot
+from embodied.robot.arm import PreparedArm, prepare_arm
+from tasks.manipulation.common import panda
+from tasks.manipulation.common.arm import Arm
+
+FEWEST = 6  # joints that lead a hand to a point and keep it pointing down, its fingers opening along y
+HEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4)  # m of the base above the table's top, that are tried
+DISTANCES = np.arange(0.3, 1.05, 0.05)  # m from the base's axis to the table's middle, likewise
+MIDDLE = np.array([0.0, 0.6, 0.2])  # m, the table's middle: where the hand rests
+NEAREST = 0.25  # m, y of the base's axis: the table begins there
+STEPS = 300  # of inverse kinematics, each at most
+STRIDE = 0.1  # rad, or tenths of a metre
+MISSED = 0.03  # m and, times `panda.TURN_WEIGHT`, rad that a point may be out of reach, as some are out of the Panda's
+AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose counts, where all points are in reach
+
+
+class TableRobot(Protocol):
+    """A robot at a table: n joints lead its hand, which points down; its fingers open along y."""
+
+    joint_names: tuple[str, ...]
+    """The n joints of the arm, in the order of actions."""
+    open_fingers: Mapping[str, float]
+    """Joint -> rad or m of the open gripper."""
+
+    def compose(self, scene: str) -> mujoco.MjSpec:
+        """The robot in its place in a scene."""
+        ...
+
+    def start(self, joints: tuple[float, ...]) -> np.ndarray:
+        """(n,) rad: the hand where the Panda's is with these joints (7,)."""
+        ...
+
+    def tcp(self, joints: Array) -> Array:
+        """(3,) m, world: the middle between the fingertips."""
+        ...
+
+    def follow(self, joints: Array, target: Array) -> Array:
+        """Next joint targets (n,) on the way to a point (3,) m, world."""
+        ...
+
+    def opening(self, fingers: Array) -> Array:
+        """(1,) of the gripper, 1 open, 0 closed, from the joints of `open_fingers`."""
+        ...
+
+    def controls(self, command: Array) -> Array:
+        """(nu,) actuator inputs from joint targets (n,) and the gripper's effort (1,)."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Panda:
+    """The Franka Panda of `panda.py`."""
+
+    joint_names = panda.ARM_JOINTS
+    open_fingers = dict.fromkeys(panda.FINGER_JOINTS, panda.FINGER_LIMITS[1])
+
+    def compose(self, scene: str) -> mujoco.MjSpec:
+        spec = compose(scene, panda.ASSET)
+        base = spec.body("link0")
+        base.pos, base.quat = panda.BASE_POS, panda.BASE_QUAT
+        return spec
+
+    def start(self, joints: tuple[float, ...]) -> np.ndarray:
+        return np.asarray(joints)
+
+    def tcp(self, joints: Array) -> Array:
+        return panda.tcp_pose(joints)[0]
+
+    def follow(self, joints: Array, target: Array) -> Array:
+        return panda.follow(joints, target)
+
+    def opening(self, fingers: Array) -> Array:
+        return jnp.clip(jnp.mean(fingers, keepdims=True) / panda.FINGER_LIMITS[1], 0.0, 1.0)
+
+    def controls(self, command: Array) -> Array:
+        return command
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OwnArm:
+    """An arm of one's own. It stands where it reaches what the task asks for; its gripper's effort is a position."""
+
+    prepared: PreparedArm
+    arm: Arm
+    """Where it stands."""
+    yaw: float
+    """rad by which the robot is turned."""
+    base: np.ndarray
+    """(3,) m, where the robot's own origin stands."""
+    limits: np.ndarray
+    """(n, 2) rad or m."""
+    rest: np.ndarray
+    """(n,) rad or m: the hand over the table's middle."""
+    down: np.ndarray
+    """(3, 3) world from hand: it points down and opens along y."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        return self.prepared.joints
+
+    @functools.cached_property
+    def open_fingers(self) -> Mapping[str, float]:
+        assert self.prepared.gripper is not None
+        return dict(zip(self.prepared.gripper.joints, self.prepared.gripper.open, strict=True))
+
+    def compose(self, scene: str) -> mujoco.MjSpec:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "robot.xml"
+            file.write_text(self.prepared.xml)
+            spec = compose(scene, str(file))
+        for key in spec.keys:  # it knows nothing of the things on the table
+            spec.delete(key)
+        root = spec.body(self.prepared.root)
+        turn, quat = np.array([np.cos(self.yaw / 2), 0.0, 0.0, np.sin(self.yaw / 2)]), np.zeros(4)
+        mujoco.mju_mulQuat(quat, turn, root.quat)
+        root.pos, root.quat = self.base + about_z(self.yaw) @ root.pos, quat
+        return spec
+
+    def start(self, joints: tuple[float, ...]) -> np.ndarray:
+        with jax.ensure_compile_time_eval():
+            point = panda.tcp_pose(jnp.asarray(joints, jnp.float32))[0]
+            return np.asarray(solve(self.arm, self.limits, self.rest, self.down, point[None])[0][0])
+
+    def tcp(self, joints: Array) -> Array:
+        return self.arm.tip_w(joints)[0]
+
+    def follow(self, joints: Array, target: Array) -> Array:
+        step = self.prepared.speeds * panda.CONTROL_DT
+        return self.arm.follow(joints, target, self.down, self.rest, step, self.limits)
+
+    def opening(self, fingers: Array) -> Array:
+        gripper = self.prepared.gripper
+        assert gripper is not None
+        opened, closed = np.array(gripper.open), np.array(gripper.closed)
+        return jnp.clip(jnp.mean((fingers - closed) / (opened - closed), keepdims=True), 0.0, 1.0)
+
+    def controls(self, command: Array) -> Array:
+        n = len(self.limits)
+        gripper = self.prepared.gripper
+        assert gripper is not None
+        share = (1.0 - command[n:]) / 2
+        opened, closed = np.array(gripper.open), np.array(gripper.closed)
+        targets = jnp.concatenate([command[:n], closed + share * (opened - closed)])
+        return targets[self._places]
+
+    @functools.cached_property
+    def _places(self) -> np.ndarray:
+        """(nu,) which of the arm's and then the gripper's joints each actuator drives."""
+        model = mujoco.MjModel.from_xml_string(self.prepared.xml)
+        assert self.prepared.gripper is not None
+        names = (*self.prepared.joints, *self.prepared.gripper.joints)
+        return np.array([names.index(model.actuator(index).name) for index in range(model.nu)])
+
+
+def table_robot(file: str, points: np.ndarray) -> TableRobot:
+    """The robot of a file, "" for the Panda, placed so that its hand reaches points (k, 3) m.
+
+    Raises:
+        ModelError: the file cannot be read or is not understood, is no arm of six joints or more with a gripper, or the
+            arm is too short.
+    """
+    if not file:
+        return Panda()
+    path = Path(file)
+    described = path.parent / "robot.toml"
+    times = tuple(part.stat().st_mtime_ns if part.exists() else 0 for part in (path, described))
+    return _own_arm(path, times, tuple(map(tuple, np.round(points, 4).tolist())))
+
+
+@functools.lru_cache(maxsize=16)
+def _own_arm(path: Path, times: tuple[int, ...], points: tuple[tuple[float, ...], ...]) -> OwnArm:
+    del times
+    robot = Robot.load(path)
+    prepared = prepare_arm(robot)
+    if prepared.gripper is None:
+        raise ModelError(f"{path} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
+    if len(prepared.joints) < FEWEST:
+        raise ModelError(
+            f"{path} has {len(prepared.joints)} joints before its gripper; tasks at a table need {FEWEST}, to reach and "
+            "to keep the hand pointing down; track-pose needs none"
+        )
+    model = mujoco.MjModel.from_xml_string(prepared.xml)
+    return _placed(robot, prepared, Arm.of(model, prepared.joints, prepared.root, "tcp"), np.array(points))
+
+
+def _placed(robot: Robot, prepared: PreparedArm, arm: Arm, points: np.ndarray) -> OwnArm:
+    """Search heights and distances of the base for the place from which it reaches best."""
+    joints = {joint.name: joint for joint in robot.joints}
+    limits = np.array([(joints[name].low, joints[name].high) for name in prepared.joints])
+    home = np.array([joints[name].home for name in prepared.joints])
+    with jax.ensure_compile_time_eval():
+        tip, _ = arm.tip_w(jnp.asarray(home, jnp.float32))
+        away = np.asarray(tip)[:2]
+        yaw = _right_angle(np.pi / 2 - float(np.arctan2(away[1], away[0])))
+        bases = np.array([(0.0, MIDDLE[1] - far, high) for far in DISTANCES for high in HEIGHTS])
+        bases = bases[bases[:, 1] <= NEAREST]
+        wanted = np.concatenate([MIDDLE[None], points])
+        # The base stays; the points move, so that one program serves all places.
+        moved = jnp.asarray((wanted[None] - bases[:, None]).reshape(-1, 3), jnp.float32)
+        tried = []
+        for down in (panda.HAND_DOWN, panda.HAND_DOWN * [-1.0, -1.0, 1.0]):  # either finger on the left
+            found, missed = solve(arm.placed(np.zeros(3), about_z(yaw)), limits, home, down, moved)
+            found, missed = (np.asarray(part).reshape(len(bases), len(wanted), -1) for part in (found, missed))
+            worst = missed.max((1, 2))
+            cost = np.where(worst < MISSED, AWAY * np.abs(found - found[:, :1]).mean((1, 2)), 1.0) + worst
+            place = int(np.argmin(cost))
+            tried.append((cost[place], worst[place], bases[place], found[place, 0], down))
+    _, worst, base, rest, down = min(tried, key=lambda place: place[0])
+    if worst >= MISSED:
+        far = float(np.linalg.norm(wanted - base, axis=1).max())
+        raise ModelError(
+            f"{robot.file}: the arm is too short, or cannot point its hand down: from the best place beside the table, "
+            f"points up to {far:.2f} m from its base are {worst:.2f} m out of its reach"
+        )
+    return OwnArm(prepared, arm.placed(base, about_z(yaw)), yaw, base, limits, rest, down)
+
+
+def solve(arm: Arm, limits: np.ndarray, rest: np.ndarray, down: np.ndarray, points: Array) -> tuple[Array, Array]:
+    """Joints (k, n) with the hand down at points (k, 3) m, and by how much (k,) m each misses its point and turn."""
+    step = np.where(arm.slides, 0.1 * STRIDE, STRIDE)[np.argsort(arm.order)]
+
+    def one(point: Array) -> tuple[Array, Array]:
+        def move(joints: Array, _: None) -> tuple[Array, None]:
+            return arm.follow(joints, point, down, rest, step, limits), None
+
+        joints, _ = jax.lax.scan(move, jnp.asarray(rest, jnp.float32), None, STEPS)
+        pos, rot = arm.tip_w(joints)
+        turn = jnp.sqrt(jnp.sum((rot - jnp.asarray(down)) ** 2) / 2)
+        return joints, jnp.sqrt(jnp.sum((pos - point) ** 2)) + panda.TURN_WEIGHT * turn
+
+    return jax.jit(jax.vmap(one))(points)
+
+
+def about_z(angle: float) -> np.ndarray:
+    """(3, 3) a turn by rad."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def _right_angle(angle: float) -> float:
+    """rad: the nearest quarter turn, if it is within a sixth of one."""
+    quarter = np.pi / 2 * round(angle / (np.pi / 2))
+    return quarter if abs(angle - quarter) < np.pi / 12 else angle
