@@ -3,5 +3,6 @@
 from embodied.robot.description import NAME, Description
 from embodied.robot.picture import draw
 from embodied.robot.robot import Joint, Kind, Robot
+from embodied.robot.rotors import Airframe, Rotor
 
-__all__ = ["NAME", "Description", "Joint", "Kind", "Robot", "draw"]
+__all__ = ["NAME", "Airframe", "Description", "Joint", "Kind", "Robot", "Rotor", "draw"]
