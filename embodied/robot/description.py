@@ -123,9 +123,7 @@ LARGEST = 1e6  # of any number
 def _checked(path: Path, key: str, value: Any) -> Any:
     """A value of the type that its key has."""
     if key in TABLES:
-        numbers = isinstance(value, dict) and all(
-            _is_number(number) for number in value.values()
-        )
+        numbers = isinstance(value, dict) and all(_is_number(number) for number in value.values())
         if not numbers:
             raise ModelError(f"{path}: {key} is {value!r}; expected a table of joints and numbers")
         return {name: float(number) for name, number in value.items()}

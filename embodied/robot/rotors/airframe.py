@@ -88,9 +88,7 @@ def one_body(tree: Tree, data: mujoco.MjData, remarks: Remarks) -> Body:
     """Mass, centre and inertia of all that hangs on the trunk, in the pose of `data`."""
     model, root = tree.model, tree.root
     bodies = [
-        body
-        for body in range(1, model.nbody)
-        if tree.carries(body) and model.body(body).name not in remarks.massless
+        body for body in range(1, model.nbody) if tree.carries(body) and model.body(body).name not in remarks.massless
     ]
     masses = model.body_mass[bodies]
     mass = float(masses.sum())

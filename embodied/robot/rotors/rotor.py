@@ -9,8 +9,12 @@ Vector = tuple[float, float, float]
 GRAVITY = 9.81  # m/s^2
 
 # What is assumed where nothing is said. Each assumption is a warning that names the key which settles it.
-THRUST_TO_WEIGHT = 2.0  # -, usual for a multirotor that carries a camera; the Crazyflie 2.1+ has 1.54, racers 5 and more
-TORQUE_OF_ARM = 0.08  # -, torque per thrust over a rotor's distance from the middle (RotorS: Iris .065, Hummingbird .094)
+THRUST_TO_WEIGHT = (
+    2.0  # -, usual for a multirotor that carries a camera; the Crazyflie 2.1+ has 1.54, racers 5 and more
+)
+TORQUE_OF_ARM = (
+    0.08  # -, torque per thrust over a rotor's distance from the middle (RotorS: Iris .065, Hummingbird .094)
+)
 LAG = 0.05  # s, between RotorS' Iris (.0125 up, .025 down) and the Crazyflie 2.1+ (.11 at hover)
 DRAG_OF_MASS = 0.4  # 1/s, drag over mass: Faessler, Franchi, Scaramuzza, RA-L 2018, .54 and .39; the Crazyflie 2.1+ .42
 

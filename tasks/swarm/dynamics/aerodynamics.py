@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from embodied.errors import UnknownNameError
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Drone, Preset, body_drag, rotate_inverse
+from tasks.swarm.dynamics.quadrotor import GRAVITY, Drone, Preset, Quadrotor, body_drag, rotate_inverse
 
 
 class Effect(StrEnum):
@@ -106,8 +106,10 @@ def rotor_drag(quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
 
 
 def drag(drone: Drone, quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
-    """Drag (..., 3) N in the body frame: the identified one where the preset has one, else `rotor_drag`."""
-    return body_drag(drone, quat, airvel_w) if any(drone.drag) else rotor_drag(quat, airvel_w, rotor_speed)
+    """Drag (..., 3) N in the body frame: the drone's own; where a Crazyflie's preset has none, `rotor_drag`."""
+    if any(drone.drag) or not isinstance(drone, Quadrotor):
+        return body_drag(drone, quat, airvel_w)
+    return rotor_drag(quat, airvel_w, rotor_speed)
 
 
 # Downwash.

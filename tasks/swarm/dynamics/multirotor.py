@@ -140,7 +140,9 @@ def _hover(drone: Multirotor, path: Path) -> np.ndarray:
     effect = drone.allocation.astype(float) * drone.max_thrust / units[:, None]
     wanted = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     matrix = np.concatenate([effect, EVEN * np.eye(drone.count)])
-    found = lsq_linear(matrix, np.concatenate([wanted, np.zeros(drone.count)]), bounds=(0.0, 1.0), method="bvls", tol=1e-12)
+    found = lsq_linear(
+        matrix, np.concatenate([wanted, np.zeros(drone.count)]), bounds=(0.0, 1.0), method="bvls", tol=1e-12
+    )
     fraction = found.x
     lacking = np.abs(effect @ fraction - wanted)
     if effect[2].sum() < 1 / FULLEST:
