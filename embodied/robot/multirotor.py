@@ -16,7 +16,7 @@ PROPELLER = 0.45  # of the distance to the nearest other rotor: radius of the di
 DISC = (0.10, 0.12, 0.16, 0.25)  # RGBA
 BEHIND = (-4.8, -2.0, 2.2)  # of the size: where the camera that follows stands, as the Crazyflie's
 LOOKING = ((0.37, -0.93, 0.0), (0.37, 0.15, 0.92))  # x and y axes of that camera
-S, O = mujoco.mjtSensor, mujoco.mjtObj
+S = mujoco.mjtSensor
 
 
 def prepare_multirotor(robot: Robot, name: str) -> str:
@@ -134,6 +134,6 @@ def _sense(spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str) -> None:
         ("orientation", S.mjSENS_FRAMEQUAT),
         ("linvel_w", S.mjSENS_FRAMELINVEL),
     ):
-        spec.add_sensor(name=sensor, type=kind, objtype=O.mjOBJ_XBODY, objname=name)
+        spec.add_sensor(name=sensor, type=kind, objtype=mujoco.mjtObj.mjOBJ_XBODY, objname=name)
     for sensor, kind in (("gyro", S.mjSENS_GYRO), ("accelerometer", S.mjSENS_ACCELEROMETER)):
-        spec.add_sensor(name=sensor, type=kind, objtype=O.mjOBJ_SITE, objname="imu")
+        spec.add_sensor(name=sensor, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="imu")

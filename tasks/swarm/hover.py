@@ -53,7 +53,7 @@ class Weights:
     spin: float = -0.02
     """Angular speed, rad/s."""
     action_rate: float = -0.05
-    """Squared change of the action."""
+    """Squared change of the action, of four rotors on average."""
     lost: float = -10.0
     """Once, when the drone crashes or leaves."""
 
@@ -142,7 +142,8 @@ class Hover(Task[TaskState]):
     world from the body's frame, so it is the same for every heading, and heading is not controlled.
 
     Of a robot of one's own, a rotor that 0 hovers gives what it gives when all hold the weight level. Distances, speeds
-    and what counts as success are the Crazyflie's; it spins slower at the start where it turns less readily.
+    and what counts as success are the Crazyflie's. Where it turns less readily it spins slower at the start, by the
+    root of the angular accelerations, and the target is higher, by what it falls further until it has righted itself.
     """
 
     config_type = HoverConfig
@@ -159,13 +160,15 @@ class Hover(Task[TaskState]):
     def __init__(self, config: HoverConfig | None = None) -> None:
         super().__init__(config)
         self.drone: Quadrotor | Multirotor = QUADROTORS[self.config.preset]
-        self.agility, self.floor = 1.0, FLOOR
+        self.agility, self.floor, height = 1.0, FLOOR, HEIGHT
         if self.config.robot:
             own = own_drone(self.config.robot)
             self.drone, self.robot_xml = own.drone, own.xml
             self.agility, self.floor = own.agility, max(FLOOR, own.below)
+            further = own.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
+            height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
         self.action_size = self.drone.count
-        self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
+        self.target = np.array([0.0, 0.0, height], np.float32)
 
     def flying_to(self, target: np.ndarray) -> Self:
         """The same task about another target, (3,) m in the world frame."""
@@ -201,7 +204,7 @@ class Hover(Task[TaskState]):
         linvel = config.start_speed * ball(motion)
         angvel = self.agility * config.start_spin * (2 * spin - 1)
         quat = tilted(tilt, np.deg2rad(config.start_tilt))
-        thrust = drone.hover_thrust * (0.5 + 0.7 * rotors)
+        thrust = jnp.asarray(drone.hover_thrust * (0.5 + 0.7 * rotors))
         strength = 1 + config.thrust_spread * ("thrust" in self.varied) * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
         speed = quadrotor.speed_for_thrust(drone, thrust)
@@ -228,7 +231,7 @@ class Hover(Task[TaskState]):
         del world, key
         hover = self.drone.hover_fraction
         fraction = hover + jnp.where(action > 0, action * (1 - hover), action * hover)
-        command = quadrotor.speed_for_thrust(self.drone, fraction * self.drone.max_thrust)
+        command = quadrotor.speed_for_thrust(self.drone, jnp.asarray(fraction * self.drone.max_thrust))
         state = dataclasses.replace(
             state,
             action=action,
@@ -302,7 +305,7 @@ class Hover(Task[TaskState]):
             "steady": near * jnp.exp(-2.0 * speed),
             "upright": up_vector(world["orientation"])[2],
             "spin": jnp.linalg.norm(world["gyro"]),
-            "action_rate": jnp.sum(state.action_change**2),
+            "action_rate": 4 / self.drone.count * jnp.sum(state.action_change**2),
             "lost": self._lost(world).astype(jnp.float32),
         }
 

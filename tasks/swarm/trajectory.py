@@ -60,7 +60,8 @@ class TrajectoryConfig(WaypointConfig):
         object.__setattr__(
             self, "robot", str(pathlib.Path(self.robot).resolve())
         )  # found wherever the run is gone on with
-        if self.mode is not None or (unknown := [effect for effect in self.effects if effect not in OWN_EFFECTS]):
+        unknown = [effect for effect in self.effects if effect not in OWN_EFFECTS]
+        if self.mode is not None or unknown:
             what = f"mode={self.mode}" if self.mode is not None else f"effects={', '.join(unknown)}"
             raise EmbodiedError(
                 f"{what} with a robot of one's own; expected effects of {' and '.join(OWN_EFFECTS)}: the others were "

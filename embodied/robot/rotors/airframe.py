@@ -48,14 +48,14 @@ def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description
         said: What goes before what the file says.
 
     Raises:
-        ModelError: there are no rotors, or their number is not that of what was said of them, or how they turn cannot be
+        ModelError: there are no rotors, their number is not that of what was said of them, or how they turn cannot be
             told; names the key of `robot.toml` that settles it.
     """
     remarks = Remarks.of(path)
     places = find_places(path, tree, data, said, remarks)
     if not places:
         raise ModelError(
-            f"{path}: no rotors: no thrusters at sites, no joints that spin, nothing that is called rotor or prop with a "
+            f"{path}: no rotors: no thrusters at sites, no joints that spin, nothing called rotor or prop with a "
             f"number; say rotors = [[x, y, z], ...] (m, in the frame of {tree.model.body(tree.root).name!r}) in {NAME}"
         )
     _check_counts(path, len(places), said)
@@ -74,8 +74,9 @@ def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description
         lag = LAG
         assumed.append(("rotor_lag", f"rotors follow in {LAG:g} s"))
     if drag is None:
-        drag = (DRAG_OF_MASS * body.mass,) * 3
-        assumed.append(("drag", f"{DRAG_OF_MASS * body.mass:.3g} N s/m of drag"))
+        usual = DRAG_OF_MASS * body.mass
+        drag = (usual, usual, usual)
+        assumed.append(("drag", f"{usual:.3g} N s/m of drag"))
     rotors = tuple(
         Rotor(place.name, _triple(point), _triple(axis), spin, thrust, torque, lag)
         for place, point, axis, spin, thrust, torque in zip(places, points, axes, spins, thrusts, torques, strict=True)

@@ -19,7 +19,7 @@ FEWEST = 3  # rotors from which a robot is taken for a multirotor
 TURNS = 8 * np.pi  # rad of range from which a joint turns round and round: four turns
 VERTICAL = 0.5  # cosine: rotors' joints stand so upright; wheels' lie
 CALLED = re.compile(r"(rotor|prop(eller)?|thrust(er)?)s?[_\W]*([0-9]+|[fb][lr]|(front|back|rear)?[_\W]*(left|right))\b")
-"""Names of rotors, once words are parted: `rotor_1`, `prop0_link`, `thrust1`, `iris__rotor_0`, `propeller_front_left`."""
+"""Rotors' names, once words are parted: `rotor_1`, `prop0_link`, `thrust1`, `iris__rotor_0`, `propeller_front_left`."""
 CLOCKWISE = re.compile(r"(?<![a-z])(ccw|cw|counter_?clockwise|clockwise)(?![a-z])")
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array
 
 from tasks.swarm.control import Motion, Setpoint, mellinger, pid
+from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.control.mellinger import Mellinger
 from tasks.swarm.control.pid import DEGREE, Pid
-from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Drone, Preset, Quadrotor
 

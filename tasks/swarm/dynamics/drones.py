@@ -160,14 +160,12 @@ def drones_spec(
 
 def _detailed(spec: mujoco.MjSpec, number: int, robot: mujoco.MjSpec | None) -> mujoco.MjsBody:
     """The whole Crazyflie, without its box, or another robot; their sensors go."""
+    part = load_spec("robots/crazyflie/crazyflie.xml") if robot is None else robot.copy()
+    for sensor in list(part.sensors):
+        part.delete(sensor)
     if robot is None:
-        robot = load_spec("robots/crazyflie/crazyflie.xml")
-        robot.delete(robot.geom("cf_collision"))
-    else:
-        robot = robot.copy()
-    for sensor in list(robot.sensors):
-        robot.delete(sensor)
-    return spec.worldbody.add_frame().attach_body(robot.body("cf"), f"cf{number}_", "")
+        part.delete(part.geom("cf_collision"))
+    return spec.worldbody.add_frame().attach_body(part.body("cf"), f"cf{number}_", "")
 
 
 def _plain(spec: mujoco.MjSpec, number: int, radius: float) -> mujoco.MjsBody:

@@ -116,7 +116,7 @@ class Multirotor:
         `strength` (...,) scales every thrust: a sagging battery, a worn propeller.
         """
         thrust = jnp.asarray(strength)[..., None] * (self.thrust[0] * speed + self.thrust[1] * speed**2)
-        reaction = (self.torque[0] * speed + self.torque[1] * speed**2) * self.spin
+        reaction = jnp.asarray((self.torque[0] * speed + self.torque[1] * speed**2) * self.spin)
         levers = np.cross(self.position, self.axis)
         return _sum(thrust, self.axis), _sum(thrust, levers) - _sum(reaction, self.axis)
 

@@ -15,7 +15,7 @@ from embodied.core.scenes import compose
 from embodied.robot import NAME, Robot
 from embodied.robot.multirotor import prepare_multirotor, reach
 from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 
 BODY = "cf"  # what tasks call a drone's body
 PROPELLERS = 1.5  # of the farthest rotor's distance: where its propeller ends, as on the Crazyflie
@@ -34,9 +34,26 @@ class OwnDrone:
     """m, of the sphere around it."""
     below: float
     """m from the centre of mass down to its lowest point."""
-    agility: float
-    """At most 1: how fast it may spin at the start, of what a Crazyflie can stop. Times go with the root of angular
-    acceleration, as for a pendulum, so rates do too."""
+    turning: float
+    """rad/s^2 that it reaches about x and about y from hover."""
+    lift: float
+    """Largest thrust over weight."""
+
+    @property
+    def agility(self) -> float:
+        """At most 1: what it turns at, of what a Crazyflie does. Rates go with the root of angular accelerations."""
+        return min(1.0, math.sqrt(self.turning / crazyflie_turning()))
+
+    def falls_further(self, tilt: float, speed: float) -> float:
+        """m that it loses more than a Crazyflie until it has righted itself and stopped; at least 0.
+
+        Args:
+            tilt: rad that it rights itself by, speeding up half the way and slowing down the other half.
+            speed: m/s downwards at the start.
+        """
+        crazyflie = QUADROTORS[Preset.P250]
+        usual = falls(crazyflie_turning(), 1 / crazyflie.hover_fraction, tilt, speed)
+        return max(0.0, falls(self.turning, self.lift, tilt, speed) - usual)
 
 
 def own_drone(file: str) -> OwnDrone:
@@ -57,15 +74,22 @@ def _read(path: Path, changed: int, described: int) -> OwnDrone:
     xml = prepare_multirotor(robot, BODY)
     assert robot.airframe is not None
     drone = Multirotor.of(robot.airframe, path)
-    turning = float(drone.turning[:2].min())
     return OwnDrone(
         name=path.stem,
         drone=drone,
         xml=xml,
         radius=PROPELLERS * reach(robot.airframe),
         below=_below(xml),
-        agility=min(1.0, math.sqrt(turning / crazyflie_turning())),
+        turning=float(drone.turning[:2].min()),
+        lift=robot.airframe.thrust_to_weight,
     )
+
+
+def falls(turning: float, lift: float, tilt: float, speed: float) -> float:
+    """m that a drone loses while it rights itself without thrust, and then stops at full thrust; see `OwnDrone`."""
+    seconds = 2 * math.sqrt(tilt / turning)
+    fastest = speed + GRAVITY * seconds
+    return speed * seconds + GRAVITY * seconds**2 / 2 + fastest**2 / (2 * GRAVITY * (lift - 1))
 
 
 def crazyflie_turning() -> float:
