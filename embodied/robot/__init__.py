@@ -3,6 +3,19 @@
 from embodied.robot.description import NAME, Description
 from embodied.robot.picture import draw
 from embodied.robot.robot import Joint, Kind, Robot
+from embodied.robot.rotors import Airframe, Rotor
 from embodied.robot.scene import joint_places, reachable_points, robot_scene
 
-__all__ = ["NAME", "Description", "Joint", "Kind", "Robot", "draw", "joint_places", "reachable_points", "robot_scene"]
+__all__ = [
+    "NAME",
+    "Airframe",
+    "Description",
+    "Joint",
+    "Kind",
+    "Robot",
+    "Rotor",
+    "draw",
+    "joint_places",
+    "reachable_points",
+    "robot_scene",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -16,6 +17,7 @@ from rich.text import Text
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.robot import NAME, Joint, Robot, draw
+from embodied.robot.rotors import Airframe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,12 +63,24 @@ def report(robot: Robot) -> None:
     """Print the robot, its joints, and what is wrong with it."""
     output = cli.console()
     base = "floating" if robot.free else "fixed"
-    rows = {"kind": robot.kind.value, "base": f"{robot.trunk}, {base}", "mass": f"{robot.mass:.2f} kg"}
+    rows = {"kind": robot.kind.value, "base": f"{robot.trunk}, {base}", "mass": f"{robot.mass:.3g} kg"}
     if robot.feet:
         rows |= {"feet": ", ".join(robot.feet), "base above the ground": f"{robot.height:.3f} m"}
     if robot.tip is not None:
         rows["tip"] = robot.tip
     output.print(cli.table(robot.file.name, rows))
+    if robot.airframe is not None:
+        output.print(rotor_table(robot.airframe))
+    if robot.joints or robot.airframe is None:
+        output.print(joint_table(robot))
+    for line in robot.mended:
+        output.print(Text(f"mended: {line}"))
+    for line in robot.warnings:
+        output.print(Text(f"warning: {line}", style="yellow"))
+
+
+def joint_table(robot: Robot) -> Table:
+    """A row for each joint."""
     title = f"{len(robot.joints)} joints, in the order of actions (rad, N m; slides m, N)"
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     table.add_column("joint", overflow="fold")
@@ -74,11 +88,33 @@ def report(robot: Robot) -> None:
         table.add_column(column, justify="left" if column == "drive" else "right", no_wrap=True)
     for joint in robot.joints:
         table.add_row(*cells(joint))
-    output.print(table)
-    for line in robot.mended:
-        output.print(Text(f"mended: {line}"))
-    for line in robot.warnings:
-        output.print(Text(f"warning: {line}", style="yellow"))
+    return table
+
+
+def rotor_table(airframe: Airframe) -> Table:
+    """A row for each rotor."""
+    title = (
+        f"{len(airframe.rotors)} rotors, in the order of actions; they lift {airframe.thrust_to_weight:.2f} weights "
+        "(place from the centre of mass, m; largest thrust, N; torque per thrust, m; lag, s)"
+    )
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table.add_column("rotor", overflow="fold")
+    for column in ("place", "pushes along", "turns", "thrust", "torque", "lag"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for number, rotor in enumerate(airframe.rotors, 1):
+        table.add_row(
+            rotor.name or str(number),
+            vector(rotor.position, 3),
+            vector(rotor.axis, 2),
+            "ccw" if rotor.spin > 0 else "cw",
+            *(f"{value:.3g}" for value in (rotor.max_thrust, rotor.torque_per_thrust, rotor.lag)),
+        )
+    return table
+
+
+def vector(numbers: Sequence[float], digits: int) -> str:
+    """Three numbers for the eye."""
+    return " ".join(f"{round(number, digits) + 0.0:.{digits}f}" for number in numbers)
 
 
 def cells(joint: Joint) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from embodied.robot.files import content
 from embodied.storage.files import write_atomic
 
 NAME = "robot.toml"
+Vector = tuple[float, float, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +45,22 @@ class Description:
     """Joint -> damping of its position servo, N m s/rad or N s/m."""
     effort: dict[str, float] = dataclasses.field(default_factory=dict)
     """Joint -> largest torque N m, or force N."""
+    rotors: tuple[str | Vector, ...] = ()
+    """Multirotors: bodies or sites, or places in m in the trunk's frame, all of one kind."""
+    rotor_axes: tuple[Vector, ...] = ()
+    """Multirotors: where each rotor pushes, in the trunk's frame; upwards, or along z of what was named."""
+    spin: tuple[int, ...] = ()
+    """Multirotors: 1 turns counter-clockwise seen from where the rotor pushes, -1 clockwise."""
+    thrust: tuple[float, ...] = ()
+    """Multirotors: N that each rotor gives at most, or one number for all."""
+    thrust_to_weight: float | None = None
+    """Multirotors, instead of thrust: what all rotors give together, in weights."""
+    torque_per_thrust: float | None = None
+    """Multirotors: m, a rotor's reaction torque in N m for each N of thrust."""
+    rotor_lag: float | None = None
+    """Multirotors: s, time constant with which rotors reach a commanded speed."""
+    drag: Vector | None = None
+    """Multirotors: N s/m of air drag along x, y, z of the trunk."""
 
     @classmethod
     def read(cls, path: Path) -> Description:
@@ -74,7 +92,7 @@ class Description:
             '# What is left out is derived from the model file; names in tables may be patterns, such as "*_knee".'
         ]
         for name, comment in COMMENTS.items():
-            if value := getattr(self, name):
+            if (value := getattr(self, name)) or isinstance(value, float):
                 lines += ["", f"# {comment}", f"{name} = {_toml(value)}"]
         write_atomic(path, ("\n".join(lines) + "\n").encode())
 
@@ -92,18 +110,24 @@ COMMENTS = {
     "kp": "N m/rad (N/m), stiffness of the position servos",
     "kv": "N m s/rad (N s/m), their damping",
     "effort": "N m (N), the most that a joint gives",
+    "rotors": "bodies or sites, or places in m in the trunk's frame",
+    "rotor_axes": "where each rotor pushes, in the trunk's frame",
+    "spin": "1 turns counter-clockwise seen from where the rotor pushes, -1 clockwise",
+    "thrust": "N that each rotor gives at most",
+    "thrust_to_weight": "what all rotors give together, in weights",
+    "torque_per_thrust": "m, reaction torque in N m for each N of thrust",
+    "rotor_lag": "s, time constant of a rotor's speed",
+    "drag": "N s/m of air drag along x, y, z",
 }
 TABLES = ("home", "kp", "kv", "effort")
 LISTS = ("joints", "feet")
+LARGEST = 1e6  # of any number
 
 
 def _checked(path: Path, key: str, value: Any) -> Any:
     """A value of the type that its key has."""
     if key in TABLES:
-        numbers = isinstance(value, dict) and all(
-            isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < 1e6
-            for number in value.values()
-        )
+        numbers = isinstance(value, dict) and all(_is_number(number) for number in value.values())
         if not numbers:
             raise ModelError(f"{path}: {key} is {value!r}; expected a table of joints and numbers")
         return {name: float(number) for name, number in value.items()}
@@ -111,9 +135,79 @@ def _checked(path: Path, key: str, value: Any) -> Any:
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise ModelError(f"{path}: {key} is {value!r}; expected a list of names")
         return tuple(value)
+    if key in ROTOR_KEYS:
+        expected, convert = ROTOR_KEYS[key]
+        converted = convert(value)
+        if converted is None:
+            raise ModelError(f"{path}: {key} is {value!r}; expected {expected}")
+        return converted
     if not isinstance(value, str):
         raise ModelError(f"{path}: {key} is {value!r}; expected a name in quotes")
     return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def _positive(value: Any) -> float | None:
+    return float(value) if _is_number(value) and value > 0 else None
+
+
+def _at_least_zero(value: Any) -> float | None:
+    return float(value) if _is_number(value) and value >= 0 else None
+
+
+def _vector(value: Any) -> Vector | None:
+    if not isinstance(value, list) or len(value) != 3 or not all(_is_number(number) for number in value):
+        return None
+    return float(value[0]), float(value[1]), float(value[2])
+
+
+def _drag(value: Any) -> Vector | None:
+    vector = _vector(value)
+    return vector if vector is not None and min(vector) >= 0 else None
+
+
+def _axes(value: Any) -> tuple[Vector, ...] | None:
+    vectors = [_vector(entry) for entry in value] if isinstance(value, list) else []
+    return tuple(vector for vector in vectors if vector is not None) if vectors and _are_axes(vectors) else None
+
+
+def _are_axes(vectors: list[Vector | None]) -> bool:
+    return all(vector is not None and any(vector) for vector in vectors)
+
+
+def _places(value: Any) -> tuple[str | Vector, ...] | None:
+    if not isinstance(value, list) or not value:
+        return None
+    if all(isinstance(name, str) for name in value):
+        return tuple(value)
+    vectors = [_vector(entry) for entry in value]
+    return None if None in vectors else tuple(vector for vector in vectors if vector is not None)
+
+
+def _spins(value: Any) -> tuple[int, ...] | None:
+    good = isinstance(value, list) and value and all(_is_number(spin) and abs(spin) == 1 for spin in value)
+    return tuple(int(spin) for spin in value) if good else None
+
+
+def _thrusts(value: Any) -> tuple[float, ...] | None:
+    thrusts = [_positive(thrust) for thrust in (value if isinstance(value, list) else [value])]
+    return None if not thrusts or None in thrusts else tuple(thrust for thrust in thrusts if thrust is not None)
+
+
+ROTOR_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "rotors": ("a list of names, or of places [x, y, z] in m", _places),
+    "rotor_axes": ("a list of directions [x, y, z]", _axes),
+    "spin": ("a list of 1 (counter-clockwise seen from above) and -1", _spins),
+    "thrust": ("a positive number of N, or a list of them", _thrusts),
+    "thrust_to_weight": ("a positive number", _positive),
+    "torque_per_thrust": ("a number of m, at least 0", _at_least_zero),
+    "rotor_lag": ("a number of s, at least 0", _at_least_zero),
+    "drag": ("[x, y, z] in N s/m, at least 0", _drag),
+}
+"""Key of multirotors -> what is expected, and the value that is meant, or None."""
 
 
 def _toml(value: Any) -> str:
@@ -122,7 +216,9 @@ def _toml(value: Any) -> str:
         value = _shortened(value)
         return "{ " + ", ".join(f"{_quoted(name)} = {number:.6g}" for name, number in value.items()) + " }"
     if isinstance(value, tuple):
-        return "[" + ", ".join(_quoted(name) for name in value) + "]"
+        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
+    if isinstance(value, int | float):
+        return f"{value:.6g}"
     return _quoted(value or "")
 
 

@@ -18,7 +18,7 @@ FOVY = 40.0  # degrees
 AZIMUTH, ELEVATION = 125.0, -18.0  # degrees: from ahead and the left, a little from above
 BACKGROUND = (250, 250, 248)
 DARKEST = 0.12  # of a shape's colour
-JOINT, FOOT, TIP = (40, 90, 200), (20, 140, 60), (200, 60, 40)  # RGB
+JOINT, FOOT, TIP, ROTOR = (40, 90, 200), (20, 140, 60), (200, 60, 40), (150, 40, 160)  # RGB
 AXES = ((210, 40, 40), (40, 160, 60), (50, 80, 220))  # RGB of x, y, z
 
 
@@ -70,7 +70,7 @@ def draw(robot: Robot) -> np.ndarray:
 
 
 def marks(robot: Robot, data: mujoco.MjData) -> list[Mark]:
-    """What is named: joints with their home angles, feet, tip."""
+    """What is named: joints with their home angles, feet, tip, rotors by number and how they turn."""
     found = []
     for joint in robot.joints:
         unit = "m" if joint.slides else "rad"
@@ -79,6 +79,13 @@ def marks(robot: Robot, data: mujoco.MjData) -> list[Mark]:
     found += [Mark(point, f"foot {name}", FOOT) for name, point in zip(robot.feet, robot.foot_points, strict=True)]
     if robot.kind is Kind.ARM and robot.tip_point is not None:
         found.append(Mark(robot.tip_point, f"tip {robot.tip}", TIP))
+    trunk = data.body(robot.trunk)
+    for number, rotor in enumerate(robot.rotors, 1):
+        assert robot.airframe is not None
+        place = np.add(robot.airframe.centre, rotor.position)
+        turns = "ccw" if rotor.spin > 0 else "cw"
+        point = trunk.xpos + trunk.xmat.reshape(3, 3) @ place
+        found.append(Mark(point, f"rotor {number} {turns} {rotor.max_thrust:.3g} N", ROTOR))
     return found
 
 

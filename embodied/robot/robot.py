@@ -7,6 +7,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -17,6 +18,7 @@ from embodied.robot.checks import checked
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, driven_joints, read_model
 from embodied.robot.pose import neutral_pose, place, reaching_pose, standing_pose
+from embodied.robot.rotors import Airframe, Rotor, find_airframe, has_rotors, without_rotors
 from embodied.robot.servos import ARMS, LEGS, Rule, Servo, effort_of, servo_for
 from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
@@ -91,6 +93,13 @@ class Robot:
     """(nq,) the home pose."""
     home_targets: np.ndarray | None = dataclasses.field(repr=False, compare=False)
     """(n,) rad or m, where the file's key puts the targets of its position servos; None without them."""
+    airframe: Airframe | None = None
+    """Of multirotors: one rigid body with its rotors, joints locked in the home pose."""
+
+    @property
+    def rotors(self) -> tuple[Rotor, ...]:
+        """In the order of actions; none but on multirotors."""
+        return () if self.airframe is None else self.airframe.rotors
 
     @classmethod
     def load(cls, path: Path | str, description: Description | None = None) -> Robot:
@@ -122,7 +131,25 @@ class Robot:
             kp={joint.name: joint.servo.kp for joint in self.joints},
             kv={joint.name: joint.servo.kv for joint in self.joints},
             effort={joint.name: joint.servo.effort for joint in self.joints},
+            **self._rotors_said(),
         )
+
+    def _rotors_said(self) -> dict[str, Any]:
+        """Keys of rotors, as one would say them."""
+        airframe = self.airframe
+        if airframe is None:
+            return {}
+        rotors = airframe.rotors
+        torques = {rotor.torque_per_thrust for rotor in rotors}
+        return {
+            "rotors": airframe.places,
+            "rotor_axes": tuple(rotor.axis for rotor in rotors) if any(rotor.axis[2] < 1 for rotor in rotors) else (),
+            "spin": tuple(rotor.spin for rotor in rotors),
+            "thrust": tuple(rotor.max_thrust for rotor in rotors),
+            "torque_per_thrust": torques.pop() if len(torques) == 1 else None,
+            "rotor_lag": rotors[0].lag,
+            "drag": airframe.drag,
+        }
 
 
 def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
@@ -137,7 +164,8 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     if free != _floats(model, tree.root):
         model = compiled(path, file.spec)
         tree = Tree.of(model, _root(path, model, said), _followers(model, file))
-    tree = _in_order(path, tree, said)
+    whole = tree
+    tree = _in_order(path, without_rotors(tree) if kind is Kind.MULTIROTOR else tree, said)
     legs = _legs(path, tree, said) if kind is Kind.LEGGED else ()
     if legs and said.home == {} and _home_key(model) is None and (axis := forms.leaning(tree, legs)) is not None:
         raise ModelError(
@@ -153,6 +181,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         data.qpos[model.jnt_qposadr[model.body_jntadr[tree.root]] + 2] -= lowest
     mujoco.mj_forward(model, data)
     joints = _joints(path, tree, data, angles, said, ARMS if kind is Kind.ARM else LEGS)
+    airframe, notes = find_airframe(path, whole, data, said) if kind is Kind.MULTIROTOR else (None, [])
     return Robot(
         file=path,
         kind=kind,
@@ -163,14 +192,15 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         feet=tuple(_foot(data, leg)[0] for leg in legs),
         tip=tip,
         height=float(data.xpos[tree.root, 2]) if legs else 0.0,
-        mass=tree.mass(),
+        mass=tree.mass() if airframe is None else airframe.mass,
         mended=file.mended,
-        warnings=tuple(checked(tree, data, joints, legs)),
+        warnings=(*checked(tree, data, joints, legs), *notes),
         foot_points=tuple(_foot(data, leg)[1] for leg in legs),
         tip_point=None if tip is None else _point_of(data, tip),
         model=model,
         home=data.qpos.copy(),
         home_targets=_home_targets(model, joints),
+        airframe=airframe,
     )
 
 
@@ -244,7 +274,10 @@ def _kind(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[K
         _refuse_planar(path, tree)
     if said.kind is not None and said.kind not in [*Kind]:
         raise UnknownNameError(f"kind of robot in {NAME}", said.kind, Kind)
-    kind = Kind(said.kind) if said.kind is not None else _guessed(path, tree, floats)
+    if said.kind is not None:
+        kind = Kind(said.kind)
+    else:
+        kind = Kind.MULTIROTOR if has_rotors(tree, said, floats) else _guessed(path, tree, floats)
     if said.base is not None and said.base not in ("free", "fixed"):
         raise UnknownNameError(f"base in {NAME}", said.base, ("free", "fixed"))
     held = not file.is_urdf and int(tree.model.body_jntnum[tree.root]) > 0  # by joints of its own
@@ -254,14 +287,12 @@ def _kind(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[K
 
 def _guessed(path: Path, tree: Tree, floats: bool) -> Kind:
     branches, model = tree.first_joints(), tree.model
-    if not tree.joints and not floats:
-        raise ModelError(f"{path}: no joint that a motor could turn: an object, not a robot")
+    if not tree.joints:
+        raise ModelError(
+            f"{path}: no joint that a motor could turn and no rotors: an object, not a robot; if it flies, say rotors "
+            f"in {NAME}"
+        )
     long = [limb for limb in tree.limbs if len(limb.joints) >= 2]
-    spinning = tree.joints and all(not model.jnt_limited[joint] for joint in tree.joints)
-    if len(branches) >= 3 and spinning and all(len(limb.joints) == 1 for limb in tree.limbs):
-        return Kind.MULTIROTOR
-    if not tree.joints and floats:
-        return Kind.MULTIROTOR
     small = tree.mass() < HAND_MASS and float(model.stat.extent) < HAND_SIZE
     if len(arms := forms.arms(tree)) > 1 and not small and (len(branches) == 1 or forms.stands_on_its_base(tree)):
         raise ModelError(

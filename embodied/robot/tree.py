@@ -66,6 +66,10 @@ class Tree:
         """The joints that hang on the base itself: one for each branch."""
         return {limb.joints[0] for limb in self.limbs}
 
+    def carries(self, body: int) -> bool:
+        """Whether a body is the base or hangs on it."""
+        return _is_below(self.model, body, self.root)
+
     def mass(self) -> float:
         """kg, of everything."""
         return float(self.model.body_subtreemass[self.root])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import jax
@@ -21,10 +22,14 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
 from embodied.math.sampling import ball, between, coarse_noise, tilted
 from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset, Quadrotor
+from tasks.swarm.dynamics.multirotor import Multirotor
+from tasks.swarm.dynamics.own_drone import composed, own_drone
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset, Quadrotor
 
+CRAZYFLIE = "robots/crazyflie/crazyflie.xml"
 HEIGHT = 2.0  # m, target above the floor: room to fall while recovering from 90 degrees of tilt
 REACH = 3.0  # m from the target, beyond which the drone is lost
+FLOOR = 0.05  # m above the floor, below which it crashed; a larger robot where its lowest point touches
 CLOSE = 0.10  # m, success: this near ...
 SLOW = 0.10  # m/s, ... this slow ...
 STEADY = 2.0  # s, ... for this long at the episode's end
@@ -48,7 +53,7 @@ class Weights:
     spin: float = -0.02
     """Angular speed, rad/s."""
     action_rate: float = -0.05
-    """Squared change of the action."""
+    """Squared change of the action, of four rotors on average."""
     lost: float = -10.0
     """Once, when the drone crashes or leaves."""
 
@@ -59,6 +64,8 @@ class HoverConfig:
 
     preset: Preset = Preset.P250
     """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    robot: str = ""
+    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     start_distance: float = 1.0
     """m, the start lies at most this far from the target."""
     start_tilt: float = 90.0
@@ -66,7 +73,7 @@ class HoverConfig:
     start_speed: float = 1.0
     """m/s, largest speed at the start."""
     start_spin: float = 2.0
-    """rad/s, largest angular speed about each axis at the start."""
+    """rad/s, largest angular speed about each axis at the start; less for a robot that turns less readily."""
     thrust_spread: float = 0.05
     """Each episode's thrust is scaled by U(1 - x, 1 + x): battery, air density, worn propellers."""
     mass_spread: float = 0.05
@@ -79,6 +86,8 @@ class HoverConfig:
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
+        if self.robot:  # a run finds the file wherever it is gone on with
+            object.__setattr__(self, "robot", str(Path(self.robot).resolve()))
         for name in ("thrust_spread", "mass_spread"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
@@ -97,11 +106,11 @@ class TaskState:
     """What one hovering drone's episode carries along."""
 
     rotor_speed: Array
-    """(4,) rpm."""
+    """(rotors,) rpm; of a robot of one's own relative to full speed, and so below."""
     action: Array
-    """(4,) the last action."""
+    """(rotors,) the last action."""
     action_change: Array
-    """(4,) the last action minus the one before."""
+    """(rotors,) the last action minus the one before."""
     steady_steps: Array
     """() int32 control steps since the drone was last away from the target or fast."""
     strength: Array
@@ -109,9 +118,9 @@ class TaskState:
     latency: Array
     """() s that a command takes to reach the rotors in this episode."""
     command: Array
-    """(4,) rpm, the newest command."""
+    """(rotors,) rpm, the newest command."""
     last_command: Array
-    """(4,) rpm, the one before, which the rotors follow until the newest has arrived."""
+    """(rotors,) rpm, the one before, which the rotors follow until the newest has arrived."""
     waited: Array
     """() s since the newest command was sent."""
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -123,7 +132,7 @@ NOISE = {"position": 0.001, "up": 0.001, "velocity": 0.002, "gyro": 0.002}
 
 
 class Hover(Task[TaskState]):
-    """One quadrotor, four rotor commands, a point to hold.
+    """One multirotor, a command for each rotor, a point to hold.
 
     Task: fly to the target 2 m above the floor and stay. Randomised: position in a ball of 1 m, tilt up to 90
     degrees about any axis, heading, velocity, spin, thrust, mass and latency. Success: within 10 cm of the target and
@@ -131,6 +140,10 @@ class Hover(Task[TaskState]):
 
     Action: per rotor, -1 idles, 0 hovers, +1 gives full thrust (piecewise linear in thrust). The policy sees the
     world from the body's frame, so it is the same for every heading, and heading is not controlled.
+
+    Of a robot of one's own, a rotor that 0 hovers gives what it gives when all hold the weight level. Distances, speeds
+    and what counts as success are the Crazyflie's. Where it turns less readily it spins slower at the start, by the
+    root of the angular accelerations, and the target is higher, by what it falls further until it has righted itself.
     """
 
     config_type = HoverConfig
@@ -146,8 +159,16 @@ class Hover(Task[TaskState]):
 
     def __init__(self, config: HoverConfig | None = None) -> None:
         super().__init__(config)
-        self.drone = QUADROTORS[self.config.preset]
-        self.target = np.array([0.0, 0.0, HEIGHT], np.float32)
+        self.drone: Quadrotor | Multirotor = QUADROTORS[self.config.preset]
+        self.agility, self.floor, height = 1.0, FLOOR, HEIGHT
+        if self.config.robot:
+            own = own_drone(self.config.robot)
+            self.drone, self.robot_xml = own.drone, own.xml
+            self.agility, self.floor = own.agility, max(FLOOR, own.below)
+            further = own.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
+            height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
+        self.action_size = self.drone.count
+        self.target = np.array([0.0, 0.0, height], np.float32)
 
     def flying_to(self, target: np.ndarray) -> Self:
         """The same task about another target, (3,) m in the world frame."""
@@ -166,7 +187,7 @@ class Hover(Task[TaskState]):
         )
 
     def build_spec(self) -> mujoco.MjSpec:
-        spec = compose("scenes/floor.xml", "robots/crazyflie/crazyflie.xml")
+        spec = composed(self.robot_xml) if self.config.robot else compose("scenes/floor.xml", CRAZYFLIE)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         # Flight ends at the floor, so nothing is ever in contact.
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
@@ -177,20 +198,20 @@ class Hover(Task[TaskState]):
     def reset(self, key: Array) -> ResetState[TaskState]:
         config, drone = self.config, self.drone
         # One draw cut into pieces: a dozen separate ones would take XLA ten seconds longer to compile.
-        drawn = jax.random.uniform(key, (19,))
-        place, motion, tilt, spin, rotors, spread = jnp.split(drawn, [3, 6, 9, 12, 16])
+        drawn = jax.random.uniform(key, (15 + drone.count,))
+        place, motion, tilt, spin, rotors, spread = jnp.split(drawn, [3, 6, 9, 12, 12 + drone.count])
         away = config.start_distance * ball(place)
         linvel = config.start_speed * ball(motion)
-        angvel = config.start_spin * (2 * spin - 1)
+        angvel = self.agility * config.start_spin * (2 * spin - 1)
         quat = tilted(tilt, np.deg2rad(config.start_tilt))
-        thrust = drone.mass * quadrotor.GRAVITY / 4 * (0.5 + 0.7 * rotors)
+        thrust = jnp.asarray(drone.hover_thrust * (0.5 + 0.7 * rotors))
         strength = 1 + config.thrust_spread * ("thrust" in self.varied) * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
         speed = quadrotor.speed_for_thrust(drone, thrust)
         state = TaskState(
             rotor_speed=speed,
-            action=jnp.zeros(4),
-            action_change=jnp.zeros(4),
+            action=jnp.zeros(drone.count),
+            action_change=jnp.zeros(drone.count),
             steady_steps=jnp.zeros((), jnp.int32),
             strength=strength,
             latency=between(config.latency, spread[2]) * ("latency" in self.varied),
@@ -206,11 +227,11 @@ class Hover(Task[TaskState]):
         return ResetState(qpos, qvel, state, model if config.mass_spread and "mass" in self.varied else {})
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
-        """Rotor speeds (4,) in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
+        """Rotor speeds (rotors,), the Crazyflie's in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
         del world, key
         hover = self.drone.hover_fraction
         fraction = hover + jnp.where(action > 0, action * (1 - hover), action * hover)
-        command = quadrotor.speed_for_thrust(self.drone, fraction * self.drone.max_thrust)
+        command = quadrotor.speed_for_thrust(self.drone, jnp.asarray(fraction * self.drone.max_thrust))
         state = dataclasses.replace(
             state,
             action=action,
@@ -221,8 +242,10 @@ class Hover(Task[TaskState]):
         )
         return command, state
 
-    def flown(self, state: TaskState) -> Quadrotor:
+    def flown(self, state: TaskState) -> Drone:
         """The drone of this episode; `self.drone` is the one that actions mean."""
+        if isinstance(self.drone, Multirotor):
+            return self.drone
         return dataclasses.replace(self.drone, **state.constants)
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
@@ -232,11 +255,10 @@ class Hover(Task[TaskState]):
         wanted = jnp.where(arrived, command, state.last_command)
         drone = self.flown(state)
         speed = apart(quadrotor.rotor_lag(drone, state.rotor_speed, wanted, dt))
-        thrust, torque_b = apart(quadrotor.rotor_wrench(drone, speed, state.strength))
+        thrust_b, torque_b = apart(drone.wrench(speed, state.strength))
         quat = world["orientation"]
         drag_b = apart(quadrotor.body_drag(drone, quat, world["linvel_w"]))
-        force_b = drag_b + thrust * np.array([0.0, 0.0, 1.0], np.float32)
-        wrench = quadrotor.world_wrench(quat, force_b, torque_b)
+        wrench = quadrotor.world_wrench(quat, drag_b + thrust_b, torque_b)
         rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
         return Control(wrench=rows), dataclasses.replace(state, rotor_speed=speed, waited=state.waited + dt)
 
@@ -250,7 +272,7 @@ class Hover(Task[TaskState]):
         """What the drone can estimate of itself; the critic also sees the rotors and the thrust factor.
 
         `policy`: position (3) m and velocity (3) m/s to the target and up (3) in the body frame, gyro (3) rad/s,
-        last action (4). `critic`: the same without noise, rotor speeds (4) relative to full, strength (1),
+        last action (rotors). `critic`: the same without noise, rotor speeds relative to full, strength (1),
         latency (1) in control steps, steadiness (1).
         """
         quat = world["orientation"]
@@ -283,7 +305,7 @@ class Hover(Task[TaskState]):
             "steady": near * jnp.exp(-2.0 * speed),
             "upright": up_vector(world["orientation"])[2],
             "spin": jnp.linalg.norm(world["gyro"]),
-            "action_rate": jnp.sum(state.action_change**2),
+            "action_rate": 4 / self.drone.count * jnp.sum(state.action_change**2),
             "lost": self._lost(world).astype(jnp.float32),
         }
 
@@ -305,4 +327,4 @@ class Hover(Task[TaskState]):
         return jnp.linalg.norm(world["position"] - self.target)
 
     def _lost(self, world: World) -> Array:
-        return (world["position"][2] < 0.05) | (self._distance(world) > REACH)
+        return (world["position"][2] < self.floor) | (self._distance(world) > REACH)

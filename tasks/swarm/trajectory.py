@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping
 from enum import StrEnum
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
+from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Box, Drones, still
+from tasks.swarm.dynamics.own_drone import own_drone
+from tasks.swarm.dynamics.quadrotor import Drone, Preset
 from tasks.swarm.team.drone_team import TaskState
 from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
 HEIGHT = 1.5  # m, of the paths' middle
 PREVIEW = (0.1, 0.2, 0.4, 0.6)  # s ahead, where the drone also sees the path
 WAVES = 3  # sines that a random path is made of, along each axis
+OWN_EFFECTS = (Effect.DRAG, Effect.WIND)  # what is known of other drones' air than the Crazyflie's
 APART = 3.0  # m between the paths of several drones
 
 
@@ -35,6 +42,8 @@ class TrajectoryConfig(WaypointConfig):
 
     agents: int = 1
     """Number of drones, each on a path of its own."""
+    robot: str = ""
+    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     level: Level = Level.RATES
     """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
     path: Path = Path.RANDOM
@@ -43,6 +52,21 @@ class TrajectoryConfig(WaypointConfig):
     """s that a figure takes; drawn uniformly. A random path's slowest sine has this period."""
     neighbours: int = 0
     """Team-mates that each drone sees."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.robot:
+            return
+        object.__setattr__(
+            self, "robot", str(pathlib.Path(self.robot).resolve())
+        )  # found wherever the run is gone on with
+        unknown = [effect for effect in self.effects if effect not in OWN_EFFECTS]
+        if self.mode is not None or unknown:
+            what = f"mode={self.mode}" if self.mode is not None else f"effects={', '.join(unknown)}"
+            raise EmbodiedError(
+                f"{what} with a robot of one's own; expected effects of {' and '.join(OWN_EFFECTS)}: the others were "
+                "measured on a Crazyflie"
+            )
 
 
 @jax.tree_util.register_dataclass
@@ -65,6 +89,9 @@ class Trajectory(WaypointTask):
 
     Task: stay with the point. Randomised: path, period and direction; the drone begins at rest up to 20 cm away.
     Success: within 15 cm for the last second of 10 s. Failure: a crash, or 1 m off the paths' box.
+
+    A robot of one's own flies the same paths under the same controllers, its rotors told to accelerate and turn it as a
+    Crazyflie is; with level rotors there is a number for each.
     """
 
     config_type = TrajectoryConfig
@@ -81,7 +108,16 @@ class Trajectory(WaypointTask):
         self.middles = np.concatenate([flat - flat.mean(0), np.full((options.agents, 1), HEIGHT)], 1).astype(np.float32)
         reach = float(np.abs(self.middles[:, :2]).max()) + 2.5
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 3.5))
+        self.own = own_drone(options.robot) if options.robot else None
+        if self.own is not None:
+            self.radius, self.spacing = self.own.radius, 4 * self.own.radius
         super().__init__(options)
+
+    def chosen_drone(self, preset: Preset) -> Drone:
+        return super().chosen_drone(preset) if self.own is None else self.own.drone
+
+    def robot_spec(self) -> mujoco.MjSpec | None:
+        return super().robot_spec() if self.own is None else mujoco.MjSpec.from_string(self.own.xml)
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
         way, away = jax.random.split(key)

@@ -112,9 +112,7 @@ class Arm:
         jacobian = weights * self.jacobian(joints)
         pull = panda.REST_GAIN * (jnp.asarray(rest) - joints)
         gram, left = jacobian @ jacobian.T, error - jacobian @ pull
-        lower = tuple(
-            tuple(gram[r, c] + (panda.DAMPING**2 if r == c else 0.0) for c in range(r + 1)) for r in range(6)
-        )
+        lower = tuple(tuple(gram[r, c] + (panda.DAMPING**2 if r == c else 0.0) for c in range(r + 1)) for r in range(6))
         move = pull + jacobian.T @ jnp.stack(panda.solved(lower, tuple(left)))
         move = move / jnp.maximum(jnp.max(jnp.abs(move) / step), 1.0)
         return jnp.clip(joints + move, limits[:, 0], limits[:, 1])

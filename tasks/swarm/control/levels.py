@@ -1,6 +1,8 @@
 """What a policy may command: the rotors themselves, or a setpoint for one stage of the firmware's cascade.
 
-Every level but the last takes four numbers in [-1, 1] per drone. `LevelSpec.setpoint` turns them into units once per
+Every level but the last, and the rotors of other drones than quadrotors, takes four numbers in [-1, 1] per drone.
+A multirotor of one's own flies under the Crazyflie's controllers: its rotors share out what would accelerate and turn a
+Crazyflie, see `allocation`. `LevelSpec.setpoint` turns them into units once per
 control step; `LevelSpec.control` runs the controllers below them once per physics step, holding that setpoint.
 """
 
@@ -16,9 +18,11 @@ import numpy as np
 from jax import Array
 
 from tasks.swarm.control import Motion, Setpoint, mellinger, pid
+from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.control.mellinger import Mellinger
 from tasks.swarm.control.pid import DEGREE, Pid
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
+from tasks.swarm.dynamics.multirotor import Multirotor
+from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Drone, Preset, Quadrotor
 
 # What an action of 1 commands. Tilt and speed are the firmware's own limits; the rest is our choice.
 RATE = 360 * DEGREE  # rad/s about body x and y
@@ -75,12 +79,24 @@ class LevelSpec:
         command = action * np.asarray(self.scale, np.float32)
         return command.at[..., :3].add(motion.pos) if self.relative else command
 
-    def control(self, state: Any, setpoint: Array, motion: Motion, drone: Quadrotor, dt: float) -> tuple[Array, Any]:
-        """Thrusts (..., 4) N of the rotors for a held `setpoint` (..., k), and the state `dt` s after the last time."""
-        return self.run(drone, state, setpoint, motion, dt)
+    def control(self, state: Any, setpoint: Array, motion: Motion, drone: Drone, dt: float) -> tuple[Array, Any]:
+        """Thrusts (..., rotors) N for a held `setpoint` (..., k), and the state `dt` s after the last time."""
+        if isinstance(drone, Quadrotor):
+            return self.run(drone, state, setpoint, motion, dt)
+        if self.run is _rotors:
+            return thrust_from_action(drone, setpoint), state
+        assert isinstance(drone, Multirotor)
+        thrusts, state = self.run(REFERENCE, state, setpoint, motion, dt)
+        return Allocation.of(drone, REFERENCE).thrusts(thrusts), state
+
+    def of(self, drone: Drone) -> LevelSpec:
+        """The level for a drone with any number of rotors."""
+        if self.run is not _rotors or drone.count == self.size:
+            return self
+        return dataclasses.replace(self, entries=(THRUST,) * drone.count, scale=(1.0,) * drone.count)
 
 
-def thrust_from_action(drone: Quadrotor, action: Array) -> Array:
+def thrust_from_action(drone: Drone, action: Array) -> Array:
     """Thrust (...) N per rotor: -1 idles, 0 hovers, +1 gives full thrust, piecewise linear."""
     hover = drone.hover_fraction
     return drone.max_thrust * (hover + jnp.where(action > 0, (1 - hover) * action, hover * action))
@@ -116,6 +132,7 @@ def _trajectory(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, d
     return Mellinger(drone, gains).update(state, target, motion, dt)
 
 
+REFERENCE = QUADROTORS[Preset.P250]  # the Crazyflie whose controllers fly a multirotor of one's own
 THRUST, YAW = "thrust, relative", "yaw rate, rad/s"
 LEVELS: dict[Level, LevelSpec] = {
     Level.ROTORS: LevelSpec((THRUST,) * 4, (1.0,) * 4, _rotors),

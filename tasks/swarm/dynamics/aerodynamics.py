@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from embodied.errors import UnknownNameError
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Preset, Quadrotor, body_drag, rotate_inverse
+from tasks.swarm.dynamics.quadrotor import GRAVITY, Drone, Preset, Quadrotor, body_drag, rotate_inverse
 
 
 class Effect(StrEnum):
@@ -105,9 +105,11 @@ def rotor_drag(quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
     return -total * np.asarray(ROTOR_DRAG, np.float32) * rotate_inverse(quat, airvel_w)
 
 
-def drag(drone: Quadrotor, quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
-    """Drag (..., 3) N in the body frame: the identified one where the preset has one, else `rotor_drag`."""
-    return body_drag(drone, quat, airvel_w) if any(drone.drag) else rotor_drag(quat, airvel_w, rotor_speed)
+def drag(drone: Drone, quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
+    """Drag (..., 3) N in the body frame: the drone's own; where a Crazyflie's preset has none, `rotor_drag`."""
+    if any(drone.drag) or not isinstance(drone, Quadrotor):
+        return body_drag(drone, quat, airvel_w)
+    return rotor_drag(quat, airvel_w, rotor_speed)
 
 
 # Downwash.
@@ -247,7 +249,7 @@ def battery_update(battery: Battery, used: Array, thrust: Array, dt: float) -> A
     return used + dt * battery_current(battery, thrust)
 
 
-def battery_strength(battery: Battery, drone: Quadrotor, used: Array, thrust: Array) -> Array:
+def battery_strength(battery: Battery, drone: Drone, used: Array, thrust: Array) -> Array:
     """Factor (...) on thrust, for `quadrotor.rotor_wrench`: one for a full battery at hover.
 
     A motor's speed at a given duty goes with its voltage, and thrust with the square of the speed. The firmware

@@ -14,7 +14,7 @@ from jax import Array
 from embodied.core.scenes import compose, load_spec
 from embodied.core.world import World
 from embodied.math.rotations import quat_rotate_inverse
-from tasks.swarm.dynamics.quadrotor import Quadrotor
+from tasks.swarm.dynamics.quadrotor import Drone
 
 RADIUS = 0.07  # m, of the sphere around a Crazyflie: arm .046 m and propeller .0231 m
 MEMORY, MEMORY_PER_DRONE = 2**22, 2**14  # bytes that MuJoCo works in where nothing is ever in contact
@@ -129,13 +129,17 @@ def scatter(key: Array, grid: tuple[np.ndarray, np.ndarray], count: int) -> Arra
     return jnp.asarray(centres)[cells] + jnp.asarray(play) * jax.random.uniform(shift, (count, 3), minval=-1.0)
 
 
-def drones_spec(drone: Quadrotor, count: int, contacts: bool) -> mujoco.MjSpec:
+def drones_spec(
+    drone: Drone, count: int, contacts: bool, robot: mujoco.MjSpec | None = None, radius: float = RADIUS
+) -> mujoco.MjSpec:
     """`count` drones over a floor, as bodies `cf0_cf`, `cf1_cf` ..., without sensors.
 
     Args:
         drone: Whose mass and inertia they have.
         count: How many.
         contacts: Whether they push each other and the floor on engines that know contact.
+        robot: What they look like, a body `cf`; by default Crazyflies.
+        radius: m, of the sphere around each.
     """
     spec = compose("scenes/floor.xml")
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
@@ -144,31 +148,32 @@ def drones_spec(drone: Quadrotor, count: int, contacts: bool) -> mujoco.MjSpec:
         # MuJoCo would reserve room for contacts between all pairs: 6 GB for 2,000 drones.
         spec.memory = MEMORY + MEMORY_PER_DRONE * count
     for number in range(count):
-        body = _detailed(spec, number) if count <= DETAILED else _plain(spec, number)
+        body = _detailed(spec, number, robot) if count <= DETAILED else _plain(spec, number, radius)
         body.mass, body.inertia, body.explicitinertial = drone.mass, drone.inertia, True
         # A sphere meets a sphere at one point; the boxes of the model would meet at eight.
         body.add_geom(
-            name=f"cf{number}_reach", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[RADIUS, 0, 0], mass=0.0, group=3,
+            name=f"cf{number}_reach", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], mass=0.0, group=3,
             contype=2, conaffinity=3, condim=1,
         )  # fmt: skip
     return spec
 
 
-def _detailed(spec: mujoco.MjSpec, number: int) -> mujoco.MjsBody:
-    """The whole Crazyflie; its sensors and its box go."""
-    robot = load_spec("robots/crazyflie/crazyflie.xml")
-    for sensor in list(robot.sensors):
-        robot.delete(sensor)
-    robot.delete(robot.geom("cf_collision"))
-    return spec.worldbody.add_frame().attach_body(robot.body("cf"), f"cf{number}_", "")
+def _detailed(spec: mujoco.MjSpec, number: int, robot: mujoco.MjSpec | None) -> mujoco.MjsBody:
+    """The whole Crazyflie, without its box, or another robot; their sensors go."""
+    part = load_spec("robots/crazyflie/crazyflie.xml") if robot is None else robot.copy()
+    for sensor in list(part.sensors):
+        part.delete(sensor)
+    if robot is None:
+        part.delete(part.geom("cf_collision"))
+    return spec.worldbody.add_frame().attach_body(part.body("cf"), f"cf{number}_", "")
 
 
-def _plain(spec: mujoco.MjSpec, number: int) -> mujoco.MjsBody:
+def _plain(spec: mujoco.MjSpec, number: int, radius: float) -> mujoco.MjsBody:
     """A disc as wide as the drone."""
     body = spec.worldbody.add_body(name=f"cf{number}_cf")
     body.add_freejoint(name=f"cf{number}_root")
     body.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=[RADIUS, RADIUS, 0.015], rgba=[0.15, 0.3, 0.7, 1], mass=0.0,
+        type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=[radius, radius, 0.015], rgba=[0.15, 0.3, 0.7, 1], mass=0.0,
         group=2, contype=0, conaffinity=0,
     )  # fmt: skip
     return body

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from embodied.errors import UnknownNameError
@@ -17,7 +16,7 @@ from tasks.swarm.dynamics import aerodynamics, quadrotor
 from tasks.swarm.dynamics.aerodynamics import Battery, Effect, Wind
 from tasks.swarm.dynamics.drones import Drones
 from tasks.swarm.dynamics.neighbours import columns
-from tasks.swarm.dynamics.quadrotor import Quadrotor
+from tasks.swarm.dynamics.quadrotor import Drone
 
 BLOWERS = 8  # drones above one that are looked at, those that blow hardest
 DENSE = 64  # drones up to which every pair is tried for downwash; with more, lists of those in a column are cheaper
@@ -29,7 +28,7 @@ class Flight:
     """What flight carries along from one physics step to the next."""
 
     rotor_speed: Array
-    """(A, 4) rpm."""
+    """(A, rotors) rpm; of a `Multirotor` relative to full speed."""
     control: Any
     """The controllers' state."""
     strength: Array
@@ -46,7 +45,7 @@ class Flight:
 class Physics:
     """How the drones of one world fly."""
 
-    drone: Quadrotor
+    drone: Drone
     level: LevelSpec
     """What setpoints mean."""
     effects: frozenset[Effect]
@@ -71,7 +70,7 @@ class Physics:
             key: For the air.
             strength: (A,) factor on each drone's thrust in this episode.
         """
-        hover = jnp.full((self.agents, 4), self.drone.mass * quadrotor.GRAVITY / 4)
+        hover = jnp.full((self.agents, self.drone.count), self.drone.hover_thrust)
         gusts = Effect.WIND in self.effects
         return Flight(
             rotor_speed=quadrotor.speed_for_thrust(self.drone, hover),
@@ -102,8 +101,7 @@ class Physics:
         speed = quadrotor.rotor_lag(drone, flight.rotor_speed, command, self.dt)
         flight = dataclasses.replace(flight, rotor_speed=speed, control=control)
         strength, flight = self._strength(drones, flight)
-        thrust, torque_b = quadrotor.rotor_wrench(drone, speed, strength)
-        force_b = thrust[:, None] * np.array([0.0, 0.0, 1.0], np.float32)
+        force_b, torque_b = drone.wrench(speed, strength)
         if Effect.DRAG in self.effects:
             force_b += aerodynamics.drag(drone, drones.quat, drones.vel - self._air(flight), speed)
         wrench = quadrotor.world_wrench(drones.quat, force_b, torque_b)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from enum import StrEnum
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
@@ -18,6 +20,65 @@ from embodied.math.rotations import quat_rotate, quat_rotate_inverse
 # The same for any leading axes: a drone, the drones of a world.
 rotate = jnp.vectorize(quat_rotate, signature="(4),(3)->(3)")
 rotate_inverse = jnp.vectorize(quat_rotate_inverse, signature="(4),(3)->(3)")
+
+
+class Drone(Protocol):
+    """Constants of a drone that rotors carry: a `Quadrotor`, whose rotors are alike, or a `multirotor.Multirotor`."""
+
+    @property
+    def mass(self) -> float:
+        """kg."""
+        ...
+
+    @property
+    def inertia(self) -> tuple[float, float, float]:
+        """kg m^2 about x, y, z of the body."""
+        ...
+
+    @property
+    def thrust(self) -> tuple[Any, Any]:
+        """Linear and square coefficient of the thrust of each rotor over its speed."""
+        ...
+
+    @property
+    def max_thrust(self) -> Any:
+        """N per rotor."""
+        ...
+
+    @property
+    def speed_up(self) -> tuple[float, float] | None:
+        """Coefficients of a rotor's lag while it speeds up; None: no lag."""
+        ...
+
+    @property
+    def speed_down(self) -> tuple[float, float] | None:
+        """The same while it slows down."""
+        ...
+
+    @property
+    def drag(self) -> tuple[float, float, float]:
+        """N s/m, body drag along x, y, z of the body."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of rotors."""
+        ...
+
+    @property
+    def hover_thrust(self) -> Any:
+        """N per rotor that hold the drone level in the air."""
+        ...
+
+    @property
+    def hover_fraction(self) -> Any:
+        """The same as a fraction of the largest thrust."""
+        ...
+
+    def wrench(self, speed: Array, strength: Array | float = 1.0) -> tuple[Array, Array]:
+        """Force (..., 3) N and torque (..., 3) N m in the body frame of rotors at `speed` (..., count)."""
+        ...
+
 
 # Sources of the sets below, tabulated in crazyflow 0.4.0 (its `first_principles` parameters) and
 # gym-pybullet-drones 2.1 (cf2x). The two disagree; the identified sets were measured on the drones named.
@@ -47,12 +108,28 @@ class Quadrotor:
     """N s/m, body drag along x, y, z of the body."""
 
     @property
+    def count(self) -> int:
+        """Four."""
+        return 4
+
+    @property
+    def hover_thrust(self) -> float:
+        """N per rotor at hover."""
+        return self.mass * GRAVITY / 4
+
+    @property
     def hover_fraction(self) -> float:
         """Thrust at hover as a fraction of the maximum."""
         return self.mass * GRAVITY / (4 * self.max_thrust)
 
+    def wrench(self, speed: Array, strength: Array | float = 1.0) -> tuple[Array, Array]:
+        """Force (..., 3) N and torque (..., 3) N m in the body frame, see `rotor_wrench`."""
+        thrust, torque = rotor_wrench(self, speed, strength)
+        return thrust[..., None] * UP, torque
+
 
 GRAVITY = 9.81  # m/s^2, MuJoCo's default
+UP = np.array([0.0, 0.0, 1.0], np.float32)
 
 
 class Preset(StrEnum):
@@ -101,13 +178,13 @@ QUADROTORS: dict[Preset, Quadrotor] = {
 }  # fmt: skip
 
 
-def speed_for_thrust(drone: Quadrotor, thrust: Array) -> Array:
-    """Rotor speed in rpm that gives `thrust` in N, any shape: the positive root of the thrust curve."""
+def speed_for_thrust(drone: Drone, thrust: Array) -> Array:
+    """Rotor speed in rpm that gives `thrust` in N, (...) or (..., rotors): the positive root of the thrust curve."""
     linear, square = drone.thrust
     return (-linear + jnp.sqrt(linear**2 + 4 * square * jnp.maximum(thrust, 0.0))) / (2 * square)
 
 
-def rotor_lag(drone: Quadrotor, speed: Array, command: Array, dt: float) -> Array:
+def rotor_lag(drone: Drone, speed: Array, command: Array, dt: float) -> Array:
     """Rotor speeds in rpm after `dt` s toward `command`, any shape: first order, speeding up unlike slowing down."""
     if drone.speed_up is None or drone.speed_down is None:
         return command
@@ -138,7 +215,7 @@ def rotor_wrench(drone: Quadrotor, speed: Array, strength: Array | float = 1.0) 
     return f1 + f2 + f3 + f4, torque
 
 
-def body_drag(drone: Quadrotor, quat: Array, linvel_w: Array) -> Array:
+def body_drag(drone: Drone, quat: Array, linvel_w: Array) -> Array:
     """Air drag (..., 3) N in the body frame at `linvel_w` (..., 3) m/s: F = -D R' v."""
     return -jnp.asarray(drone.drag) * rotate_inverse(quat, linvel_w)
 

@@ -29,7 +29,7 @@ from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, drones_spec, length, places, scatter, still
 from tasks.swarm.dynamics.flight import Flight, Physics, known_effects
 from tasks.swarm.dynamics.neighbours import nearest
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset
 
 G = TypeVar("G")
 
@@ -128,6 +128,10 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """s per episode."""
     places_drones: ClassVar[bool] = False
     """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
+    radius: float = RADIUS
+    """m, of the sphere around a drone."""
+    spacing: float = SPACING
+    """m between drones at the start; nearer than that later on, they pay."""
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -136,8 +140,8 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         preset, effects = options.preset, known_effects(options.effects)
         if options.mode is not None:
             preset, effects = find_mode(options.mode).preset, find_mode(options.mode).effects
-        self.drone = QUADROTORS[preset]
-        self.level = LEVELS[options.level]
+        self.drone = self.chosen_drone(preset)
+        self.level = LEVELS[options.level].of(self.drone)
         self.action_size = self.level.size
         self.timing = Timing(1 / options.rate, options.decimation, self.seconds)
         self.physics = Physics(
@@ -148,9 +152,13 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         if away := [place for place in options.starts if not bool(self.arena.contains(jnp.asarray(place)))]:
             raise EmbodiedError(f"start {away[0]} lies outside the arena, from {self.arena.low} to {self.arena.high} m")
         try:
-            self.start_grid = places(self.start_box(), options.agents, SPACING)
+            self.start_grid = places(self.start_box(), options.agents, self.spacing)
         except ValueError as error:
             raise EmbodiedError(f"agents={options.agents}: {error}") from None
+
+    def chosen_drone(self, preset: Preset) -> Drone:
+        """What flies."""
+        return QUADROTORS[preset]
 
     def start_box(self) -> Box:
         """Where drones begin."""
@@ -158,7 +166,12 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     def build_spec(self) -> mujoco.MjSpec:
         """The drones over a floor; up to `CONTACTS` of them push each other on engines that know contact."""
-        return drones_spec(self.drone, self.config.agents, contacts=1 < self.config.agents <= CONTACTS)
+        contacts = 1 < self.config.agents <= CONTACTS
+        return drones_spec(self.drone, self.config.agents, contacts, self.robot_spec(), self.radius)
+
+    def robot_spec(self) -> mujoco.MjSpec | None:
+        """What the drones look like, a body `cf`; None: Crazyflies."""
+        return None
 
     @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
@@ -259,7 +272,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         present, others = near < self.config.agents, jnp.minimum(near, self.config.agents - 1)
         offset, velocity = drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None]
         turn = jax.vmap(self.turned, (None, 1), 1)
-        return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * RADIUS, present)
+        return entity_rows(Kind.TEAMMATE, turn(drones, offset), turn(drones, velocity), 2 * self.radius, present)
 
     def observe(self, world: World, state: TaskState[G], key: Array) -> Observation:
         """`policy`: `ego_observation` and the rows of `entities`. `critic`, up to 64 drones: these and `privileged`.
@@ -283,15 +296,15 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     def crowding(self, state: TaskState[G]) -> Array:
         """(A,) how far a team-mate has come within 30 cm, or is about to: 0 there, 1 where the two touch."""
-        return jnp.clip((SPACING - state.miss) / (SPACING - 2 * RADIUS), 0.0, 1.0)
+        return jnp.clip((self.spacing - state.miss) / (self.spacing - 2 * self.radius), 0.0, 1.0)
 
     def collided(self, state: TaskState[G]) -> Array:
         """(A,) bool, whether two drones touch."""
-        return state.gap < 2 * RADIUS
+        return state.gap < 2 * self.radius
 
     def lost(self, drones: Drones) -> Array:
         """(A,) bool, whether a drone is on the floor or outside the arena."""
-        return ~self.arena.contains(drones.pos) | (drones.pos[:, 2] < RADIUS)
+        return ~self.arena.contains(drones.pos) | (drones.pos[:, 2] < self.radius)
 
     def ended(self, drones: Drones, state: TaskState[G]) -> Array:
         """(A,) bool, drones that collided, crashed or left."""

@@ -1,0 +1,67 @@
+"""Rotors and the airframe that carries them, with the rules for what neither the file nor its owner says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+Vector = tuple[float, float, float]
+
+GRAVITY = 9.81  # m/s^2
+
+# What is assumed where nothing is said. Each assumption is a warning that names the key which settles it.
+THRUST_TO_WEIGHT = (
+    2.0  # -, usual for a multirotor that carries a camera; the Crazyflie 2.1+ has 1.54, racers 5 and more
+)
+TORQUE_OF_ARM = (
+    0.08  # -, torque per thrust over a rotor's distance from the middle (RotorS: Iris .065, Hummingbird .094)
+)
+LAG = 0.05  # s, between RotorS' Iris (.0125 up, .025 down) and the Crazyflie 2.1+ (.11 at hover)
+DRAG_OF_MASS = 0.4  # 1/s, drag over mass: Faessler, Franchi, Scaramuzza, RA-L 2018, .54 and .39; the Crazyflie 2.1+ .42
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotor:
+    """One rotor of a multirotor."""
+
+    name: str
+    """Body or site of the model file; empty where the rotor was said by its place."""
+    position: Vector
+    """m from the centre of mass, along the trunk's axes."""
+    axis: Vector
+    """Unit vector along which it pushes, trunk's axes."""
+    spin: int
+    """1 turns counter-clockwise seen from where it pushes, -1 clockwise; the body is turned the other way."""
+    max_thrust: float
+    """N."""
+    torque_per_thrust: float
+    """m, reaction torque in N m for each N of thrust."""
+    lag: float
+    """s, time constant with which its speed follows a command."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Airframe:
+    """A multirotor as one rigid body, whatever else moves on it locked in the home pose."""
+
+    mass: float
+    """kg."""
+    centre: Vector
+    """m, centre of mass in the trunk's frame."""
+    inertia: Vector
+    """kg m^2 about the centre of mass, along the trunk's axes; products of inertia are left out."""
+    rotors: tuple[Rotor, ...]
+    drag: Vector
+    """N s/m of air drag along the trunk's axes."""
+
+    @property
+    def places(self) -> tuple[str | Vector, ...]:
+        """Names of the rotors, or where all are not named, their places in m in the trunk's frame."""
+        if all(rotor.name for rotor in self.rotors):
+            return tuple(rotor.name for rotor in self.rotors)
+        cx, cy, cz = self.centre
+        return tuple((x + cx, y + cy, z + cz) for x, y, z in (rotor.position for rotor in self.rotors))
+
+    @property
+    def thrust_to_weight(self) -> float:
+        """Largest thrust of all rotors over the weight."""
+        return sum(rotor.max_thrust for rotor in self.rotors) / (self.mass * GRAVITY)

@@ -1,0 +1,68 @@
+"""Control allocation: the thrusts of any multirotor that accelerate and turn it as a reference quadrotor would be.
+
+The controllers of the Crazyflie's firmware end in thrusts of its four rotors. Those are a force and a torque, and over
+its mass and inertia an acceleration and an angular one; times mass and inertia of another drone they are what its
+rotors are to give, shared out by the pseudo-inverse of its allocation matrix.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from tasks.swarm.dynamics.multirotor import Multirotor
+from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor, rotor_wrench, speed_for_thrust
+
+FULL_RANK = 6  # rotors that push where they like also hold sideways forces at zero
+LEAST = 0.05  # of the largest part at hover: rotors that carry less do not give way for others
+SMALL = 1e-3  # singular values below this part of the largest count as none: that way the drone cannot be moved
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Allocation:
+    """How a multirotor's rotors share out what a reference quadrotor is told."""
+
+    reference: Quadrotor
+    """The drone that the controllers are for."""
+    inverse: np.ndarray
+    """(n, 4) N for each N along z and each N m about x, y and z of the body."""
+    scale: np.ndarray
+    """(4,) force and torques of the reference -> those that move the multirotor alike."""
+    hover: np.ndarray
+    """(n,) N at hover."""
+    full: np.ndarray
+    """(n,) N at most."""
+
+    @classmethod
+    def of(cls, drone: Multirotor, reference: Quadrotor) -> Allocation:
+        """The allocation of a multirotor: sideways forces zero where its rotors can choose, else whatever comes."""
+        weight = drone.mass * GRAVITY
+        units = np.repeat([weight, weight * drone.arm], 3)
+        effect = drone.allocation / units[:, None]
+        rows = np.arange(6) if np.linalg.matrix_rank(effect, tol=SMALL) == FULL_RANK else np.arange(2, 6)
+        inverse = np.linalg.pinv(effect[rows], rcond=SMALL)[:, -4:] / units[2:]
+        scale = np.array([drone.mass / reference.mass, *np.divide(drone.inertia, reference.inertia)])
+        return cls(
+            reference,
+            inverse.astype(np.float32),
+            scale.astype(np.float32),
+            drone.hover_thrust,
+            drone.max_thrust,
+        )
+
+    def thrusts(self, wanted: Array) -> Array:
+        """Thrusts (..., n) N that do to the multirotor what `wanted` (..., 4) N do to the reference.
+
+        What one rotor lacks is taken from all, in the parts in which they carry the weight, so that the drone still
+        turns (as the firmware's `powerDistributionCap`).
+        """
+        thrust, torque = rotor_wrench(self.reference, speed_for_thrust(self.reference, wanted))
+        command = jnp.concatenate([thrust[..., None], torque], axis=-1) * self.scale
+        thrusts = jnp.sum(command[..., None, :] * self.inverse, axis=-1)
+        part = self.hover / self.hover.max()
+        lacking = np.where(part > LEAST, 1 / np.maximum(part, LEAST), 0.0).astype(np.float32)
+        excess = jnp.max(jnp.maximum(thrusts - self.full, 0.0) * lacking, axis=-1, keepdims=True)
+        return jnp.clip(thrusts - excess * part, 0.0, self.full)
