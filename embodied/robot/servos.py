@@ -3,6 +3,9 @@
 The rule: a servo gives its whole torque at `FULL` rad of error (Go1's at 0.68, G1's hips at 0.88). Damping is half of
 critical for the inertia that the joint sees in the home pose. The rotor's inertia seen through the gears grows with
 the torque (Go1: 0.005 kg m^2 for 23.7 N m; G1's knee 0.025 for 139 N m).
+
+A robot on two feet is an inverted pendulum, which tips by weight times height of torque per radian. Its two ankles hold
+it up twice over: every joint of its legs has at least that stiffness.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ class Servo:
     """kg m^2 or kg, the rotor's inertia seen at the joint."""
 
 
-def servo_for(effort: float, inertia: float, armature: float, slides: bool) -> Servo:
+def servo_for(effort: float, inertia: float, armature: float, slides: bool, least: float = 0.0) -> Servo:
     """The servo of a joint.
 
     Args:
@@ -38,9 +41,10 @@ def servo_for(effort: float, inertia: float, armature: float, slides: bool) -> S
         inertia: kg m^2 or kg that the joint moves, its rotor not counted.
         armature: kg m^2 or kg as the model says; 0: by the rule.
         slides: Whether the joint is a slide.
+        least: N m/rad or N/m, the stiffness below which it does not go.
     """
     reflected = armature or ROTOR * effort
-    kp = effort / (FULL * (SLIDE if slides else 1.0))
+    kp = max(effort / (FULL * (SLIDE if slides else 1.0)), least)
     return Servo(kp, 2 * DAMPING_RATIO * math.sqrt(kp * (inertia + reflected)), effort, reflected)
 
 
