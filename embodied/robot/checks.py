@@ -37,14 +37,21 @@ class Actuated(Protocol):
     def servo(self) -> Servo: ...
 
 
-def checked(tree: Tree, data: mujoco.MjData, joints: tuple[Actuated, ...], legs: tuple[Limb, ...]) -> list[str]:
+def checked(
+    tree: Tree,
+    data: mujoco.MjData,
+    joints: tuple[Actuated, ...],
+    legs: tuple[Limb, ...],
+    torques: np.ndarray | None,
+) -> list[str]:
     """Warnings.
 
     Args:
         tree: The robot.
         data: In its home pose.
         joints: In the order of actions.
-        legs: Of a legged robot; none: the base is taken to be fixed.
+        legs: Of a legged robot.
+        torques: (n,) N m or N that hold it where it stands; None: its base is fixed.
     """
     notes = []
     if unlimited := [joint.name for joint in joints if not np.isfinite(joint.low)]:
@@ -56,7 +63,9 @@ def checked(tree: Tree, data: mujoco.MjData, joints: tuple[Actuated, ...], legs:
     notes += _overlaps(tree, data)
     if legs and (wheels := forms.wheels(tree, legs)):
         notes.append(f"legs end in wheels, which servos hold still: {listing(wheels, NAMED)}")
-    return notes + (_too_weak_to_stand(tree, data, joints, legs) if legs else _too_weak_to_hold(tree, joints))
+    if torques is None:
+        return notes + _too_weak_to_hold(tree, joints)
+    return notes + _too_weak(joints, dict(zip((j.name for j in joints), abs(torques).tolist(), strict=True)), "stand")
 
 
 def _overlaps(tree: Tree, data: mujoco.MjData) -> list[str]:
@@ -70,23 +79,6 @@ def _overlaps(tree: Tree, data: mujoco.MjData) -> list[str]:
         return []
     names = " and ".join(model.body(body).name for body in pair)
     return [f"in the home pose {names} are {-1000 * worst:.0f} mm inside each other"]
-
-
-def _too_weak_to_stand(
-    tree: Tree, data: mujoco.MjData, joints: tuple[Actuated, ...], legs: tuple[Limb, ...]
-) -> list[str]:
-    """Joints that cannot carry the weight, shared equally by the feet, in the home pose."""
-    model, taken = tree.model, {}
-    weight = tree.mass() * float(np.linalg.norm(model.opt.gravity)) / len(legs)
-    for leg in legs:
-        jacobian = np.zeros((3, model.nv))
-        mujoco.mj_jac(model, data, jacobian, None, data.xpos[leg.end].copy(), leg.end)
-        for joint in joints:
-            number = int(model.joint(joint.name).id)
-            if number in leg.joints:
-                torque = abs(float(jacobian[2, int(model.jnt_dofadr[number])])) * weight
-                taken[joint.name] = max(torque, taken.get(joint.name, 0.0))
-    return _too_weak(joints, taken, "stand")
 
 
 def _too_weak_to_hold(tree: Tree, joints: tuple[Actuated, ...]) -> list[str]:

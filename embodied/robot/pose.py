@@ -14,6 +14,7 @@ BEND = {4: 0.8, 2: 0.97}  # number of legs -> height of the hip over the foot, o
 NEUTRAL = 0.05  # of a leg's length, that a radian away from the neutral angle weighs as much as; and
 FLAT = 0.01  # that a radian of pitch does where a foot is to be flat, which leaves less to choose
 MARGIN = 0.05  # of a joint's range that is left free at both ends
+BALANCES = 3  # solutions for two legs: bending them moves the centre of mass
 ASIDE = 0.3  # of a leg's length: further to the side than this a neutral leg's foot does not stay
 STEPS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6)  # rad by which an arm's joint is turned to bring it out of the body
 APART = 0.005  # m that shapes may be inside each other
@@ -45,8 +46,19 @@ def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
     pose = neutral_pose(model, tree.joints)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, pose)
-    mujoco.mj_comPos(model, data)
     goals = [_Goal(tree, leg, data, len(legs)) for leg in legs]
+    for _ in range(BALANCES if len(legs) == 2 else 1):
+        place(model, data, tree.joints, pose)
+        mujoco.mj_comPos(model, data)
+        for goal in goals:
+            goal.balance(data)
+        pose = _solved(tree, goals, data, pose)
+    return _apart(tree, legs, pose)
+
+
+def _solved(tree: Tree, goals: list[_Goal], data: mujoco.MjData, pose: np.ndarray) -> np.ndarray:
+    """The pose with the legs where their goals are."""
+    pose = pose.copy()
     pitching = min(len(goal.pitch) for goal in goals)
     best: tuple[float, list[np.ndarray]] | None = None
     for pattern in itertools.product(PATTERNS, repeat=min(pitching, 3)):
@@ -58,7 +70,7 @@ def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
     order = {joint: index for index, joint in enumerate(tree.joints)}
     for goal, angles in zip(goals, best[1], strict=True):
         pose[[order[joint] for joint in goal.leg.joints]] = angles
-    return _apart(tree, legs, pose)
+    return pose
 
 
 def _apart(tree: Tree, legs: tuple[Limb, ...], pose: np.ndarray) -> np.ndarray:
@@ -208,9 +220,9 @@ class _Goal:
         self.weights = np.full(len(leg.joints), NEUTRAL)
         self.weights[self.pitch if self.flat else []] = FLAT
         hip = leg.joints[self.pitch[0] if self.pitch else 0]
-        zero = mujoco.MjData(model)  # with all joints at zero, where soles are level; a neutral knee may be bent
-        mujoco.mj_kinematics(model, zero)
-        self.hip, self.foot = hip, self._foot(zero if self.flat else data)
+        level = mujoco.MjData(model)  # at zero, and not at the nearest angle inside the limits: feet are drawn flat
+        mujoco.mj_kinematics(model, level)
+        self.hip, self.foot = hip, self._foot(level if self.flat else data)
         bending = self.pitch[:2] if self.flat else self.pitch  # the ankle keeps the foot flat
         anchors = [data.xanchor[leg.joints[index]] for index in bending] or [data.xanchor[hip]]
         points = [*anchors, self.foot_position(data)]
@@ -219,10 +231,14 @@ class _Goal:
         self.length = sum(float(np.linalg.norm(step)) for step in steps)
         away = self.foot_position(data) - data.xanchor[hip]
         aside = float(away[1]) if abs(away[1]) < ASIDE * self.length else 0.0
-        # Two feet carry what stands above them; of four or more, each stands below its hip.
-        ahead = float(data.subtree_com[tree.root, 0] - data.xanchor[hip, 0]) if legs == 2 else 0.0
-        self.wanted = np.array([ahead, aside, -BEND.get(legs, BEND[4]) * self.length])
-        self.upright = zero.xmat[leg.end].reshape(3, 3).copy()
+        self.wanted = np.array([0.0, aside, -BEND.get(legs, BEND[4]) * self.length])
+        self.carries = tree.root if legs == 2 else 0
+        self.upright = level.xmat[leg.end].reshape(3, 3)
+
+    def balance(self, data: mujoco.MjData) -> None:
+        """Put the foot below the centre of mass if there are two; of four or more, each stands below its hip."""
+        if self.carries:
+            self.wanted[0] = float(data.subtree_com[self.carries, 0] - data.xanchor[self.hip, 0])
 
     def _foot(self, data: mujoco.MjData) -> tuple[int, np.ndarray]:
         """Body and point (3,) in its frame that stands on the ground."""

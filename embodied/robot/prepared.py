@@ -14,7 +14,7 @@ from embodied.robot.description import NAME
 from embodied.robot.files import read_model
 from embodied.robot.robot import Kind, Robot
 from embodied.robot.roles import Role, roles
-from embodied.robot.stance import settled_targets, static_targets
+from embodied.robot.stance import settled_targets
 from embodied.robot.tree import lowest_point
 
 GRAVITY = 9.81  # m/s^2
@@ -77,7 +77,7 @@ def prepare_legged(robot: Robot) -> Prepared:
     key = spec.add_key(name="home")
     key.qpos = qpos
     if len(robot.feet) == 2:
-        key.ctrl = _soften(spec, robot, model, qpos, soft)
+        key.ctrl = _soften(spec, robot, soft)
     else:
         key.ctrl = settled_targets(robot, spec, qpos)
     model = compiled(robot.file, spec)
@@ -99,12 +99,13 @@ def _soft_ankles(robot: Robot, parts: tuple[Role, ...]) -> dict[str, float]:
     return {joint.name: most for joint in ankles if joint.servo.kp > most}
 
 
-def _soften(
-    spec: mujoco.MjSpec, robot: Robot, model: mujoco.MjModel, qpos: np.ndarray, soft: dict[str, float]
-) -> np.ndarray:
+def _soften(spec: mujoco.MjSpec, robot: Robot, soft: dict[str, float]) -> np.ndarray:
     """Give ankles their stiffness, damped alike; (nu,) the targets with which the home pose is in balance.
 
-    Targets of the file's own key are as far ahead of the pose as the softer servo needs for the same torque.
+    Targets are as far ahead of the pose as the softer servo needs for the same torque.
+
+    Raises:
+        ModelError: a joint is too weak to stand.
     """
     home = np.array([joint.home for joint in robot.joints])
     before = np.array([joint.servo.kp for joint in robot.joints])
@@ -112,9 +113,14 @@ def _soften(
     for joint, new in zip(robot.joints, after, strict=True):
         ratio = new / joint.servo.kp
         spec.actuator(joint.name).set_to_position(kp=new, kv=joint.servo.kv * np.sqrt(ratio))
-    if robot.home_targets is not None:
-        return home + (robot.home_targets - home) * before / after
-    return static_targets(robot, model, qpos, after)
+    targets = home if robot.home_targets is None else robot.home_targets
+    for joint, torque in zip(robot.joints, before * (targets - home), strict=True):
+        if abs(torque) >= 0.999 * joint.servo.effort:
+            raise ModelError(
+                f"{robot.file}: to stand, {joint.name} must give all of its {joint.servo.effort:.3g} N m or more; say "
+                f"another home, or a larger effort, in {NAME}"
+            )
+    return home + (targets - home) * before / after
 
 
 def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:

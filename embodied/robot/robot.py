@@ -20,6 +20,7 @@ from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, dr
 from embodied.robot.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.rotors import Airframe, Rotor, find_airframe, has_rotors, without_rotors
 from embodied.robot.servos import ARMS, LEGS, Rule, Servo, effort_of, servo_for
+from embodied.robot.standing import standing_torques
 from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 HAND_MASS = 3.0  # kg, and
@@ -92,7 +93,8 @@ class Robot:
     home: np.ndarray = dataclasses.field(repr=False, compare=False)
     """(nq,) the home pose."""
     home_targets: np.ndarray | None = dataclasses.field(repr=False, compare=False)
-    """(n,) rad or m, where the file's key puts the targets of its position servos; None without them."""
+    """(n,) rad or m, with which the servos hold the home pose: of the file's key, else of legged robots by statics; or
+    None."""
     airframe: Airframe | None = None
     """Of multirotors: one rigid body with its rotors, joints locked in the home pose."""
 
@@ -180,7 +182,9 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     if legs and free:
         data.qpos[model.jnt_qposadr[model.body_jntadr[tree.root]] + 2] -= lowest
     mujoco.mj_forward(model, data)
-    joints = _joints(path, tree, data, angles, said, ARMS if kind is Kind.ARM else LEGS)
+    rule = ARMS if kind is Kind.ARM else LEGS
+    joints = _joints(path, tree, data, angles, said, rule, _least_stiffness(tree, data, legs))
+    torques = standing_torques(tree, data, legs) if legs and free else None
     airframe, notes = find_airframe(path, whole, data, said) if kind is Kind.MULTIROTOR else (None, [])
     return Robot(
         file=path,
@@ -194,12 +198,12 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         height=float(data.xpos[tree.root, 2]) if legs else 0.0,
         mass=tree.mass() if airframe is None else airframe.mass,
         mended=file.mended,
-        warnings=(*checked(tree, data, joints, legs), *notes),
+        warnings=(*checked(tree, data, joints, legs, torques), *notes),
         foot_points=tuple(_foot(data, leg)[1] for leg in legs),
         tip_point=None if tip is None else _point_of(data, tip),
         model=model,
         home=data.qpos.copy(),
-        home_targets=_home_targets(model, joints),
+        home_targets=_home_targets(model, joints, torques),
         airframe=airframe,
     )
 
@@ -394,13 +398,18 @@ def _home_key(model: mujoco.MjModel) -> int | None:
     return next((keys[name] for name in HOME_KEYS if name in keys), next(iter(keys.values()), None))
 
 
-def _home_targets(model: mujoco.MjModel, joints: tuple[Joint, ...]) -> np.ndarray | None:
+def _home_targets(model: mujoco.MjModel, joints: tuple[Joint, ...], torques: np.ndarray | None) -> np.ndarray | None:
+    """Targets of the file's key; without them, those from which the servos give the torques (N m, N) of statics."""
     key = _home_key(model)
-    if key is None or any(joint.drive != "position" for joint in joints) or not model.key_ctrl[key].any():
+    if key is not None and all(joint.drive == "position" for joint in joints) and model.key_ctrl[key].any():
+        of_joint = {int(model.actuator_trnid[actuator, 0]): actuator for actuator in range(model.nu)}
+        places = [of_joint.get(int(model.joint(joint.name).id)) for joint in joints]
+        if None not in places:
+            return model.key_ctrl[key][places].copy()
+    if torques is None:
         return None
-    of_joint = {int(model.actuator_trnid[actuator, 0]): actuator for actuator in range(model.nu)}
-    places = [of_joint.get(int(model.joint(joint.name).id)) for joint in joints]
-    return None if None in places else model.key_ctrl[key][places].copy()
+    held = [np.clip(torque, -j.servo.effort, j.servo.effort) for j, torque in zip(joints, torques, strict=True)]
+    return np.array([joint.home + torque / joint.servo.kp for joint, torque in zip(joints, held, strict=True)])
 
 
 def _by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
@@ -418,8 +427,25 @@ def _by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[s
     return found
 
 
+def _least_stiffness(tree: Tree, data: mujoco.MjData, legs: tuple[Limb, ...]) -> dict[int, float]:
+    """Joint -> N m/rad that it has at least: of the legs of a robot on two feet, weight times height."""
+    if len(legs) != 2:
+        return {}
+    weight = tree.mass() * float(np.linalg.norm(tree.model.opt.gravity))
+    height = float(data.subtree_com[tree.root, 2]) - min(lowest_point(data, tree.model, leg.bodies)[0] for leg in legs)
+    slides = int(mujoco.mjtJoint.mjJNT_SLIDE)
+    hinges = [joint for leg in legs for joint in leg.joints if int(tree.model.jnt_type[joint]) != slides]
+    return dict.fromkeys(hinges, weight * max(height, 0.0) if np.isfinite(height) else 0.0)
+
+
 def _joints(
-    path: Path, tree: Tree, data: mujoco.MjData, angles: np.ndarray, said: Description, rule: Rule
+    path: Path,
+    tree: Tree,
+    data: mujoco.MjData,
+    angles: np.ndarray,
+    said: Description,
+    rule: Rule,
+    least: Mapping[int, float],
 ) -> tuple[Joint, ...]:
     model = tree.model
     names = [model.joint(joint).name for joint in tree.joints]
@@ -438,7 +464,8 @@ def _joints(
                 f'effort = {{ "{name}" = N m }} in {NAME}; a name may be a pattern, such as "*"'
             )
         armature = float(model.dof_armature[dof])
-        derived = servo_for(effort, max(float(inertia[dof, dof]) - armature, 0.0), armature, slides, rule)
+        inertia_there = max(float(inertia[dof, dof]) - armature, 0.0)
+        derived = servo_for(effort, inertia_there, armature, slides, rule, least.get(joint, 0.0))
         servo = Servo(kps.get(name, kp or derived.kp), kvs.get(name, kv or derived.kv), effort, derived.armature)
         low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.inf, np.inf)
         joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle)))

@@ -4,6 +4,9 @@ The rule for legs: a servo gives its whole torque at 0.7 rad of error (Go1's at 
 of critical for the inertia that the joint sees in the home pose. The rotor's inertia seen through the gears grows with
 the torque (Go1: 0.005 kg m^2 for 23.7 N m; G1's knee 0.025 for 139 N m).
 
+A robot on two feet is an inverted pendulum, which tips by weight times height of torque per radian. Its two ankles hold
+it up twice over: every joint of its legs has at least that stiffness.
+
 The rule for arms, which are geared ten times higher and held stiffly: all torque at 0.1 rad (Franka's Panda: 0.03 rad for
 the large joints, 0.006 for the small), critical damping, and a rotor's inertia of 7e-3 kg m^2 for each N m (Panda: 0.606
 for 87 N m, 0.206 for 12 N m; Feetech's STS3215 as MuJoCo Menagerie has it: 0.028 for 2.9 N m).
@@ -47,7 +50,9 @@ class Servo:
     """kg m^2 or kg, the rotor's inertia seen at the joint."""
 
 
-def servo_for(effort: float, inertia: float, armature: float, slides: bool, rule: Rule = LEGS) -> Servo:
+def servo_for(
+    effort: float, inertia: float, armature: float, slides: bool, rule: Rule = LEGS, least: float = 0.0
+) -> Servo:
     """The servo of a joint.
 
     Args:
@@ -56,9 +61,10 @@ def servo_for(effort: float, inertia: float, armature: float, slides: bool, rule
         armature: kg m^2 or kg as the model says; 0: by the rule.
         slides: Whether the joint is a slide.
         rule: That of legs or of arms.
+        least: N m/rad or N/m, the stiffness below which it does not go.
     """
     reflected = armature or rule.rotor * effort
-    kp = effort / (rule.full * (SLIDE if slides else 1.0))
+    kp = max(effort / (rule.full * (SLIDE if slides else 1.0)), least)
     return Servo(kp, 2 * rule.damping_ratio * math.sqrt(kp * (inertia + reflected)), effort, reflected)
 
 

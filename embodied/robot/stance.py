@@ -1,4 +1,4 @@
-"""Servo targets that hold a legged robot in its home pose: found by letting it stand, or from the balance of forces."""
+"""Servo targets that hold a legged robot in its home pose, found by letting it stand."""
 
 from __future__ import annotations
 
@@ -61,50 +61,3 @@ def settled_targets(robot: Robot, spec: mujoco.MjSpec, qpos: np.ndarray) -> np.n
             f"home, or larger kp or effort, in {NAME}"
         )
     return targets
-
-
-def static_targets(robot: Robot, model: mujoco.MjModel, qpos: np.ndarray, stiffness: np.ndarray) -> np.ndarray:
-    """(nu,) with which the home pose is in balance, though perhaps not a stable one: a biped's, which must step.
-
-    The ground pushes upwards on every foot, each by its share of the weight, at points that lie together below the
-    centre of mass. A servo's torque is what gravity and these forces leave to it; its target, that torque over its
-    stiffness ahead of the pose.
-
-    Args:
-        robot: What was understood.
-        model: With sites `foot_NAME` on the soles.
-        qpos: (nq,) the home pose.
-        stiffness: (n,) N m/rad of the servos, in the order of the robot's joints.
-
-    Raises:
-        ModelError: a joint is too weak.
-    """
-    data = mujoco.MjData(model)
-    data.qpos[:] = qpos
-    mujoco.mj_forward(model, data)
-    weight = robot.mass * float(np.linalg.norm(model.opt.gravity))
-    centre = data.subtree_com[model.body(robot.trunk).id]
-    soles = np.array([data.site(f"foot_{foot}").xpos for foot in robot.feet])
-    share = _shares(soles[:, 1] - centre[1])
-    ahead = float(centre[0] - share @ soles[:, 0])
-    load = np.zeros(model.nv)
-    for foot, sole, part in zip(robot.feet, soles, share, strict=True):
-        jacobian = np.zeros((3, model.nv))
-        mujoco.mj_jac(model, data, jacobian, None, sole + np.array([ahead, 0.0, 0.0]), model.body(foot).id)
-        load += part * weight * jacobian[2]
-    dofs = [int(model.joint(joint.name).dofadr[0]) for joint in robot.joints]
-    torques = (data.qfrc_bias - data.qfrc_passive - load)[dofs]
-    for joint, torque in zip(robot.joints, torques, strict=True):
-        if abs(torque) > joint.servo.effort:
-            raise ModelError(
-                f"{robot.file}: to stand, {joint.name} must give {abs(torque):.3g} N m, and its effort is "
-                f"{joint.servo.effort:.3g}; say another home, or a larger effort, in {NAME}"
-            )
-    return np.array([joint.home for joint in robot.joints]) + torques / stiffness
-
-
-def _shares(sideways: np.ndarray) -> np.ndarray:
-    """(k,) how the weight is spread, evenly if that balances, over feet `sideways` (k,) m of the centre of mass."""
-    rows = np.stack([np.ones_like(sideways), sideways])
-    shares = np.linalg.lstsq(rows, np.array([1.0, 0.0]), rcond=None)[0]
-    return np.clip(shares, 0.0, 1.0)

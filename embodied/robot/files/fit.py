@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from embodied.robot.files.mjcf import compiled
 
+SLANTED = 0.7  # of the volume along the file's axes, below which the principal axes are taken
 THIN = 1e-3  # m, the least radius or half side
 
 
@@ -68,14 +69,22 @@ def _replace(geom: mujoco.MjsGeom, model: mujoco.MjModel) -> None:
 
 
 def fitted(points: np.ndarray, axes: np.ndarray) -> Solid:
-    """The solid of least volume that holds points (n, 3), along their frame's axes or others (3, 3)."""
+    """The solid of least volume that holds points (n, 3).
+
+    Args:
+        points: In m, along their principal axes.
+        axes: (3, 3) those of the mesh's file, which are kept unless others are much tighter: soles are to be level.
+    """
     outer = points.astype(float)
     with contextlib.suppress(QhullError, ValueError):  # flat, or too few: all of them
         outer = outer[ConvexHull(outer).vertices]
-    solids = [_sphere(outer)]
-    for turn in (np.eye(3), axes):
-        solids += [_box(outer, turn), *(_capsule(outer, turn, long) for long in range(3))]
-    return min(solids, key=lambda solid: solid.volume)
+    straight = min(_along(outer, axes), key=lambda solid: solid.volume)
+    principal = min(_along(outer, np.eye(3)), key=lambda solid: solid.volume)
+    return principal if principal.volume < SLANTED * straight.volume else straight
+
+
+def _along(points: np.ndarray, turn: np.ndarray) -> list[Solid]:
+    return [_sphere(points), _box(points, turn), *(_capsule(points, turn, long) for long in range(3))]
 
 
 def _sphere(points: np.ndarray) -> Solid:
