@@ -41,6 +41,8 @@ class Prepared:
     """m between the first two feet in the home pose."""
     roles: tuple[Role, ...]
     """By joint."""
+    stiffness: tuple[float, ...]
+    """N m/rad of the servos, by joint."""
 
     @property
     def is_biped(self) -> bool:
@@ -89,6 +91,7 @@ def prepare_legged(robot: Robot) -> Prepared:
         height=float(qpos[2]),
         feet_apart=float(np.linalg.norm((feet[0] - feet[1])[:2])),
         roles=parts,
+        stiffness=tuple(soft.get(joint.name, joint.servo.kp) for joint in robot.joints),
     )
 
 

@@ -93,7 +93,8 @@ class OwnLegged(LeggedTask[M]):
         roles = self.prepared.roles
         reach = [BIPED_REACH[role] if self.prepared.is_biped else 1.0 for role in roles]
         scale = config.action_scale
-        softest = [STIFF * joint.servo.effort / (scale * joint.servo.kp) for joint in robot.joints]
+        pairs = zip(robot.joints, self.prepared.stiffness, strict=True)
+        furthest = [STIFF * joint.servo.effort / (scale * stiffness) for joint, stiffness in pairs]
         self.robot = LeggedRobot(
             name=file.stem,
             asset=str(file),
@@ -103,7 +104,7 @@ class OwnLegged(LeggedTask[M]):
             foot_radius=self.prepared.foot_radius,
             height=self.prepared.height,
             pose_weights=tuple((BIPED_POSE if self.prepared.is_biped else QUADRUPED_POSE)[role] for role in roles),
-            reach=tuple(min(pair) for pair in zip(reach, softest, strict=True)),
+            reach=tuple(min(pair) for pair in zip(reach, furthest, strict=True)),
         )
         super().__init__(config)
 
