@@ -134,12 +134,20 @@ def _speeds(robot: Robot) -> dict[str, float]:
     """rad/s or m/s of each joint: what a URDF says, at most `SPEED`."""
     root = ElementTree.fromstring(content(robot.file))
     said = {
-        joint.get("name", ""): float(limit.get("velocity", "0"))
+        joint.get("name", ""): _number(limit.get("velocity", "0"))
         for joint in root.findall("joint")
         if (limit := joint.find("limit")) is not None
     }
     most = {joint.name: SPEED * (SLIDE if joint.slides else 1.0) for joint in robot.joints}
     return {name: min(said.get(name, 0.0) or speed, speed) for name, speed in most.items()}
+
+
+def _number(text: str) -> float:
+    """A number, or 0 of what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _hold_gravity(spec: mujoco.MjSpec, robot: Robot) -> None:

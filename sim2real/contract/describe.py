@@ -18,7 +18,7 @@ from embodied.errors import EmbodiedError, listing
 from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.contract.speeds import top_speeds
-from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidJoystick
+from tasks.locomotion.humanoid_joystick import HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
 from tasks.swarm.hover import HEIGHT, NOISE, REACH, Hover
 
@@ -98,7 +98,7 @@ def _joystick(task: Joystick, name: str) -> Contract:
         command_limits=tuple(task.config.command.limits),
         latency=task.config.vary.latency,
         max_tilt=math.acos(FALLEN),
-        gait_hz=STEP_RATE if isinstance(task, HumanoidJoystick) else 0.0,
+        gait_hz=task.step_rate if isinstance(task, HumanoidJoystick) else 0.0,
         model=None if file is None else model_files.recorded(file),
     )
 

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot import Kind, Robot
+from embodied.robot.arm import prepare_arm
 from embodied.robot.files import read_model
 from embodied.robot.prepared import prepare_legged
 
@@ -25,6 +26,11 @@ def servo_spec(robot: Robot) -> mujoco.MjSpec:
 def _legged(robot: Robot) -> mujoco.MjSpec:
     """As the walking tasks have it, whose servos may be softer than the file's."""
     return mujoco.MjSpec.from_string(prepare_legged(robot).xml)
+
+
+def _arm(robot: Robot) -> mujoco.MjSpec:
+    """As the tasks of arms have it, whose motors hold the weight."""
+    return mujoco.MjSpec.from_string(prepare_arm(robot).xml)
 
 
 def _with_servos(robot: Robot) -> mujoco.MjSpec:
@@ -52,5 +58,5 @@ def _with_servos(robot: Robot) -> mujoco.MjSpec:
     return spec
 
 
-PREPARED: Mapping[Kind, Callable[[Robot], mujoco.MjSpec]] = {Kind.LEGGED: _legged}
+PREPARED: Mapping[Kind, Callable[[Robot], mujoco.MjSpec]] = {Kind.LEGGED: _legged, Kind.ARM: _arm}
 """Kind of robot -> its model as the tasks of that kind have it; of other kinds the file's own with servos."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.twins import crazyflie
 from tasks.locomotion.legged import LeggedTask
 from tasks.manipulation.common.tabletop import Tabletop
+from tasks.manipulation.track_pose import PANDA, TrackPose
 from tasks.swarm.dynamics.quadrotor import Quadrotor
 from tasks.swarm.hover import Hover
 
@@ -134,20 +135,45 @@ class Calibrated(TaskWrapper[Any]):
         return jnp.clip(self.of_kind(values, Kind.DELAY)[""], 0.0, self.longest_delay)
 
 
-class CalibratedLegs(Calibrated):
-    """Legged robots: delay and encoder errors are the task's latency and encoder bias."""
+class CalibratedJoints(Calibrated):
+    """Joints with position servos: delay and encoder errors are the task's latency and encoder bias."""
+
+    @property
+    def joints(self) -> Sequence[str]:
+        """Names, in the order of actions."""
+        raise NotImplementedError
+
+    def parameters(self, values: Array, state: Any) -> dict[str, Any]:
+        """Latency and encoder biases; joints that were not in the log keep what was drawn."""
+        names = list(self.joints)
+        biases = {name: b for name, b in self.of_kind(values, Kind.ENCODER_BIAS).items() if name in names}
+        rows = np.array([names.index(name) for name in biases], int)
+        bias = state.encoder_bias.at[rows].set(jnp.stack(list(biases.values()))) if biases else state.encoder_bias
+        return {"encoder_bias": bias, "latency": self.delay(values)}
+
+
+class CalibratedLegs(CalibratedJoints):
+    """Legged robots."""
 
     @property
     def robot_name(self) -> str:  # type: ignore[override]
         return str(self.robot.name)
 
-    def parameters(self, values: Array, state: Any) -> dict[str, Any]:
-        """Latency and encoder biases; legs that were not in the log keep what was drawn."""
-        names = list(self.robot.joint_names)
-        biases = self.of_kind(values, Kind.ENCODER_BIAS)
-        rows = np.array([names.index(name) for name in biases], int)
-        bias = state.encoder_bias.at[rows].set(jnp.stack(list(biases.values()))) if biases else state.encoder_bias
-        return {"encoder_bias": bias, "latency": self.delay(values)}
+    @property
+    def joints(self) -> Sequence[str]:
+        return self.robot.joint_names
+
+
+class CalibratedOwnArm(CalibratedJoints):
+    """An arm of one's own; fingers that were in the log have no place in its state."""
+
+    @property
+    def robot_name(self) -> str:  # type: ignore[override]
+        return Path(self.task.config.robot or PANDA).stem
+
+    @property
+    def joints(self) -> Sequence[str]:
+        return self.joint_names
 
 
 class CalibratedHover(Calibrated):
@@ -187,5 +213,6 @@ KINDS: Mapping[type[Task[Any]], type[Calibrated]] = {
     LeggedTask: CalibratedLegs,
     Hover: CalibratedHover,
     Tabletop: CalibratedArm,
+    TrackPose: CalibratedOwnArm,
 }
 """Kind of task -> its wrapper."""

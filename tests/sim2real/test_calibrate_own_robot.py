@@ -163,6 +163,19 @@ def test_a_task_gets_what_was_calibrated(strange_quadruped: Path) -> None:
     assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
 
 
+def test_an_arms_task_gets_what_was_calibrated(tmp_path: Path) -> None:
+    file = tmp_path / "strange.urdf"
+    file.write_text(arm())
+    joints = ("j1", "j2", "j3", "j4")
+    result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009)
+    kind: Any = join_content()["manipulation/track-pose"].load()
+    task = calibrated(kind(kind.config_type(robot=str(file), without=("all",))), result)
+    start = task.reset(jax.random.key(0))
+    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"]), 0.6, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01, atol=1e-4)
+    assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
+
+
 def test_a_calibration_of_another_robot_is_refused(strange_arm: Path, strange_quadruped: Path) -> None:
     with pytest.raises(CalibrationError, match=r"of a strange; .* has a spot"):
         calibrated(make_task(strange_quadruped), calibration_of(twin_of(strange_arm, ARM)))

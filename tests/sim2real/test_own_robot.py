@@ -37,6 +37,7 @@ from sim2real.robots import registry
 from sim2real.robots.mismatch import ModelMismatch
 from sim2real.robots.robot_models import model_of
 from sim2real.robots.simulated import SimulatedOptions
+from tests.embodied.robot.bipeds import biped
 from tests.embodied.robot.test_robot import arm, quadruped
 
 pytest.importorskip("onnx")
@@ -107,6 +108,16 @@ def test_the_contract_says_what_the_file_says(original: tuple[Path, Path]) -> No
     text = (folder / "README.md").read_text()
     assert contract.model.sha256 in text
     assert "--robot-file" in text
+
+
+def test_a_bipeds_clock_goes_with_its_height(tmp_path: Path) -> None:
+    file = tmp_path / "walker.urdf"
+    file.write_text(biped())
+    kind: Any = join_content()["locomotion/velocity-biped"].load()
+    task = kind(kind.config_type(robot=str(file)))
+    contract = describe(task, "locomotion/velocity-biped")
+    assert contract.gait_hz == task.step_rate
+    assert contract.command_limits == tuple(task.config.command.limits)
 
 
 def test_joints_come_in_the_owners_order(tmp_path: Path) -> None:
