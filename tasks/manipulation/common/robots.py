@@ -25,10 +25,10 @@ from tasks.manipulation.common.arm import Arm
 
 FEWEST = 6  # joints that lead a hand to a point and keep it pointing down, its fingers opening along y
 HEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4)  # m of the base above the table's top, that are tried
-DISTANCES = np.arange(0.3, 1.05, 0.05)  # m from the base's axis to the table's middle, likewise
+DISTANCES = np.arange(0.35, 1.0, 0.1)  # m from the base's axis to the table's middle, likewise
 MIDDLE = np.array([0.0, 0.6, 0.2])  # m, the table's middle: where the hand rests
 NEAREST = 0.25  # m, y of the base's axis: the table begins there
-STEPS = 300  # of inverse kinematics, each at most
+STEPS = 200  # of inverse kinematics, each at most
 STRIDE = 0.1  # rad, or tenths of a metre
 MISSED = 0.03  # m and, times `panda.TURN_WEIGHT`, rad that a point may be out of reach, as some are out of the Panda's
 AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose counts, where all points are in reach
