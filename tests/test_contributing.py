@@ -53,6 +53,21 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Env]:
         yield contract.built(NAME)
 
 
+def test_terms_come_and_go_from_outside_as_documented() -> None:
+    text = DOCUMENT.read_text()
+    block = text[text.index("    import embodied\n") : text.index("## Adding a task to the package")]
+    scope: dict[str, object] = {}
+    exec(textwrap.dedent(block).replace("1024", "4"), scope)
+    env = scope["env"]
+    assert isinstance(env, Env)
+    env.reset()
+    assert torch.isfinite(env.step(torch.zeros(env.action_shape)).reward).all()
+    assert {"low"} <= set(env.task.reward_weights)
+    assert "spin" not in env.task.reward_weights
+    assert "payload" in env.variations
+    assert "mass" not in env.variations
+
+
 CHECKS = {
     name: check
     for name, check in inspect.getmembers(contract, inspect.isfunction)

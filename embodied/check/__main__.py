@@ -90,9 +90,12 @@ def report(name: str, engine: str, results: list[Result]) -> None:
         verdict = Text(result.verdict, style=STYLES[result.verdict])
         table.add_row(result.check.name, verdict, f"{result.seconds:.1f}" if result.ran else "")
     output.print(table)
+    said: set[str] = set()
     for result in results:
         for finding in result.findings:
-            output.print(Text(f"{result.verdict}  {finding}", style=STYLES[result.verdict]), soft_wrap=True)
+            if str(finding) not in said:  # what a hook raises, several checks meet
+                output.print(Text(f"{result.verdict}  {finding}", style=STYLES[result.verdict]), soft_wrap=True)
+            said.add(str(finding))
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in STYLES}
     output.print(Text(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)))
 

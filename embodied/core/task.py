@@ -4,7 +4,7 @@ A wrapper changes some hooks of the task within and forwards all others. Initial
 randomisation and calibrations are wrappers. Single terms can be added and removed without a class of one's own:
 
     task = Hover().with_rewards(low=(-0.1, lambda world, state, action: world["position"][2]))
-    task = task.with_variations(randomization.scale("damping", "dof_damping", 0.5, 2.0))
+    task = task.with_variations(randomization.scale_bodies("payload", 1.0, 1.3, [1]))
     task = task.without(rewards=["spin"], observations=["critic/latency"], variations=["mass"])
     task.unwrapped                               # Hover
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import compose
+from embodied.core.scenes import compile_spec, compose
 from embodied.robot.files import read_model
 from embodied.robot.prepared import clear, drive, prepare_legged
 from embodied.robot.robot import Kind, Robot
@@ -103,7 +103,7 @@ def _xml(robot: Robot) -> str:
         _sense_tip(spec, robot)
         key = spec.add_key(name="home")
         key.qpos, key.ctrl = robot.home, [joint.home for joint in robot.joints]
-    spec.compile()
+    compile_spec(spec)
     return spec.to_xml()
 
 
