@@ -7,6 +7,7 @@ import dataclasses
 Vector = tuple[float, float, float]
 
 GRAVITY = 9.81  # m/s^2
+UPRIGHT = 0.9999  # cosine of a rotor's tilt
 
 # What is assumed where nothing is said. Each assumption is a warning that names the key which settles it.
 THRUST_TO_WEIGHT = (
@@ -60,6 +61,11 @@ class Airframe:
             return tuple(rotor.name for rotor in self.rotors)
         cx, cy, cz = self.centre
         return tuple((x + cx, y + cy, z + cz) for x, y, z in (rotor.position for rotor in self.rotors))
+
+    @property
+    def is_tilted(self) -> bool:
+        """Whether a rotor pushes elsewhere than along z."""
+        return any(rotor.axis[2] < UPRIGHT for rotor in self.rotors)
 
     @property
     def thrust_to_weight(self) -> float:
