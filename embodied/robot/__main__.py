@@ -95,17 +95,18 @@ def rotor_table(airframe: Airframe) -> Table:
     """A row for each rotor."""
     title = (
         f"{len(airframe.rotors)} rotors, in the order of actions; they lift {airframe.thrust_to_weight:.2f} weights "
-        "(place from the centre of mass, m; largest thrust, N; torque per thrust, m; lag, s)"
+        "(place from the centre of mass, m; axis of the thrust; largest thrust, N; torque per thrust, m; lag, s)"
     )
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     table.add_column("rotor", overflow="fold")
-    for column in ("place", "pushes along", "turns", "thrust", "torque", "lag"):
+    tilted = airframe.is_tilted
+    for column in ("place", *(["axis"] if tilted else []), "turns", "thrust", "torque", "lag"):
         table.add_column(column, justify="right", no_wrap=True)
     for number, rotor in enumerate(airframe.rotors, 1):
         table.add_row(
             rotor.name or str(number),
             vector(rotor.position, 3),
-            vector(rotor.axis, 2),
+            *([vector(rotor.axis, 2)] if tilted else []),
             "ccw" if rotor.spin > 0 else "cw",
             *(f"{value:.3g}" for value in (rotor.max_thrust, rotor.torque_per_thrust, rotor.lag)),
         )

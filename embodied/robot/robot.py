@@ -145,7 +145,7 @@ class Robot:
         torques = {rotor.torque_per_thrust for rotor in rotors}
         return {
             "rotors": airframe.places,
-            "rotor_axes": tuple(rotor.axis for rotor in rotors) if any(rotor.axis[2] < 1 for rotor in rotors) else (),
+            "rotor_axes": tuple(rotor.axis for rotor in rotors) if airframe.is_tilted else (),
             "spin": tuple(rotor.spin for rotor in rotors),
             "thrust": tuple(rotor.max_thrust for rotor in rotors),
             "torque_per_thrust": torques.pop() if len(torques) == 1 else None,
@@ -186,6 +186,10 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     joints = _joints(path, tree, data, angles, said, rule, _least_stiffness(tree, data, legs))
     torques = standing_torques(tree, data, legs) if legs and free else None
     airframe, notes = find_airframe(path, whole, data, said) if kind is Kind.MULTIROTOR else (None, [])
+    if airframe is not None and joints:
+        notes.append(
+            f"{', '.join(joint.name for joint in joints[:6])}: locked in the home pose in tasks of multirotors"
+        )
     return Robot(
         file=path,
         kind=kind,

@@ -7,16 +7,13 @@ import dataclasses
 Vector = tuple[float, float, float]
 
 GRAVITY = 9.81  # m/s^2
+UPRIGHT = 0.9999  # cosine of a rotor's tilt
 
 # What is assumed where nothing is said. Each assumption is a warning that names the key which settles it.
-THRUST_TO_WEIGHT = (
-    2.0  # -, usual for a multirotor that carries a camera; the Crazyflie 2.1+ has 1.54, racers 5 and more
-)
-TORQUE_OF_ARM = (
-    0.08  # -, torque per thrust over a rotor's distance from the middle (RotorS: Iris .065, Hummingbird .094)
-)
-LAG = 0.05  # s, between RotorS' Iris (.0125 up, .025 down) and the Crazyflie 2.1+ (.11 at hover)
-DRAG_OF_MASS = 0.4  # 1/s, drag over mass: Faessler, Franchi, Scaramuzza, RA-L 2018, .54 and .39; the Crazyflie 2.1+ .42
+THRUST_TO_WEIGHT = 2.0  # -, of a multirotor with a camera; the Crazyflie 2.1+ has 1.54, RotorS' Firefly 2.4
+TORQUE_OF_ARM = 0.08  # -, torque per thrust over a rotor's distance from the middle (RotorS: Iris .064, Firefly .074)
+LAG = 0.05  # s, between RotorS' Firefly (.025) and the Crazyflie 2.1+ (.11 at hover)
+DRAG_OF_MASS = 0.4  # 1/s, drag over mass: Faessler et al., RA-L 2018, have .54 and .39; the Crazyflie 2.1+ has .42
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +57,11 @@ class Airframe:
             return tuple(rotor.name for rotor in self.rotors)
         cx, cy, cz = self.centre
         return tuple((x + cx, y + cy, z + cz) for x, y, z in (rotor.position for rotor in self.rotors))
+
+    @property
+    def is_tilted(self) -> bool:
+        """Whether a rotor pushes elsewhere than along z."""
+        return any(rotor.axis[2] < UPRIGHT for rotor in self.rotors)
 
     @property
     def thrust_to_weight(self) -> float:
