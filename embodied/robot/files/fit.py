@@ -1,9 +1,9 @@
-"""Meshes that collide, replaced by the sphere, capsule or box of least volume that holds them."""
+"""Meshes that collide, replaced by the sphere, capsule or box that holds them and stands out from them least."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import itertools
 from pathlib import Path
 
 import mujoco
@@ -13,7 +13,8 @@ from scipy.spatial.transform import Rotation
 
 from embodied.robot.files.mjcf import compiled
 
-SLANTED = 0.7  # of the volume along the file's axes, below which the principal axes are taken
+SLANTED = 0.7  # of what stands out along the file's axes, below which the principal axes are taken
+SOLE = 5  # joints of a limb at whose end a flat foot or a hand is: a box
 THIN = 1e-3  # m, the least radius or half side
 
 
@@ -24,8 +25,6 @@ class Solid:
     kind: mujoco.mjtGeom
     size: tuple[float, ...]
     """m: radius; radius and half length; three half sides."""
-    volume: float
-    """m^3."""
     centre: np.ndarray
     """(3,) m."""
     turn: np.ndarray
@@ -33,7 +32,7 @@ class Solid:
 
 
 def fit_solids(path: Path, spec: mujoco.MjSpec) -> None:
-    """Make every mesh of a URDF that collides the solid of least volume around it; meshes for the eye stay.
+    """Make every mesh of a URDF that collides the solid that fits it; meshes for the eye stay.
 
     Raises:
         ModelError: MuJoCo does not compile the model.
@@ -46,21 +45,41 @@ def fit_solids(path: Path, spec: mujoco.MjSpec) -> None:
     for geom in colliding:  # MuJoCo then needs no convex hull, which flat meshes have not
         geom.contype = geom.conaffinity = 0
     model = compiled(path, spec)
+    carriers = {int(body) for body in model.jnt_bodyid}
     for geom, (contype, conaffinity) in zip(colliding, contacts, strict=True):
-        _replace(geom, model)
+        _replace(geom, model, _is_sole(model, int(model.geom_bodyid[geom.id]), carriers))
         geom.contype, geom.conaffinity = contype, conaffinity
     seen = {geom.meshname for geom in spec.geoms}
     for mesh in [mesh for mesh in spec.meshes if mesh.name not in seen]:
         spec.delete(mesh)
 
 
-def _replace(geom: mujoco.MjsGeom, model: mujoco.MjModel) -> None:
+def _is_sole(model: mujoco.MjModel, body: int, carriers: set[int]) -> bool:
+    """Whether a body ends a limb of many joints; `carriers` are the bodies that joints move."""
+    above, last = 0, 0
+    for carrier in _ancestors(model, body):
+        if carrier in carriers:
+            above, last = above + int(model.body_jntnum[carrier]), last or carrier
+    return above >= SOLE and not any(last in _ancestors(model, carrier)[1:] for carrier in carriers)
+
+
+def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
+    """A body and all that it hangs on, outermost first."""
+    found = []
+    while body:
+        found.append(body)
+        body = int(model.body_parentid[body])
+    return found
+
+
+def _replace(geom: mujoco.MjsGeom, model: mujoco.MjModel, is_sole: bool) -> None:
     """Turn a geom of a mesh into the solid that fits it."""
     number, mesh = geom.id, int(model.geom_dataid[geom.id])
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     pose = Rotation.from_quat(model.geom_quat[number], scalar_first=True)
     axes = Rotation.from_quat(model.mesh_quat[mesh], scalar_first=True).inv()  # the file's own, in the geom's frame
-    solid = fitted(model.mesh_vert[first : first + count], axes.as_matrix())
+    points = model.mesh_vert[first : first + count].astype(float)
+    solid = _box(points, axes.as_matrix()) if is_sole else fitted(points, axes.as_matrix())
     geom.type = solid.kind
     geom.size = np.pad(np.array(solid.size), (0, 3 - len(solid.size)))
     geom.pos = model.geom_pos[number] + pose.apply(solid.centre)
@@ -69,49 +88,65 @@ def _replace(geom: mujoco.MjsGeom, model: mujoco.MjModel) -> None:
 
 
 def fitted(points: np.ndarray, axes: np.ndarray) -> Solid:
-    """The solid of least volume that holds points (n, 3).
+    """The solid around points (n, 3) whose surface stands out least from their convex hull.
 
     Args:
         points: In m, along their principal axes.
         axes: (3, 3) those of the mesh's file, which are kept unless others are much tighter: soles are to be level.
     """
-    outer = points.astype(float)
-    with contextlib.suppress(QhullError, ValueError):  # flat, or too few: all of them
-        outer = outer[ConvexHull(outer).vertices]
-    straight = min(_along(outer, axes), key=lambda solid: solid.volume)
-    principal = min(_along(outer, np.eye(3)), key=lambda solid: solid.volume)
-    return principal if principal.volume < SLANTED * straight.volume else straight
+    try:
+        hull = ConvexHull(points)
+        points, faces = points[hull.vertices], hull.equations
+    except (QhullError, ValueError):  # flat, or too few: as far as from their box
+        faces = np.concatenate([np.c_[np.eye(3), -points.max(0)], np.c_[-np.eye(3), points.min(0)]])
+    (straight, out), (slanted, less) = (_along(points, faces, turn) for turn in (axes, np.eye(3)))
+    return slanted if less < SLANTED * out else straight
 
 
-def _along(points: np.ndarray, turn: np.ndarray) -> list[Solid]:
-    return [_sphere(points), _box(points, turn), *(_capsule(points, turn, long) for long in range(3))]
+def _along(points: np.ndarray, faces: np.ndarray, turn: np.ndarray) -> tuple[Solid, float]:
+    """The best solid along three axes, and how far in m it stands out."""
+    solids = [_sphere(points), _box(points, turn), *(_capsule(points, turn, long) for long in range(3))]
+    out = [float((_surface(solid) @ faces[:, :3].T + faces[:, 3]).max()) for solid in solids]
+    best = int(np.argmin(out))
+    return solids[best], out[best]
+
+
+def _surface(solid: Solid) -> np.ndarray:
+    """(n, 3) m: points on a solid's surface, those that stand out furthest among them."""
+    corners = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=3)))
+    if solid.kind == mujoco.mjtGeom.mjGEOM_BOX:
+        local = corners * solid.size
+    else:
+        around = corners[np.linalg.norm(corners, axis=1) > 0]
+        around *= solid.size[0] / np.linalg.norm(around, axis=1, keepdims=True)
+        ends = np.array([0.0, 0.0, solid.size[1] if len(solid.size) > 1 else 0.0])
+        local = np.concatenate([around + ends, around - ends])
+    return solid.centre + local @ solid.turn.T
 
 
 def _sphere(points: np.ndarray) -> Solid:
     centre = (points.min(0) + points.max(0)) / 2
     radius = max(float(np.linalg.norm(points - centre, axis=1).max()), THIN)
-    return Solid(mujoco.mjtGeom.mjGEOM_SPHERE, (radius,), 4 / 3 * np.pi * radius**3, centre, np.eye(3))
+    return Solid(mujoco.mjtGeom.mjGEOM_SPHERE, (radius,), centre, np.eye(3))
 
 
 def _box(points: np.ndarray, turn: np.ndarray) -> Solid:
     local = points @ turn
     half = np.maximum((local.max(0) - local.min(0)) / 2, THIN)
     centre = turn @ ((local.max(0) + local.min(0)) / 2)
-    return Solid(mujoco.mjtGeom.mjGEOM_BOX, tuple(half.tolist()), float(8 * half.prod()), centre, turn)
+    return Solid(mujoco.mjtGeom.mjGEOM_BOX, tuple(half.tolist()), centre, turn)
 
 
 def _capsule(points: np.ndarray, turn: np.ndarray, long: int) -> Solid:
-    """A capsule along one of three axes."""
-    order = [(long + 1) % 3, (long + 2) % 3, long]
-    turn = turn[:, order]
+    """A capsule along one of three axes; a sphere where it would have no length."""
+    turn = turn[:, [(long + 1) % 3, (long + 2) % 3, long]]
     local = points @ turn
     middle = (local.max(0) + local.min(0)) / 2
     across = np.linalg.norm(local[:, :2] - middle[:2], axis=1)
     radius = max(float(across.max()), THIN)
     cap = np.sqrt(np.maximum(radius**2 - across**2, 0.0))
     low, high = float((local[:, 2] + cap).min()), float((local[:, 2] - cap).max())
-    half = max((high - low) / 2, 0.0)
+    if high <= low:
+        return _sphere(points)
     middle[2] = (low + high) / 2
-    volume = np.pi * radius**2 * (2 * half + 4 / 3 * radius)
-    kind = mujoco.mjtGeom.mjGEOM_CAPSULE if half > 0 else mujoco.mjtGeom.mjGEOM_SPHERE
-    return Solid(kind, (radius, half) if half > 0 else (radius,), float(volume), turn @ middle, turn)
+    return Solid(mujoco.mjtGeom.mjGEOM_CAPSULE, (radius, (high - low) / 2), turn @ middle, turn)

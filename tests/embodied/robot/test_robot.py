@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import NAME, Kind, Robot
+from embodied.robot import NAME, Description, Kind, Robot
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
 from embodied.storage.paths import asset
@@ -263,7 +263,7 @@ def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
     (folder / "meshes" / "hat.obj").write_text(cube)
     file = folder / "urdf" / "q.urdf"
     file.write_text(quadruped(MESH.format("package://q_description/meshes/hat.obj")))
-    assert Robot.load(file).model.nmesh == 1
+    assert Robot.load(file, Description(collision="meshes")).model.nmesh == 1
     shutil.rmtree(folder / "meshes")
     with pytest.raises(EmbodiedError, match="does not exist"):
         Robot.load(file)
