@@ -63,7 +63,8 @@ class Settings:
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "sim2real.export")
     check_place(settings.out)
-    policy, task, name = trained(settings.policy, settings.robot)
+    policy, task, path = trained(settings.policy, settings.robot)
+    name = task_names.label(path)  # a bundle goes to other machines, with other folders
     made = write(settings.out, policy, describe(task, name))
     rows = {
         "task": name,

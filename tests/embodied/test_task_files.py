@@ -116,6 +116,16 @@ def test_export_and_ship_say_what_they_cannot_do(folder: Path, capsys: pytest.Ca
     assert "mass.py:Sound is a task of your own; the package ships policies of its tasks" in capsys.readouterr().err
 
 
+def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_it(folder: Path) -> None:
+    text = 'from tasks.swarm.hover import Hover\n\n\nclass Mine(Hover):\n    """Hover."""\n'
+    Path("mine.py").write_text(text)
+    words = ["mine.py", *QUICK, "--steps", str(STEP), "--evaluate-episodes", "0", "--out", "run"]
+    assert run(train.main, *words) == 0
+    assert run(export.main, "run", "--out", "bundle") == 0
+    assert json.loads(Path("bundle/contract.json").read_text())["task"] == "mine.py:Mine"
+    assert not any(str(folder).encode() in file.read_bytes() for file in Path("bundle").rglob("*") if file.is_file())
+
+
 def test_a_file_has_training_defaults_of_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     defaults = "from policies.training.defaults import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
     Path("short.py").write_text(SOUND + defaults)
