@@ -122,7 +122,9 @@ def test_the_middle_between_two_fingers_is_found(tmp_path: Path, mimic: bool) ->
     opening = data.body("finger_a").xpos - data.body("finger_b").xpos
     assert np.linalg.norm(opening) == pytest.approx(0.09, abs=1e-6)
     middle = (data.body("finger_a").xpos + data.body("finger_b").xpos) / 2
-    np.testing.assert_allclose(np.cross(data.site("tcp").xpos - middle, data.site("tcp").xmat.reshape(3, 3)[:, 2]), 0, atol=1e-6)
+    np.testing.assert_allclose(
+        np.cross(data.site("tcp").xpos - middle, data.site("tcp").xmat.reshape(3, 3)[:, 2]), 0, atol=1e-6
+    )
     assert {model.sensor(index).name for index in range(model.nsensor)} >= {"tcp_pos", "hand_pos", "j1_torque"}
 
 
