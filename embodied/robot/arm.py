@@ -45,7 +45,7 @@ class Gripper:
     sides: tuple[str, str]
     """Bodies that end in the fingertips, left and right."""
     tcp: np.ndarray = dataclasses.field(repr=False, compare=False)
-    """(3,) m in the frame of the body that carries the fingers: the middle between the fingertips when they are closed."""
+    """(3,) m in the frame of the body that carries the fingers: the middle between the closed fingertips."""
     axes: np.ndarray = dataclasses.field(repr=False, compare=False)
     """(3, 3) the columns are the hand's axes in that frame: z out of the hand, y from the right finger to the left."""
 
@@ -71,8 +71,8 @@ class PreparedArm:
 def prepare_arm(robot: Robot) -> PreparedArm:
     """Rewrite an arm's model.
 
-    Every joint gets a position servo. Gravity is compensated, as the controllers of real arms do it, by the motors: what
-    they give counts against their largest torque. The arm meets what surrounds it and not itself; meshes that collide
+    Every joint gets a position servo. The motors compensate gravity, as the controllers of real arms do: what they
+    give for it counts against their largest torque. The arm meets what surrounds it and not itself; meshes that collide
     are convex hulls of few vertices (fingers: the boxes that fit them).
 
     Raises:
@@ -124,8 +124,8 @@ def _chain(robot: Robot) -> tuple[str, ...]:
     for joint in range(model.njnt):
         if int(model.jnt_bodyid[joint]) in above and model.joint(joint).name not in chain:
             raise ModelError(
-                f"{robot.file}: joint {model.joint(joint).name!r} lies between base and tip and has no motor of its own;"
-                f" fix it, or say another tip in {NAME}"
+                f"{robot.file}: joint {model.joint(joint).name!r} lies between base and tip and has no motor of "
+                f"its own; fix it, or say another tip in {NAME}"
             )
     return chain
 
@@ -309,8 +309,8 @@ def _check_hold(robot: Robot, chain: tuple[str, ...], model: mujoco.MjModel) -> 
         if not error < CLOSE * (SLIDE if joints[name].slides else 1.0):  # nan included
             unit = "m" if joints[name].slides else "rad"
             raise ModelError(
-                f"{robot.file}: its servos do not hold it: after {HOLD:g} s {name!r} is {error:.2f} {unit} from its home "
-                f"pose; say another home, or larger kp or effort, in {NAME}"
+                f"{robot.file}: its servos do not hold it: after {HOLD:g} s {name!r} is {error:.2f} {unit} from its "
+                f"home pose; say another home, or larger kp or effort, in {NAME}"
             )
 
 

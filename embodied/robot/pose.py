@@ -163,7 +163,7 @@ class _Reach:
         above = {self.body}
         while (body := int(model.body_parentid[min(above)])) > 0:
             above.add(body)
-        self.joints = tuple(joint for joint in tree.joints if int(model.jnt_bodyid[joint]) in above)
+        self.joints = tuple(sorted(joint for joint in tree.joints if int(model.jnt_bodyid[joint]) in above))
         self.low, self.high = limits(model, self.joints)
         self.low, self.high = np.maximum(self.low, -np.pi), np.minimum(self.high, np.pi)
         self.neutral = np.clip(neutral[[tree.joints.index(joint) for joint in self.joints]], self.low, self.high)

@@ -527,7 +527,7 @@ def _tip(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
         if said.tip not in names:
             raise UnknownNameError(f"body or site in {path} (key tip)", said.tip, names)
         return said.tip
-    arm = [joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs)]
+    arm = sorted(joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs))
     while len(arm) > 1 and (_is_finger(model, arm[-1]) or model.joint(arm[-1]).name in leaders):
         arm.pop()
     if not arm:

@@ -1,15 +1,15 @@
 """Servos for joints that have none: stiffness, damping and reflected inertia from what the motor can do.
 
-The rule for legs: a servo gives its whole torque at 0.7 rad of error (Go1's at 0.68, G1's hips at 0.88). Damping is half
-of critical for the inertia that the joint sees in the home pose. The rotor's inertia seen through the gears grows with
-the torque (Go1: 0.005 kg m^2 for 23.7 N m; G1's knee 0.025 for 139 N m).
+The rule for legs: a servo gives its whole torque at 0.7 rad of error (Go1's at 0.68, G1's hips at 0.88). Damping is
+half of critical for the inertia that the joint sees in the home pose. The rotor's inertia seen through the gears grows
+with the torque (Go1: 0.005 kg m^2 for 23.7 N m; G1's knee 0.025 for 139 N m).
 
 A robot on two feet is an inverted pendulum, which tips by weight times height of torque per radian. Its two ankles hold
 it up twice over: every joint of its legs has at least that stiffness.
 
-The rule for arms, which are geared ten times higher and held stiffly: all torque at 0.1 rad (Franka's Panda: 0.03 rad for
-the large joints, 0.006 for the small), critical damping, and a rotor's inertia of 7e-3 kg m^2 for each N m (Panda: 0.606
-for 87 N m, 0.206 for 12 N m; Feetech's STS3215 as MuJoCo Menagerie has it: 0.028 for 2.9 N m).
+The rule for arms, which are geared ten times higher and held stiffly: all torque at 0.1 rad (Franka's Panda: 0.03 rad
+for the large joints, 0.006 for the small), critical damping, and a rotor's inertia of 7e-3 kg m^2 for each N m (Panda:
+0.606 for 87 N m, 0.206 for 12 N m; Feetech's STS3215 as MuJoCo Menagerie has it: 0.028 for 2.9 N m).
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class TrackPoseConfig:
     goal_seconds: float = 2.0
     """s until the goal jumps to another pose."""
     action_scale: float = 1.2
-    """rad (m of a slide: a tenth) that an action of 1 moves a joint's target from the home pose; less of slow joints."""
+    """rad (m of a slide: a tenth) that an action of 1 moves a joint's target from home; less of slow joints."""
     within: float = 0.02
     """m of the tip from its goal that count as solved."""
     turned: float = 0.2
@@ -156,8 +156,8 @@ class TrackPose(Task[TaskState]):
 
     Task: follow a goal that jumps every 2 s to another pose, of those that the arm reaches without touching itself or
     the ground. The tip is the middle between the fingertips where the arm has two fingers (which stay open), else the
-    body or site that `robot.toml` or the reader names. Randomised at every reset: see `variations`. Success, at the last
-    step of 6 s: the tip within 2 cm of its goal and, where `orientation` counts, turned within 0.2 rad. No failure.
+    body or site that `robot.toml` or the reader names. Randomised at every reset: see `variations`. Success: the tip
+    within 2 cm of its goal and, where `orientation` counts, within 0.2 rad of its turn, at the end of 6 s. No failure.
 
     Action: a target for each joint on the way to the tip, home + scale x action; see `process_action`. Parts of the arm
     meet the ground and not each other.
@@ -376,7 +376,7 @@ class TrackPose(Task[TaskState]):
         del state
         last, n = observation["policy"][2 * self.action_size :], self.action_size
         last, goal = last[:n], last[n + 6 :]
-        joints = self.home + self.scale * last
+        joints = jnp.asarray(self.home + self.scale * last)
         pos, rot = self.arm.tip(joints)
         error, jacobian = goal[:3] - pos, self.arm.jacobian(joints)[: 6 if self.config.orientation else 3]
         if self.config.orientation:

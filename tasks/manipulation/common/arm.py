@@ -1,13 +1,14 @@
 """`Arm`: the kinematics of any serial arm, from its compiled model, in JAX.
 
 The chain is a frame for every joint, its origin on the joint's axis and its z along it, so that a joint turns about, or
-slides along, the z of its frame; `panda.py` is the same for one robot, with Denavit-Hartenberg's parameters written out.
+slides along, the z of its frame; `panda.py` is the same for one robot, with Denavit-Hartenberg's parameters.
 Without a batch axis: `jax.vmap` adds it. Joints are walked in a `jax.lax.scan`, which XLA's CPU compiler needs.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import jax
@@ -52,7 +53,7 @@ class Arm:
         order = np.argsort(ids, kind="stable")  # bodies, and so joints, are numbered from the base outwards
         base = _pose(data.body(root).xmat, data.body(root).xpos)
         frames = [base] + [_frame(data.xaxis[joint], data.xanchor[joint]) for joint in ids[order]]
-        steps = [np.linalg.solve(before, after) for before, after in zip(frames, frames[1:], strict=False)]
+        steps = [np.linalg.solve(before, after) for before, after in itertools.pairwise(frames)]
         end = np.linalg.solve(frames[-1], _pose(data.site(tip).xmat, data.site(tip).xpos))
         return cls(
             order=order,

@@ -1,4 +1,4 @@
-"""Poses that an arm reaches: those of its tip at random joint angles at which it touches neither itself nor the ground."""
+"""Poses that an arm reaches: its tip's at random joint angles at which it touches neither itself nor the ground."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec
 from embodied.errors import ModelError
-from embodied.robot import Robot
+from embodied.robot import NAME, Robot
 from embodied.robot.arm import PreparedArm
 from embodied.robot.files import read_model
 from embodied.robot.prepared import clear
@@ -48,10 +48,11 @@ def reachable(robot: Robot, arm: PreparedArm, low: np.ndarray, high: np.ndarray,
     home, rest = ours.key("home").qpos.copy(), robot.home
     data.qpos[:] = home
     mujoco.mj_kinematics(ours, data)
-    foot = data.joint(arm.joints[0]).xanchor[:2].copy()
+    foot = data.joint(min(arm.joints, key=lambda name: int(ours.joint(name).id))).xanchor[:2].copy()
     ahead = np.arctan2(*(data.site("tcp").xpos[:2] - foot)[::-1])
     rng = np.random.default_rng(0)
     joints, pos, rot, touching = [], [], [], []
+    kept = np.zeros(0, bool)
     for _ in range(MOST):
         for angles in rng.uniform(low, high, (BATCH, len(low))):
             data.qpos[places] = angles
@@ -71,8 +72,8 @@ def reachable(robot: Robot, arm: PreparedArm, low: np.ndarray, high: np.ndarray,
             chosen = np.flatnonzero(kept)[:count]
             return Poses(np.array(joints)[chosen], np.array(pos)[chosen], np.array(rot)[chosen])
     raise ModelError(
-        f"{robot.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the ground, and touch "
-        f"nothing; expected {count}: say another home pose in robot.toml, in which the tip is in the middle of its reach"
+        f"{robot.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the ground, and "
+        f"touch nothing; expected {count}: say another home in {NAME}, with the tip in the middle of its reach"
     )
 
 

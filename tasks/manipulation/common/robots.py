@@ -16,7 +16,6 @@ import numpy as np
 from jax import Array
 
 from embodied.core.scenes import compose
-from embodied.core.world import World
 from embodied.errors import ModelError
 from embodied.robot import Robot
 from embodied.robot.arm import PreparedArm, prepare_arm
@@ -37,10 +36,15 @@ AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose c
 class TableRobot(Protocol):
     """A robot at a table: n joints lead its hand, which points down; its fingers open along y."""
 
-    joint_names: tuple[str, ...]
-    """The n joints of the arm, in the order of actions."""
-    open_fingers: Mapping[str, float]
-    """Joint -> rad or m of the open gripper."""
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The n joints of the arm, in the order of actions."""
+        ...
+
+    @property
+    def open_fingers(self) -> Mapping[str, float]:
+        """Joint -> rad or m of the open gripper."""
+        ...
 
     def compose(self, scene: str) -> mujoco.MjSpec:
         """The robot in its place in a scene."""
@@ -67,12 +71,16 @@ class TableRobot(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True)
 class Panda:
     """The Franka Panda of `panda.py`."""
 
-    joint_names = panda.ARM_JOINTS
-    open_fingers = dict.fromkeys(panda.FINGER_JOINTS, panda.FINGER_LIMITS[1])
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        return panda.ARM_JOINTS
+
+    @property
+    def open_fingers(self) -> Mapping[str, float]:
+        return dict.fromkeys(panda.FINGER_JOINTS, panda.FINGER_LIMITS[1])
 
     def compose(self, scene: str) -> mujoco.MjSpec:
         spec = compose(scene, panda.ASSET)
@@ -118,7 +126,7 @@ class OwnArm:
     def joint_names(self) -> tuple[str, ...]:
         return self.prepared.joints
 
-    @functools.cached_property
+    @property
     def open_fingers(self) -> Mapping[str, float]:
         assert self.prepared.gripper is not None
         return dict(zip(self.prepared.gripper.joints, self.prepared.gripper.open, strict=True))
@@ -196,8 +204,8 @@ def _own_arm(path: Path, times: tuple[int, ...], points: tuple[tuple[float, ...]
         raise ModelError(f"{path} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
     if len(prepared.joints) < FEWEST:
         raise ModelError(
-            f"{path} has {len(prepared.joints)} joints before its gripper; tasks at a table need {FEWEST}, to reach and "
-            "to keep the hand pointing down; track-pose needs none"
+            f"{path} has {len(prepared.joints)} joints before its gripper; tasks at a table need {FEWEST}, to reach "
+            "and to keep the hand pointing down; track-pose needs none"
         )
     model = mujoco.MjModel.from_xml_string(prepared.xml)
     return _placed(robot, prepared, Arm.of(model, prepared.joints, prepared.root, "tcp"), np.array(points))
