@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +24,8 @@ from tests.embodied.robot.test_rotors import multirotor, thrusters
 
 pytestmark = pytest.mark.timeout(280)
 
-CALM = {"start_distance": 0.0, "start_tilt": 0.0, "start_speed": 0.0, "start_spin": 0.0, "noise": False}
-EVEN = {"thrust_spread": 0.0, "mass_spread": 0.0}
+CALM: dict[str, Any] = {"start_distance": 0.0, "start_tilt": 0.0, "start_speed": 0.0, "start_spin": 0.0, "noise": False}
+EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0}
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_the_crazyflies_controllers_fly_a_hexarotor(firefly: str, level: str) ->
     """As near to a figure of eight as they keep a Crazyflie, for three seconds."""
     errors = []
     for robot in ("", firefly):
-        options = {"level": level, "path": "eight", "robot": robot, **EVEN}
+        options: dict[str, Any] = {"level": level, "path": "eight", "robot": robot, **EVEN}
         env = embodied.make("swarm/trajectory", 16, "rigid", seed=1, device="cpu", **options)
         step, observation = None, env.reset()
         expert = jax.jit(jax.vmap(env.task.expert))
