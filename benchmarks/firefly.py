@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 MASS, BLADE = 1.5, 0.005  # kg, of the body and of each rotor
-INERTIA = (0.0347563, 0.0458929, 0.0977)  # kg m^2
+INERTIA = (0.0347563, 0.0458929, 0.0805)  # kg m^2; RotorS has .0977 about z, more than any body of these about x and y
 ARM, ABOVE = 0.215, 0.037  # m, from the middle out to a rotor, and up
 THRUST = 8.54858e-6 * 838**2  # N, motor constant times the square of the largest speed, rad/s
 TORQUE_PER_THRUST, LAG = 0.016, 0.025  # m; s

@@ -20,7 +20,7 @@ from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.contract.speeds import top_speeds
 from tasks.locomotion.humanoid_joystick import HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
-from tasks.swarm.hover import HEIGHT, NOISE, REACH, Hover
+from tasks.swarm.hover import NOISE, REACH, Hover
 
 LEGGED = {
     "gyro": ("gyro", "rad/s"),
@@ -115,21 +115,21 @@ def target_range(model: mujoco.MjModel, actuator: int, stance: float) -> tuple[f
 @describe.register
 def _hover(task: Hover, name: str) -> Contract:
     """Rotor thrusts; the operator commands a point."""
-    drone = task.drone
-    hover = drone.hover_fraction * drone.max_thrust
+    drone, height = task.drone, float(task.target[2])
+    each = [np.broadcast_to(part, drone.count).tolist() for part in (drone.hover_fraction, drone.max_thrust)]
     rotors = tuple(
         Actuator(
-            name=f"rotor{i}",
+            name=f"rotor{number}",
             unit="N",
-            offset=hover,
-            up=drone.max_thrust - hover,
-            down=hover,
+            offset=fraction * most,
+            up=most - fraction * most,
+            down=fraction * most,
             lower=0.0,
-            upper=drone.max_thrust,
+            upper=most,
             max_rate=math.inf,
-            max_effort=drone.max_thrust,
+            max_effort=most,
         )
-        for i in (1, 2, 3, 4)
+        for number, (fraction, most) in enumerate(zip(*each, strict=True), 1)
     )
     known = {
         "position": ("to_command", "m"),
@@ -141,16 +141,16 @@ def _hover(task: Hover, name: str) -> Contract:
     terms = tuple(Term(term, known[term][0], size, known[term][1], NOISE.get(term, 0.0)) for term, size in _sizes(task))
     return Contract(
         task=name,
-        robot="crazyflie",
+        robot=task.robot_name,
         control_hz=1 / task.timing.control_dt,
         physics_hz=1 / task.timing.physics_dt,
         actuators=rotors,
         joints=(),
         terms=terms,
         command=("x m", "y m", "z m"),
-        command_limits=(REACH, REACH, HEIGHT + REACH),
+        command_limits=(REACH, REACH, height + REACH),
         latency=task.config.latency,
-        workspace=((-REACH, REACH), (-REACH, REACH), (0.0, HEIGHT + REACH)),
+        workspace=((-REACH, REACH), (-REACH, REACH), (0.0, height + REACH)),
         max_tilt=math.pi,
     )
 

@@ -182,6 +182,8 @@ class CalibratedHover(Calibrated):
     robot_name = "crazyflie"
 
     def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
+        if task.config.robot:
+            raise CalibrationError(f"robot {task.config.robot}: calibrations are of the Crazyflie {crazyflie.PRESET}")
         if task.config.preset is not crazyflie.PRESET:
             raise CalibrationError(f"preset {task.config.preset}: calibrations are of {crazyflie.PRESET}")
         super().__init__(task, calibration, width)

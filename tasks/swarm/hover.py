@@ -170,6 +170,11 @@ class Hover(Task[TaskState]):
         self.action_size = self.drone.count
         self.target = np.array([0.0, 0.0, height], np.float32)
 
+    @property
+    def robot_name(self) -> str:
+        """crazyflie, or the name of the robot's file."""
+        return Path(self.config.robot).stem if self.config.robot else "crazyflie"
+
     def flying_to(self, target: np.ndarray) -> Self:
         """The same task about another target, (3,) m in the world frame."""
         other = copy.copy(self)

@@ -98,8 +98,10 @@ class Multirotor:
 
     @property
     def allocation(self) -> np.ndarray:
-        """(6, n) force and torque on the body for each N of a rotor's thrust, body frame."""
-        ratio = np.where(self.max_thrust > 0, sum(self.torque) / sum(self.thrust), 0.0)
+        """(6, n) force and torque on the body for each N of a rotor's thrust, body frame; reaction as at full speed."""
+        linear, square = self.thrust
+        full = (-linear + np.sqrt(linear**2 + 4 * square * self.max_thrust)) / (2 * square)
+        ratio = (self.torque[0] * full + self.torque[1] * full**2) / self.max_thrust
         torque = np.cross(self.position, self.axis) - (ratio * self.spin)[:, None] * self.axis
         return np.concatenate([self.axis, torque], axis=1).T.astype(np.float32)
 

@@ -1,0 +1,160 @@
+"""`swarm/hover` and `swarm/trajectory` with multirotors of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from benchmarks.firefly import description, urdf
+from embodied.errors import EmbodiedError
+from embodied.storage.paths import asset
+from tasks.swarm.dynamics.multirotor import Multirotor
+from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.hover import HEIGHT, Hover, HoverConfig
+from tasks.swarm.trajectory import Trajectory, TrajectoryConfig
+from tests.embodied.robot.test_robot import quadruped
+from tests.embodied.robot.test_rotors import multirotor, thrusters
+
+pytestmark = pytest.mark.timeout(280)
+
+CALM: dict[str, Any] = {"start_distance": 0.0, "start_tilt": 0.0, "start_speed": 0.0, "start_spin": 0.0, "noise": False}
+EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0}
+
+
+@pytest.fixture
+def firefly(tmp_path: Path) -> str:
+    (tmp_path / "robot.toml").write_text(description())
+    file = tmp_path / "firefly.urdf"
+    file.write_text(urdf())
+    return str(file)
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_a_hexarotor_hangs_in_the_air_under_zero_actions(firefly: str, engine: str) -> None:
+    """Rotors that start unevenly tilt it a little before they have reached hover, so it hangs for half a second."""
+    env = embodied.make("swarm/hover", 8, engine, device="cpu", robot=firefly, **CALM, **EVEN)
+    env.reset()
+    for _ in range(25):
+        step = env.step(torch.zeros(env.action_shape))
+        assert not step.terminated.any()
+    assert env.action_size == 6
+    assert isinstance(env.task, Hover)
+    np.testing.assert_allclose(np.asarray(env.world()["position"]), [env.task.target] * 8, atol=0.15)
+
+
+def test_open_loop_flight_of_a_hexarotor_agrees_between_engines(firefly: str) -> None:
+    ends = []
+    for engine in ("rigid", "mujoco"):
+        env = embodied.make("swarm/hover", 4, engine, seed=3, device="cpu", robot=firefly, start_tilt=20.0)
+        env.reset()
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(25):
+            env.step(0.2 * torch.randn(env.action_shape, generator=generator))
+        ends.append(np.asarray(env.world().qpos))
+    np.testing.assert_allclose(ends[0], ends[1], atol=2e-3)
+
+
+def test_each_rotor_idles_hovers_and_gives_all(firefly: str) -> None:
+    task = Hover(HoverConfig(robot=firefly))
+    start = task.reset(jax.random.key(0))
+    action = jnp.array([-1.0, 0, 1, 0.5, 0, 0])
+    speed, _ = task.process_action(None, start.task_state, action, jax.random.key(0))  # type: ignore[arg-type]
+    assert isinstance(task.drone, Multirotor)
+    fraction = np.asarray(speed) ** 2
+    hover = task.drone.hover_fraction[0]
+    np.testing.assert_allclose(fraction, [0, hover, 1, (1 + hover) / 2, hover, hover], atol=1e-5)
+
+
+def test_what_turns_less_readily_starts_calmer_and_higher(firefly: str, tmp_path: Path) -> None:
+    small, large = Hover(HoverConfig()), Hover(HoverConfig(robot=firefly))
+    assert (small.agility, small.target[2], small.floor) == (1.0, HEIGHT, 0.05)
+    assert 0.3 < large.agility < 0.6
+    assert HEIGHT + 0.3 < large.target[2] <= 3.0
+    assert large.floor == pytest.approx(0.08, abs=0.01)
+    spins = jax.vmap(lambda key: large.reset(key).qvel[3:])(jax.random.split(jax.random.key(0), 256))
+    assert 0.9 < float(jnp.abs(spins).max()) / (2 * large.agility) <= 1.0
+
+
+def test_the_crazyflies_file_flies_as_its_preset(tmp_path: Path) -> None:
+    """Its curves are quadratic and its lag one number, so not to the last digit."""
+    own, file = (Hover(HoverConfig(robot=robot)) for robot in ("", str(asset("robots/crazyflie/crazyflie.xml"))))
+    preset = QUADROTORS[Preset.P250]
+    assert own.drone == preset
+    assert isinstance(file.drone, Multirotor)
+    assert file.drone.mass == preset.mass
+    np.testing.assert_allclose(file.drone.inertia, preset.inertia, rtol=1e-6)
+    np.testing.assert_allclose(file.drone.hover_fraction, preset.hover_fraction, rtol=1e-4)
+    for action in ([0.0] * 4, [0.3, 0.3, -0.2, -0.2], [0.2, -0.2, 0.2, -0.2]):
+        wrenches = []
+        for task in (own, file):
+            state = task.reset(jax.random.key(0)).task_state
+            speed, _ = task.process_action(None, state, jnp.array(action), jax.random.key(0))  # type: ignore[arg-type]
+            wrenches.append(jnp.concatenate(task.drone.wrench(speed)))
+        np.testing.assert_allclose(wrenches[1][:5], wrenches[0][:5], rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(wrenches[1][5], wrenches[0][5], rtol=0.02, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", ["velocity", "position"])
+def test_the_crazyflies_controllers_fly_a_hexarotor(firefly: str, level: str) -> None:
+    """As near to a figure of eight as they keep a Crazyflie, for three seconds."""
+    errors = []
+    for robot in ("", firefly):
+        options: dict[str, Any] = {"level": level, "path": "eight", "robot": robot, **EVEN}
+        env = embodied.make("swarm/trajectory", 16, "rigid", seed=1, device="cpu", **options)
+        step, observation = None, env.reset()
+        expert = jax.jit(jax.vmap(env.task.expert))
+        for _ in range(144):
+            state = env.task_state
+            action = expert({"policy": jnp.asarray(observation["policy"].numpy())}, state)
+            step = env.step(torch.from_numpy(np.array(action)))
+            observation = step.obs
+            assert not step.terminated.any()
+        point = np.asarray(env.task_state.goal.point)[:, 0]
+        errors.append(np.linalg.norm(np.asarray(env.world().qpos)[:, :3] - point, axis=1).mean())
+    assert errors[1] < 1.3 * errors[0] + 0.05
+
+
+def test_a_rotor_that_leans_alone_is_refused(tmp_path: Path) -> None:
+    """By 30 degrees: the other three cannot make up for its sideways thrust."""
+    file = tmp_path / "t.xml"
+    file.write_text(thrusters())
+    with pytest.raises(EmbodiedError, match="its 4 rotors cannot hold it level in the air without"):
+        embodied.make("swarm/hover", 1, "rigid", robot=str(file))
+
+
+def test_other_robots_and_other_air_are_refused(tmp_path: Path, firefly: str) -> None:
+    file = tmp_path / "q.urdf"
+    file.write_text(quadruped())
+    for task in ("hover", "trajectory"):
+        with pytest.raises(EmbodiedError, match=r"understood as a legged robot; expected a multirotor"):
+            embodied.make(f"swarm/{task}", 1, "rigid", robot=str(file))
+    (tmp_path / "odd").mkdir()
+    odd = tmp_path / "odd" / "odd.urdf"
+    odd.write_text(multirotor(3))
+    (odd.parent / "robot.toml").write_text("spin = [1, -1, 1]")
+    with pytest.raises(EmbodiedError, match=r"odd.urdf: its 3 rotors cannot hold it level"):
+        embodied.make("swarm/hover", 1, "rigid", robot=str(odd))
+    with pytest.raises(EmbodiedError, match=r"effects=ground with a robot of one's own; expected effects of drag and"):
+        embodied.make("swarm/trajectory", 1, "rigid", robot=firefly, effects=("drag", "ground"))
+    with pytest.raises(EmbodiedError, match=r"mode=pyb_gnd with a robot of one's own"):
+        embodied.make("swarm/trajectory", 1, "rigid", robot=firefly, mode="pyb_gnd")
+
+
+def test_the_file_is_found_wherever_a_run_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for config in (HoverConfig(robot="m.urdf"), TrajectoryConfig(robot="m.urdf")):
+        assert config.robot == str(tmp_path / "m.urdf")
+
+
+def test_several_of_ones_own_keep_apart_by_their_size(firefly: str) -> None:
+    task = Trajectory(TrajectoryConfig(agents=2, robot=firefly))
+    assert task.radius == pytest.approx(1.5 * 0.218, abs=0.005)
+    assert task.model.nbody == 3
+    np.testing.assert_allclose(task.model.body_mass[1:], 1.53, rtol=1e-6)
