@@ -26,7 +26,7 @@ def wheel(tree: Tree) -> str | None:
     """The body that is lowest, if it is a wheel, which one joint turns, or a castor's, which another swivels."""
     data = neutral(tree)
     lowest = min(tree.limbs, key=lambda limb: lowest_point(data, tree.model, limb.bodies)[0], default=None)
-    if lowest is None or len(lowest.joints) > 2 or any(tree.model.jnt_limited[joint] for joint in lowest.joints):
+    if lowest is None or len(tree.limbs) < 2 or len(lowest.joints) > 2:
         return None
     return tree.model.body(lowest.end).name if _rolls(tree.model, data, lowest) else None
 

@@ -47,30 +47,32 @@ def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
     data = mujoco.MjData(model)
     place(model, data, tree.joints, pose)
     goals = [_Goal(tree, leg, data, len(legs)) for leg in legs]
+    patterns = list(itertools.product(PATTERNS, repeat=min(3, *(len(goal.pitch) for goal in goals))))
     for _ in range(BALANCES if len(legs) == 2 else 1):
         place(model, data, tree.joints, pose)
         mujoco.mj_comPos(model, data)
         for goal in goals:
             goal.balance(data)
-        pose = _solved(tree, goals, data, pose)
+        pose, pattern = _solved(tree, goals, data, pose, patterns)
+        patterns = [pattern]
     return _apart(tree, legs, pose)
 
 
-def _solved(tree: Tree, goals: list[_Goal], data: mujoco.MjData, pose: np.ndarray) -> np.ndarray:
-    """The pose with the legs where their goals are."""
-    pose = pose.copy()
-    pitching = min(len(goal.pitch) for goal in goals)
-    best: tuple[float, list[np.ndarray]] | None = None
-    for pattern in itertools.product(PATTERNS, repeat=min(pitching, 3)):
+def _solved(
+    tree: Tree, goals: list[_Goal], data: mujoco.MjData, pose: np.ndarray, patterns: list[tuple[float, ...]]
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """The pose with the legs where their goals are, and the pattern from which it was found."""
+    best: tuple[float, list[np.ndarray], tuple[float, ...]] | None = None
+    for pattern in patterns:
         solutions = [goal.solve(data, pattern) for goal in goals]
         cost = sum(cost for cost, _ in solutions)
         if best is None or cost < best[0] - 1e-9:
-            best = cost, [angles for _, angles in solutions]
+            best = cost, [angles for _, angles in solutions], pattern
     assert best is not None
-    order = {joint: index for index, joint in enumerate(tree.joints)}
+    pose, order = pose.copy(), {joint: index for index, joint in enumerate(tree.joints)}
     for goal, angles in zip(goals, best[1], strict=True):
         pose[[order[joint] for joint in goal.leg.joints]] = angles
-    return pose
+    return pose, best[2]
 
 
 def _apart(tree: Tree, legs: tuple[Limb, ...], pose: np.ndarray) -> np.ndarray:

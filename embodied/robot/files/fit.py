@@ -15,6 +15,7 @@ from embodied.robot.files.mjcf import compiled
 
 SLANTED = 0.7  # of what stands out along the file's axes, below which the principal axes are taken
 SOLE = 5  # joints of a limb at whose end a flat foot or a hand is: a box
+LIKE = 0.01  # of a mesh's length, by which a simpler solid may stand out further
 THIN = 1e-3  # m, the least radius or half side
 
 
@@ -64,7 +65,7 @@ def _is_sole(model: mujoco.MjModel, body: int, carriers: set[int]) -> bool:
 
 
 def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    """A body and all that it hangs on, outermost first."""
+    """A body and all that it hangs on, up to the world."""
     found = []
     while body:
         found.append(body)
@@ -107,7 +108,8 @@ def _along(points: np.ndarray, faces: np.ndarray, turn: np.ndarray) -> tuple[Sol
     """The best solid along three axes, and how far in m it stands out."""
     solids = [_sphere(points), _box(points, turn), *(_capsule(points, turn, long) for long in range(3))]
     out = [float((_surface(solid) @ faces[:, :3].T + faces[:, 3]).max()) for solid in solids]
-    best = int(np.argmin(out))
+    alike = LIKE * float(np.ptp(points, axis=0).max())
+    best = next(index for index, far in enumerate(out) if far <= min(out) + alike)
     return solids[best], out[best]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,6 +23,7 @@ from embodied.robot.files.xml import content, parse
 PRIMITIVES, HULLS = "primitives", "meshes"
 COLLISIONS = (PRIMITIVES, HULLS)
 """What collides where a URDF has meshes that do."""
+VECTORS = {"origin": ("xyz", "rpy"), "axis": ("xyz",), "mesh": ("scale",)}
 MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
 
 
@@ -55,6 +58,7 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     if root.tag != "robot":
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
     _refuse_several_robots(path, root)
+    _refuse_vectors(path, root)
     mended = _find_meshes(path, root) + collide_with_visuals(root)
     mimics, lost = _mimics(path, root)
     mended += lost
@@ -88,6 +92,25 @@ def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
             f"{path}: {len(roots)} links are the child of no joint ({', '.join(roots[:4]) or 'none'}); expected one, "
             "the robot's base: split the file, or join them by fixed joints"
         )
+
+
+def _refuse_vectors(path: Path, root: ElementTree.Element) -> None:
+    """Refuse places, angles, axes and scales that are not three numbers, which other readers cut short in silence."""
+    for part in [*root.findall("link"), *root.findall("joint")]:
+        for element in part.iter():
+            for key in VECTORS.get(str(element.tag), ()):
+                text = element.get(key)
+                if text is not None and not _is_vector(text):
+                    of = f"{part.tag} {part.get('name')!r}"
+                    raise ModelError(f"{path}: <{element.tag} {key}={text!r}> of {of}; expected three numbers")
+
+
+def _is_vector(text: str) -> bool:
+    try:
+        numbers = [float(word) for word in text.split()]
+    except ValueError:
+        return False
+    return len(numbers) == 3 and all(math.isfinite(number) for number in numbers)
 
 
 def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
@@ -182,4 +205,7 @@ def _spec(path: Path, text: str | None) -> mujoco.MjSpec:
     try:
         return mujoco.MjSpec.from_file(str(path)) if text is None else mujoco.MjSpec.from_string(text)
     except (ValueError, OSError) as error:
-        raise ModelError(f"{path}: MuJoCo does not read it: {one_line(error)}") from None
+        said = one_line(error)
+        if text is not None:  # lines of what it was given are not the file's
+            said = re.sub(r",? line \d+", "", said)
+        raise ModelError(f"{path}: MuJoCo does not read it: {said}") from None

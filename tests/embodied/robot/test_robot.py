@@ -149,6 +149,13 @@ def test_every_model_of_pybullet_data_is_understood_or_refused_in_one_line() -> 
     assert not [line for line in said if "\n" in line or len(line) > 700]
 
 
+def test_every_model_of_dm_controls_suite_is_understood_or_refused_in_one_line() -> None:
+    folder = Path(pytest.importorskip("dm_control").__file__).parent / "suite"
+    said = {file.stem: refusal(file) for file in sorted(folder.glob("*.xml"))}
+    assert {name for name, line in said.items() if not line} >= {"dog", "humanoid", "humanoid_CMU", "quadruped"}
+    assert not [line for line in said.values() if "\n" in line or len(line) > 700]
+
+
 def refusal(file: Path) -> str:
     """Why a file is refused, or nothing."""
     try:

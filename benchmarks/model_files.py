@@ -1,0 +1,235 @@
+"""`python -m benchmarks.model_files SOURCE ...`: what is understood of the robots of other packages.
+
+Every MJCF and URDF file of a source is read as `python -m embodied.robot` reads it, in a process of its own under a
+limit of time. The promise: it is understood, or refused in one line; no tracebacks, no hangs. `--table` writes the
+robots among the files of an earlier result as a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import json
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from embodied import cli
+from embodied.errors import EmbodiedError, guard
+from embodied.robot import Robot
+from embodied.storage.files import write_atomic
+
+DISTRIBUTIONS = {"pybullet_data": "pybullet", "dm_control": "dm_control"}  # module -> what holds its version
+SKIPPED = (
+    "random_urdfs",
+    "test_assets",
+    "testing",
+)  # folders: a thousand like objects, and tests of the package itself
+NO_ROBOT = (
+    "an object, not a robot", "a part that another file includes", "expected <mujoco>", "has no links", "no XML",
+    "0 joints and limbs", "1 joints and limbs", "2 joints and limbs",
+)  # fmt: skip
+TABLE = Path("docs/robots_tried.md")
+RESULT = Path("benchmarks/results/model_files.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Read model files of other packages, or write the table of an earlier result.
+
+    Examples:
+        python -m benchmarks.model_files pybullet_data dm_control --json benchmarks/results/model_files.json
+        python -m benchmarks.model_files example-robot-data==6.0.0=FOLDER
+        python -m benchmarks.model_files --table
+    """
+
+    sources: tyro.conf.Positional[tuple[str, ...]] = ()
+    """An installed module, a file or folder, or NAME==VERSION=FOLDER."""
+    limit: float = 60.0
+    """s for a file."""
+    table: bool = False
+    """Write docs/robots_tried.md from benchmarks/results/model_files.json."""
+    json: Path | None = None
+    """Where to write the result."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Files of one package."""
+
+    name: str
+    version: str
+    folder: Path
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Source:
+        """The source that a command line names.
+
+        Raises:
+            EmbodiedError: there is no such module, file or folder.
+        """
+        name, version, where = text, "", text
+        if "==" in text:
+            name, _, rest = text.partition("==")
+            version, _, where = rest.partition("=")
+        elif not Path(text).exists() and (spec := importlib.util.find_spec(text.replace("-", "_"))) and spec.origin:
+            where = str(Path(spec.origin).parent)
+            version = importlib.metadata.version(DISTRIBUTIONS.get(text, text))
+        path = Path(where)
+        if not path.exists():
+            raise EmbodiedError(f"no module, file or folder {where!r}; say a module's name, or NAME==VERSION=FOLDER")
+        if path.is_file():
+            return cls(name if "==" in text else path.name, version, path.parent, (path,))
+        files = sorted([*path.rglob("*.urdf"), *path.rglob("*.xml")])
+        kept = [file for file in files if not set(SKIPPED) & set(file.parts) and b"<mujoco" in head(file)]
+        return cls(name if "==" in text else path.name, version, path, tuple(kept))
+
+
+def head(file: Path) -> bytes:
+    """Enough of a file to see what it is; a URDF counts by its name."""
+    return b"<mujoco" if file.suffix == ".urdf" else file.read_bytes()[:20_000]
+
+
+@guard
+def main(arguments: list[str] | None = None) -> int:
+    settings = cli.parse(Settings, arguments, "benchmarks.model_files")
+    if settings.table:
+        write_atomic(TABLE, table(json.loads(RESULT.read_text())).encode())
+        cli.console().print(f"table: {TABLE}")
+        return 0
+    sources = [Source.of(text) for text in settings.sources]
+    count = sum(len(source.files) for source in sources)
+    entries: list[dict[str, Any]] = []
+    with cli.Line("model files", count) as line:
+        for source in sources:
+            for file in source.files:
+                entries.append(read(source, file, settings.limit))
+                line.update(len(entries), f"{source.name} {entries[-1]['file']}")
+    result = totals(entries) | {"files": entries}
+    counts = {name: str(value) for name, value in result.items() if name != "files"}
+    cli.console().print(cli.table("model files", counts))
+    named = " ".join("=".join(text.split("=")[:3]) for text in settings.sources)  # without folders of this machine
+    cli.write_result(settings.json, f"python -m benchmarks.model_files {named}", result)
+    return 1 if result["tracebacks"] or result["hangs"] else 0
+
+
+def totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many files ended how."""
+    ends = [entry["end"] for entry in entries]
+    return {
+        "count": len(entries),
+        "understood": ends.count("understood"),
+        "refused": ends.count("refused"),
+        "tracebacks": ends.count("traceback"),
+        "hangs": ends.count("hang"),
+        "robots": sum(is_robot(entry) for entry in entries),
+        "robots_understood": sum(is_robot(entry) and entry["end"] == "understood" for entry in entries),
+    }
+
+
+def read(source: Source, file: Path, limit: float) -> dict[str, Any]:
+    """What became of one file, in a process of its own."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["embodied.robot"])
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=understand, args=(file, sending), daemon=True)
+    begin = time.monotonic()
+    process.start()
+    sending.close()
+    found: dict[str, Any] = {"end": "hang"}
+    if receiving.poll(limit):
+        try:
+            found = receiving.recv()
+        except EOFError:
+            found = {"end": "traceback", "refused": "the process died"}
+    process.kill()
+    process.join()
+    found["seconds"] = round(time.monotonic() - begin, 2)
+    if "refused" in found:
+        found["refused"] = found["refused"].replace(str(file.resolve().parent.parent), "..").removeprefix(f"{file}: ")
+        found["refused"] = found["refused"].replace(str(file), file.name).replace(str(source.folder), "")
+    where = {"package": source.name, "version": source.version, "file": file.relative_to(source.folder).as_posix()}
+    return where | found
+
+
+def understand(file: Path, sending: Connection) -> None:
+    """Read a model file and send what was found."""
+    try:
+        sending.send(described(Robot.load(file)))
+    except EmbodiedError as error:
+        sending.send({"end": "refused", "refused": str(error), "lines": str(error).count("\n") + 1})
+    except BaseException as error:
+        sending.send({"end": "traceback", "refused": f"{type(error).__name__}: {error}"})
+
+
+def described(robot: Robot) -> dict[str, Any]:
+    """A robot as JSON."""
+    return {
+        "end": "understood",
+        "kind": robot.kind.value,
+        "base": "free" if robot.free else "fixed",
+        "trunk": robot.trunk,
+        "joints": len(robot.joints),
+        "feet": list(robot.feet),
+        "tip": robot.tip,
+        "mass": round(robot.mass, 3),
+        "mended": list(robot.mended),
+        "warnings": list(robot.warnings),
+    }
+
+
+def is_robot(entry: dict[str, Any]) -> bool:
+    """Whether a file is a robot: it has joints, or was refused for another reason than that it is none."""
+    if entry["end"] == "understood":
+        return entry["joints"] > 0 and entry["mass"] > 0
+    return not any(words in entry.get("refused", "") for words in NO_ROBOT)
+
+
+def table(result: dict[str, Any]) -> str:
+    """The robots of a result, one of each folder of URDF files, in Markdown."""
+    rows: dict[str, dict[str, Any]] = {}
+    for entry in result["files"]:
+        file = Path(entry["file"])
+        key = f"{entry['package']}/{file.parent.parent if file.parent.name in ('urdf', 'robots') else file.parent}"
+        key = f"{key}/{file.name}" if file.suffix == ".xml" or file.parent == Path(".") else key
+        better = key not in rows or (rows[key]["end"] != "understood" and entry["end"] == "understood")
+        if is_robot(entry) and better:
+            rows[key] = entry
+    packages = sorted({f"{entry['package']} {entry['version']}" for entry in result["files"]})
+    lines = [
+        "# Robots tried",
+        "",
+        f"Written by `python -m benchmarks.model_files --table` from `{RESULT.as_posix()}`, which has all",
+        f"{result['count']} files of {', '.join(packages)}:",
+        f"{result['understood']} understood, {result['refused']} refused in one line,",
+        f"{result['tracebacks']} tracebacks, {result['hangs']} hangs.",
+        "Each is read in a process of its own, for 60 s at most. Here: robots, and of a folder with",
+        "several URDF files one.",
+        "",
+        "| file | package | understood, or the line that says what to do |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{entry['file']}` | {entry['package']} | {words(entry)} |" for entry in rows.values()]
+    return "\n".join(lines) + "\n"
+
+
+def words(entry: dict[str, Any]) -> str:
+    """What was understood, as a cell of the table."""
+    if entry["end"] != "understood":
+        return f"refused: {entry['refused']}".replace("|", "/").replace("<", "&lt;").replace("*", "\\*")
+    parts = [entry["kind"], f"{entry['joints']} joints", f"{entry['mass']:.3g} kg"]
+    parts += [f"{len(entry['feet'])} feet"] if entry["feet"] else []
+    parts += [f"tip `{entry['tip']}`"] if entry["tip"] else []
+    notes = [f"mended: {len(entry['mended'])}"] if entry["mended"] else []
+    notes += [f"warnings: {len(entry['warnings'])}"] if entry["warnings"] else []
+    return ", ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,188 @@
+"""Faults of strangers' model files: mended and named, or refused with the element and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from embodied.robot import Kind, Robot
+from tests.embodied.robot.test_robot import BALL, arm, joint, quadruped
+
+INERTIA = '<inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/>'
+ACTUATED = "<actuator>{}</actuator>"
+
+
+def load(tmp_path: Path, text: str) -> Robot:
+    file = tmp_path / ("robot.xml" if text.startswith("<mujoco") else "robot.urdf")
+    file.write_text(text)
+    return Robot.load(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (INERTIA, INERTIA.replace(".01", "0"), "inertias that are not positive"),
+        (INERTIA, INERTIA.replace(".01", "1e-20"), "inertias that are not positive"),
+        (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="-.01"'), "inertias that are not positive"),
+        (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="1"'), "break the triangle inequality"),
+        ('<mass value="0.3"/>', '<mass value="0"/>', "next to no mass"),
+        (BALL, BALL.replace("collision", "visual"), "no shapes that collide at the ends of limbs"),
+    ],
+)
+def test_faults_are_mended_and_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    robot = load(tmp_path, quadruped().replace(old, new))
+    assert any(said in line for line in robot.mended)
+    assert len(robot.feet) == 4
+    assert (robot.model.body_inertia[1:] > 0).all()
+
+
+def test_a_link_without_an_inertial_weighs_nothing(tmp_path: Path) -> None:
+    shape = '<collision><geometry><box size="1 1 1"/></geometry></collision>'
+    plain = load(tmp_path, quadruped()).mass
+    extra = f'<link name="hat">{shape}</link>' + joint("neck", "body", "hat", type="fixed")
+    assert load(tmp_path, quadruped(extra)).mass == pytest.approx(plain)
+
+
+def test_where_no_link_has_a_mass_shapes_have_that_of_water(tmp_path: Path) -> None:
+    text = quadruped()
+    while "<inertial>" in text:
+        before, _, after = text.partition("<inertial>")
+        text = before + after.partition("</inertial>")[2]
+    robot = load(tmp_path, text)
+    assert any("no link has a mass" in line for line in robot.mended)
+    assert robot.mass == pytest.approx(1000 * 0.5 * 0.3 * 0.1, rel=0.1)
+
+
+def lying() -> str:
+    """The quadruped with y up."""
+    text = quadruped().replace("0 0 -.2", "0 -.2 0").replace('"0 1 0"', '"0 0 1"')
+    for x in ("0.2", "-0.2"):
+        for y in ("0.15", "-0.15"):
+            text = text.replace(f'"{x} {y} 0"', f'"{x} 0 {y}"')
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('<robot name="ur3"/>', "has no links; a xacro file is expanded by 'xacro FILE"),
+        (
+            quadruped().replace('xyz="0 1 0"', 'xyz="0, 1, 0"', 1),
+            r"<axis xyz='0, 1, 0'> of joint 'leg1_hip'; expected three",
+        ),
+        (quadruped().replace('<mass value="0.3"/>', '<mass value="-1"/>', 1), "of link 'leg1_lower' is -1 kg"),
+        (quadruped().replace(BALL, ""), "no limb ends in a shape that collides; give the feet's links a <collision>"),
+        (lying(), "its legs point along -y and not down: z is to be up"),
+        ("<mujoco><include file='b.xml'/></mujoco>", "includes 'b.xml', which does not exist"),
+        ("\0<robot/>", "is no XML in UTF-8"),
+        (
+            "<mujoco><worldbody><body name='a'><joint name='x' type='slide'/><geom size='1'/><body><joint name='j'/>"
+            "<geom size='1'/></body></body></worldbody><actuator><motor joint='j'/></actuator></mujoco>",
+            r"its base hangs on x, which nothing drives; a base that floats has a <freejoint/>",
+        ),
+    ],
+)
+def test_what_cannot_be_mended_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_included_files_may_refer_to_nothing_outside(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "part.xml").write_text("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>")
+    with pytest.raises(EmbodiedError, match="outside of"):
+        load(tmp_path / "a", "<mujoco><include file='part.xml'/></mujoco>")
+    (tmp_path / "a" / "part.xml").write_text("<mujoco><include file='part.xml'/></mujoco>")
+    with pytest.raises(EmbodiedError, match="files that include files"):
+        load(tmp_path / "a", "<mujoco><include file='part.xml'/></mujoco>")
+
+
+def test_a_mimic_of_a_joint_that_does_not_exist_is_a_joint(tmp_path: Path) -> None:
+    text = arm().replace("</joint>", '<mimic joint="gone"/></joint>', 1)
+    robot = load(tmp_path, text)
+    assert "j1" in [part.name for part in robot.joints]
+    assert any("follow none that exists" in line for line in robot.mended)
+
+
+def wheeled() -> str:
+    """A URDF of a box on two wheels and a castor."""
+    wheel = (
+        '<link name="{0}"><inertial><mass value="1"/>' + INERTIA + "</inertial><collision><geometry>"
+        '<sphere radius=".1"/></geometry></collision></link>'
+    )
+    text = arm(joints=0).replace("</robot>", "")
+    for side, y in (("left", ".2"), ("right", "-.2")):
+        text += wheel.format(side) + joint(f"{side}_axle", "link0", side, type="continuous", at=f"0 {y} 0")
+    return text + "</robot>"
+
+
+def two_armed() -> str:
+    """A URDF of two arms on a pedestal."""
+    pedestal = '<collision><origin xyz="0 0 -1"/><geometry><box size=".3 .3 2"/></geometry></collision></link>'
+    parts = ['<link name="base">' + pedestal]
+    for side in ("left", "right"):
+        limb = arm(joints=5).removeprefix('<robot name="arm">').removesuffix("</robot>")
+        for name in ("link", "j"):
+            limb = limb.replace(f'"{name}', f'"{side}_{name}')
+        parts += [limb, joint(side, "base", f"{side}_link0", type="fixed", at="0 .5 0")]
+    return f'<robot name="two">{"".join(parts)}</robot>'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (wheeled(), r"stands on '(left|right)', which turns on one joint without limits: robots on wheels"),
+        (two_armed(), "2 arms on one base, which end in left_link5, right_link5; expected one"),
+    ],
+)
+def test_forms_that_have_no_tasks_are_told_apart(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        load(tmp_path, text)
+
+
+def test_a_small_quadruped_is_no_hand(tmp_path: Path) -> None:
+    text = (
+        quadruped().replace('<mass value="8"/>', '<mass value="1"/>').replace('<mass value="1"/>', '<mass value=".1"/>')
+    )
+    assert load(tmp_path, text).kind is Kind.LEGGED
+
+
+WALKER = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="ball"><freejoint/><geom size=".1"/></body>
+<body name="trunk" pos="0 0 1">{root}<geom type="box" size=".2 .1 .05"/>{legs}</body><camera name="c" target="ball"/>
+</worldbody><actuator>{motors}</actuator></mujoco>"""
+
+
+def walker(root: str) -> str:
+    """An MJCF of four legs, whose toes nothing drives, beside a ball."""
+    legs, motors = "", ""
+    for index, (x, y) in enumerate(((0.2, 0.1), (0.2, -0.1), (-0.2, 0.1), (-0.2, -0.1))):
+        legs += (
+            f'<body pos="{x} {y} 0"><joint name="hip{index}" axis="0 1 0" range="-90 90"/>'
+            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/><body pos="0 0 -.2">'
+            f'<joint name="knee{index}" axis="0 1 0" range="-120 -10"/>'
+            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/></body></body>'
+        )
+        motors += f'<position joint="hip{index}" kp="50"/><motor joint="knee{index}" ctrlrange="-9 9"/>'
+    return WALKER.format(root=root, legs=legs, motors=motors)
+
+
+@pytest.mark.parametrize("root", ["", "<freejoint/>"])
+def test_of_a_scene_what_is_driven_is_the_robot(tmp_path: Path, root: str) -> None:
+    robot = load(tmp_path, walker(root))
+    assert (robot.trunk, robot.free, len(robot.feet), len(robot.joints)) == ("trunk", True, 4, 8)
+    assert any("left out: ball" in line for line in robot.mended)
+    efforts = {part.name: part.servo.effort for part in robot.joints}
+    assert efforts["hip0"] == pytest.approx(50 * 0.7)
+    assert efforts["knee0"] == pytest.approx(9)
+    assert any("no largest torque, taken to be what the servo gives" in line for line in robot.warnings)
+
+
+def test_a_legged_robot_can_be_bolted_down(tmp_path: Path) -> None:
+    (tmp_path / "robot.toml").write_text('base = "fixed"')
+    robot = load(tmp_path, walker("<freejoint/>"))
+    assert (robot.kind, robot.free, robot.model.nq) == (Kind.LEGGED, False, 8)
+    assert np.isfinite(robot.home).all()
