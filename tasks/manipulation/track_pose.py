@@ -25,6 +25,7 @@ from embodied.math.rotations import matrix_from_quat, quat_from_matrix, rotation
 from embodied.math.sampling import between
 from embodied.robot import Robot
 from embodied.robot.arm import PreparedArm, prepare_arm
+from embodied.robot.option import RobotPath, keep_absolute
 from embodied.storage.paths import asset
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.poses import Poses, reachable
@@ -99,7 +100,7 @@ class Variation:
 class TrackPoseConfig:
     """Options of `manipulation/track-pose`."""
 
-    robot: str = ""
+    robot: RobotPath = ""
     """MJCF or URDF file of an arm (see docs/own_robot.md); by default the Panda's."""
     orientation: bool = False
     """Whether the tip's turn counts, too."""
@@ -126,8 +127,7 @@ class TrackPoseConfig:
                 f"action_scale={self.action_scale} must be positive, goal_seconds={self.goal_seconds} at least "
                 f"{TrackPose.timing.control_dt}"
             )
-        if self.robot:  # a run finds the file wherever it is gone on with
-            object.__setattr__(self, "robot", str(Path(self.robot).resolve()))
+        keep_absolute(self)
 
 
 @jax.tree_util.register_dataclass

@@ -21,6 +21,7 @@ from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
 from embodied.math.sampling import ball, between, coarse_noise, tilted
+from embodied.robot.option import RobotPath, keep_absolute
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.own_drone import composed, own_drone
@@ -64,7 +65,7 @@ class HoverConfig:
 
     preset: Preset = Preset.P250
     """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
-    robot: str = ""
+    robot: RobotPath = ""
     """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     start_distance: float = 1.0
     """m, the start lies at most this far from the target."""
@@ -86,8 +87,7 @@ class HoverConfig:
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        if self.robot:  # a run finds the file wherever it is gone on with
-            object.__setattr__(self, "robot", str(Path(self.robot).resolve()))
+        keep_absolute(self)
         for name in ("thrust_spread", "mass_spread"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -14,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.errors import EmbodiedError
+from embodied.robot.option import RobotPath, keep_absolute
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Box, Drones, still
@@ -42,7 +42,7 @@ class TrajectoryConfig(WaypointConfig):
 
     agents: int = 1
     """Number of drones, each on a path of its own."""
-    robot: str = ""
+    robot: RobotPath = ""
     """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     level: Level = Level.RATES
     """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
@@ -55,11 +55,9 @@ class TrajectoryConfig(WaypointConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        keep_absolute(self)
         if not self.robot:
             return
-        object.__setattr__(
-            self, "robot", str(pathlib.Path(self.robot).resolve())
-        )  # found wherever the run is gone on with
         unknown = [effect for effect in self.effects if effect not in OWN_EFFECTS]
         if self.mode is not None or unknown:
             what = f"mode={self.mode}" if self.mode is not None else f"effects={', '.join(unknown)}"

@@ -10,7 +10,6 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
@@ -24,6 +23,7 @@ from embodied.core.hooks import PROPRIO, Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
+from embodied.robot.option import RobotPath, keep_absolute
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import FULL, distance
@@ -58,12 +58,11 @@ class TabletopConfig:
     """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
     goal_seed: int = 0
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
-    robot: str = ""
+    robot: RobotPath = ""
     """MJCF or URDF file of an arm with a two-finger gripper (see docs/own_robot.md); by default the Panda's."""
 
     def __post_init__(self) -> None:
-        if self.robot:  # a run finds the file wherever it is gone on with
-            object.__setattr__(self, "robot", str(Path(self.robot).resolve()))
+        keep_absolute(self)
         if self.goals is not None and self.goals < 1:
             raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
 
