@@ -33,7 +33,7 @@ class Settings:
     """
 
     file: tyro.conf.Positional[Path]
-    """MJCF or URDF file; its meshes may lie anywhere below the two folders above it."""
+    """MJCF or URDF file; `package://` meshes are looked for among the folders above it."""
     picture: Path | None = None
     """Draw the robot in its home pose, joints, feet and tip named, as a PNG."""
     write: bool = False
