@@ -13,15 +13,15 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError, UnknownNameError
-from embodied.robot import forms
-from embodied.robot.checks import checked
+from embodied.robot.derivation import forms
+from embodied.robot.derivation.checks import checked
+from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
+from embodied.robot.derivation.servos import ARMS, LEGS, Rule, Servo, effort_of, servo_for
+from embodied.robot.derivation.standing import standing_torques
+from embodied.robot.derivation.tree import Limb, Tree, lowest_point, sole
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, driven_joints, read_model
-from embodied.robot.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.rotors import Airframe, Rotor, find_airframe, has_rotors, without_rotors
-from embodied.robot.servos import ARMS, LEGS, Rule, Servo, effort_of, servo_for
-from embodied.robot.standing import standing_torques
-from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them

@@ -11,7 +11,7 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec, compose
 from embodied.robot.files import read_model
-from embodied.robot.prepared import clear, drive, prepare_legged
+from embodied.robot.prepared.legged import clear, drive, prepare_legged
 from embodied.robot.robot import Kind, Robot
 
 FLOOR = "scenes/floor.xml"

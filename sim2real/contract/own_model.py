@@ -9,9 +9,9 @@ import mujoco
 import numpy as np
 
 from embodied.robot import Kind, Robot
-from embodied.robot.arm import prepare_arm
 from embodied.robot.files import read_model
-from embodied.robot.prepared import prepare_legged
+from embodied.robot.prepared.arm import prepare_arm
+from embodied.robot.prepared.legged import prepare_legged
 
 
 def servo_spec(robot: Robot) -> mujoco.MjSpec:

@@ -24,8 +24,8 @@ from embodied.math.rewards import squared_norm
 from embodied.math.rotations import matrix_from_quat, quat_from_matrix, rotation_vector_from_quat
 from embodied.math.sampling import between
 from embodied.robot import Robot
-from embodied.robot.arm import PreparedArm, prepare_arm
 from embodied.robot.option import RobotPath, keep_absolute
+from embodied.robot.prepared.arm import PreparedArm, prepare_arm
 from embodied.storage.paths import asset
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.poses import Poses, reachable

@@ -13,8 +13,8 @@ import mujoco
 
 from embodied.errors import ModelError
 from embodied.robot import NAME, Robot
-from embodied.robot.prepared import Prepared, prepare_legged
-from embodied.robot.roles import Role
+from embodied.robot.prepared.legged import Prepared, prepare_legged
+from embodied.robot.prepared.roles import Role
 from embodied.storage.paths import asset
 from tasks.locomotion.legged import LeggedTask
 from tasks.locomotion.robots import LeggedRobot

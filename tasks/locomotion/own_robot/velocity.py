@@ -80,7 +80,7 @@ class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
     usual = "robots/g1/g1.xml"
     usual_effort = G1_EFFORT
     other: ClassVar = {False: "locomotion/velocity"}
-    soft_ankles: ClassVar = {}  # soft already: see `embodied.robot.prepared`
+    soft_ankles: ClassVar = {}  # soft already: see `embodied.robot.prepared.legged`
 
     def __init__(self, config: BipedVelocityConfig | None = None) -> None:
         config = config or BipedVelocityConfig()

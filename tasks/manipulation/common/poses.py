@@ -11,9 +11,9 @@ import numpy as np
 from embodied.core.scenes import compile_spec
 from embodied.errors import ModelError
 from embodied.robot import NAME, Robot
-from embodied.robot.arm import PreparedArm
 from embodied.robot.files import read_model
-from embodied.robot.prepared import clear
+from embodied.robot.prepared.arm import PreparedArm
+from embodied.robot.prepared.legged import clear
 
 USUAL = 0.5  # of all poses: bodies that touch in more are neighbours, whose shapes overlap
 LOWEST = 0.05  # m of the tip above the ground

@@ -18,7 +18,7 @@ from jax import Array
 from embodied.core.scenes import compose
 from embodied.errors import ModelError
 from embodied.robot import Robot
-from embodied.robot.arm import PreparedArm, prepare_arm
+from embodied.robot.prepared.arm import PreparedArm, prepare_arm
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.arm import Arm
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from embodied.core.scenes import compose
 from embodied.robot import NAME, Robot
-from embodied.robot.multirotor import prepare_multirotor, reach
+from embodied.robot.prepared.multirotor import prepare_multirotor, reach
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 

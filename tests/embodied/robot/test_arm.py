@@ -10,7 +10,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Robot
-from embodied.robot.arm import PreparedArm, prepare_arm
+from embodied.robot.prepared.arm import PreparedArm, prepare_arm
 from embodied.storage.paths import asset
 from tests.embodied.robot.test_robot import LINK, SHAPE, arm, joint, quadruped
 

@@ -10,8 +10,8 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import Robot
-from embodied.robot.prepared import SOFT, Prepared, prepare_legged
-from embodied.robot.roles import Role, roles
+from embodied.robot.prepared.legged import SOFT, Prepared, prepare_legged
+from embodied.robot.prepared.roles import Role, roles
 from embodied.storage.paths import asset
 from tests.embodied.robot.bipeds import biped
 from tests.embodied.robot.test_robot import quadruped

@@ -10,7 +10,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Robot
-from embodied.robot.prepared import Prepared, prepare_legged
+from embodied.robot.prepared.legged import Prepared, prepare_legged
 from embodied.storage.paths import asset
 from tests.embodied.robot.test_robot import quadruped
 

@@ -12,7 +12,7 @@ import pytest
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Kind, Robot
 from embodied.robot import __main__ as command
-from embodied.robot.multirotor import prepare_multirotor
+from embodied.robot.prepared.multirotor import prepare_multirotor
 from embodied.robot.rotors import GRAVITY
 from embodied.storage.paths import asset
 from tests.embodied.robot.test_robot import JOINT, arm, quadruped

@@ -11,10 +11,10 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
+from embodied.robot.derivation.pose import carrier
 from embodied.robot.description import NAME
 from embodied.robot.files import content, read_model
-from embodied.robot.pose import carrier
-from embodied.robot.prepared import ARTICLES, clear, compiled, drive
+from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive
 from embodied.robot.robot import Kind, Robot
 
 HULL = 32  # vertices of the convex hull of a mesh that collides

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from embodied.robot.pose import neutral_pose, place
-from embodied.robot.tree import Limb, Tree, lowest_point
+from embodied.robot.derivation.pose import neutral_pose, place
+from embodied.robot.derivation.tree import Limb, Tree, lowest_point
 
 LONG = 4  # joints of an arm beyond what it has in common with another, which no finger has
 COMMON = 3  # joints that two arms have in common: a torso's; an arm that carries a hand has more

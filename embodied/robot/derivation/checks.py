@@ -8,10 +8,10 @@ import mujoco
 import numpy as np
 
 from embodied.errors import listing
-from embodied.robot import forms
-from embodied.robot.pose import limits
-from embodied.robot.servos import LEGS, Servo, effort_of
-from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between
+from embodied.robot.derivation import forms
+from embodied.robot.derivation.pose import limits
+from embodied.robot.derivation.servos import LEGS, Servo, effort_of
+from embodied.robot.derivation.tree import NEIGHBOURS, Limb, Tree, joints_between
 
 NAMED = 6  # joints in a line
 DEEP = 0.005  # m that shapes may be inside each other

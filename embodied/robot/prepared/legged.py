@@ -10,12 +10,12 @@ import numpy as np
 
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError
+from embodied.robot.derivation.tree import lowest_point
 from embodied.robot.description import NAME
 from embodied.robot.files import read_model
+from embodied.robot.prepared.roles import Role, roles
+from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
-from embodied.robot.roles import Role, roles
-from embodied.robot.stance import settled_targets
-from embodied.robot.tree import lowest_point
 
 GRAVITY = 9.81  # m/s^2
 SOFT = (
