@@ -35,8 +35,8 @@ NO_ROBOT = (
     "0 joints and limbs", "1 joints and limbs", "2 joints and limbs",
 )  # fmt: skip
 SCENERY = (
-    "ground", "plane", "cube", "table", "toys/", "spherical", "pendulum", "acrobot", "floor.xml", "scene.xml", "boxhead",
-    "jumping_ball", "drosophila", "build_fruitfly",
+    "ground", "plane", "cube", "table", "toys/", "spherical", "pendulum", "acrobot", "floor.xml", "scene.xml",
+    "boxhead", "jumping_ball", "drosophila", "build_fruitfly",
 )  # fmt: skip
 """In names of files that have joints and are no robots, or parts of one."""
 TABLE = Path("docs/robots_tried.md")
