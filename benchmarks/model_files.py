@@ -34,6 +34,11 @@ NO_ROBOT = (
     "an object, not a robot", "a part that another file includes", "expected <mujoco>", "has no links", "no XML",
     "0 joints and limbs", "1 joints and limbs", "2 joints and limbs",
 )  # fmt: skip
+SCENERY = (
+    "ground", "plane", "cube", "table", "toys/", "spherical", "pendulum", "acrobot", "floor.xml", "scene.xml",
+    "boxhead", "jumping_ball", "drosophila", "build_fruitfly",
+)  # fmt: skip
+"""In names of files that have joints and are no robots, or parts of one."""
 TABLE = Path("docs/robots_tried.md")
 RESULT = Path("benchmarks/results/model_files.json")
 
@@ -199,7 +204,7 @@ def table(result: dict[str, Any]) -> str:
         key = f"{entry['package']}/{file.parent.parent if file.parent.name in ('urdf', 'robots') else file.parent}"
         key = f"{key}/{file.name}" if file.suffix == ".xml" or file.parent == Path(".") else key
         better = key not in rows or (rows[key]["end"] != "understood" and entry["end"] == "understood")
-        if is_robot(entry) and better:
+        if is_robot(entry) and better and not any(name in entry["file"] for name in SCENERY):
             rows[key] = entry
     packages = sorted({f"{entry['package']} {entry['version']}" for entry in result["files"]})
     lines = [
@@ -222,7 +227,8 @@ def table(result: dict[str, Any]) -> str:
 def words(entry: dict[str, Any]) -> str:
     """What was understood, as a cell of the table."""
     if entry["end"] != "understood":
-        return f"refused: {entry['refused']}".replace("|", "/").replace("<", "&lt;").replace("*", "\\*")
+        said = entry["refused"].partition(f"{Path(entry['file']).name}: ")[2] or entry["refused"]
+        return f"refused: {said}".replace("|", "/").replace("<", "&lt;").replace("*", "\\*")
     parts = [entry["kind"], f"{entry['joints']} joints", f"{entry['mass']:.3g} kg"]
     parts += [f"{len(entry['feet'])} feet"] if entry["feet"] else []
     parts += [f"tip `{entry['tip']}`"] if entry["tip"] else []

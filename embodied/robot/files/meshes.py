@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import os
 import re
@@ -125,7 +126,7 @@ def cache() -> Path:
             return folder
     except OSError:
         pass
-    folder = Path(tempfile.gettempdir()) / f"embodied-meshes-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"embodied-meshes-{getpass.getuser()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
