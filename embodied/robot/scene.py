@@ -86,7 +86,7 @@ def _xml(robot: Robot) -> str:
     """The robot alone, as MJCF."""
     if robot.kind is Kind.LEGGED:
         return prepare_legged(robot).xml
-    spec = read_model(robot.file).spec
+    spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())

@@ -35,7 +35,7 @@ def _arm(robot: Robot) -> mujoco.MjSpec:
 
 def _with_servos(robot: Robot) -> mujoco.MjSpec:
     """The file's model with the servos that were understood in place of its actuators."""
-    spec = read_model(robot.file).spec
+    spec = read_model(robot.file, robot.collision).spec
     world = spec.worldbody
     for element in [*world.geoms, *spec.actuators, *spec.sensors, *spec.keys]:
         spec.delete(element)

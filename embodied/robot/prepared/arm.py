@@ -88,7 +88,7 @@ def _prepared(robot: Robot) -> PreparedArm:
         raise ModelError(f"{robot.file} is understood as {ARTICLE[robot.kind]}; expected an arm (key kind in {NAME})")
     chain = _chain(robot)
     gripper = _gripper(robot, [joint.name for joint in robot.joints if joint.name not in chain])
-    spec = read_model(robot.file).spec
+    spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())

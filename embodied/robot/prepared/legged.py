@@ -12,7 +12,7 @@ from embodied.core.scenes import one_line
 from embodied.errors import ModelError
 from embodied.robot.derivation.tree import lowest_point
 from embodied.robot.description import NAME
-from embodied.robot.files import read_model
+from embodied.robot.files import PRIMITIVES, read_model
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
@@ -53,13 +53,15 @@ def prepare_legged(robot: Robot) -> Prepared:
     """Rewrite a legged robot's model.
 
     Raises:
-        ModelError: it has no legs, or its servos do not hold it upright.
+        ModelError: it has no legs, its base is fixed, or its servos do not hold it upright.
     """
     if robot.kind is not Kind.LEGGED:
         raise ModelError(
             f"{robot.file} is understood as {ARTICLES[robot.kind]}; expected a legged robot (key kind in {NAME})"
         )
-    spec = read_model(robot.file).spec
+    if not robot.free:
+        raise ModelError(f'{robot.file}: its base is fixed, and it cannot walk; say base = "free" in {NAME}')
+    spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
@@ -260,7 +262,7 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot) -> None:
             geom.condim = 3
             geom.friction[0] = 1.0
             geom.priority = 0
-            if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
+            if geom.type == mujoco.mjtGeom.mjGEOM_MESH and robot.collision == PRIMITIVES:
                 round_foot = len(robot.feet) > 2 and geom.parent.name in robot.feet
                 geom.type = mujoco.mjtGeom.mjGEOM_SPHERE if round_foot else mujoco.mjtGeom.mjGEOM_BOX
 

@@ -79,7 +79,7 @@ def reachable(robot: Robot, arm: PreparedArm, low: np.ndarray, high: np.ndarray,
 
 def _scene(robot: Robot, arm: PreparedArm) -> mujoco.MjModel:
     """The arm with the shapes of its own file, which meet each other, on a floor."""
-    spec = read_model(robot.file).spec
+    spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())

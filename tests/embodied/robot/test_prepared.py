@@ -83,3 +83,10 @@ def test_a_robot_that_cannot_stand_is_refused_with_what_mends_it(tmp_path: Path)
     (tmp_path / NAME).write_text('effort = { "*" = 0.5 }')
     with pytest.raises(EmbodiedError, match=r"its servos do not hold it up: .*say another home, or larger kp"):
         prepare_legged(Robot.load(tmp_path / "robot.urdf"))
+
+
+def test_a_robot_that_is_bolted_down_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "robot.urdf").write_text(quadruped())
+    (tmp_path / NAME).write_text('base = "fixed"\nkind = "legged"')
+    with pytest.raises(EmbodiedError, match=r"its base is fixed, and it cannot walk; say base"):
+        prepare_legged(Robot.load(tmp_path / "robot.urdf"))
