@@ -160,10 +160,14 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     @functools.cached_property
     def robot(self) -> TableRobot:
-        """The arm, in its place: where the hand reaches what an episode draws."""
-        boxes = [box for box in (self.ranges.start, self.ranges.goal) if box is not None]
-        corners = np.concatenate([box.corners for box in boxes])
+        """The arm, in its place, where its hand reaches what an episode draws."""
+        corners = np.concatenate([box.corners for box in self.drawn_boxes])
         return table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
+
+    @property
+    def drawn_boxes(self) -> tuple[Box, ...]:
+        """Where an episode draws starts and goals."""
+        return tuple(box for box in (self.ranges.start, self.ranges.goal) if box is not None)
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = self.robot.compose(SCENE)

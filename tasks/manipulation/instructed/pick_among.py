@@ -34,6 +34,7 @@ REST = 0.02  # m, height of an object's centre on the table
 LIFTED = 0.08  # m above that, at which an object counts as picked up
 HELD = 0.12  # m above that, where the script holds it
 AREA = Box((-0.13, 0.57, REST), (0.13, 0.77, REST))  # m, where objects stand, in view of the two cameras
+HELD_AREA = Box((*AREA.low[:2], REST + HELD), (*AREA.high[:2], REST + HELD))  # m, where the script holds them
 APART = 0.11  # m between two objects: an open finger's outside is 6.5 cm from the tcp, and half an object 2 cm wide
 AWAY = (0.0, 3.0, REST)  # m, where the third object is, out of sight, when there are two
 THINGS = ("object", "other", "third")
@@ -97,6 +98,10 @@ class PickAmong(Tabletop):
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 5.0}
     instruction_varies = True
     instruction = ("Pick up the thing that is meant.", "Take what you are told and hold it up.")
+
+    @property
+    def drawn_boxes(self) -> tuple[Box, ...]:
+        return AREA, HELD_AREA
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
         """Three bodies, each with the visual geoms of a block and a can, of which `geom_appearance` shows one."""
