@@ -221,8 +221,9 @@ class TrackPose(Task[TaskState]):
         spec.option.iterations = 4
         spec.option.ls_iterations = 6
         reach = float(np.abs(self.poses.pos).max())
-        eye = reach * np.array([1.8, -1.8, 1.5])
+        eye = reach * np.array([1.3, -1.4, 1.0])
         target = np.array([0.3 * reach, 0.0, 0.4 * reach])
+        spec.stat.center, spec.stat.extent = target, 0.8 * reach  # what the free camera shows
         spec.worldbody.add_camera(name="view", pos=eye, quat=looking(eye, target), fovy=45)
         return spec
 
