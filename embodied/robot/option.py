@@ -1,12 +1,20 @@
-"""The option of a task that takes a robot from a file: the file's path, and the flag `--robot`."""
+"""The option of a task that takes a robot from a file: the file's path, the flag `--robot`, and what is made of it."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
+
+from embodied.robot.description import NAME
+from embodied.robot.robot import Robot
+
+T = TypeVar("T")
+KEPT = 8  # robots that are remembered
 
 RobotPath = Annotated[str, tyro.conf.arg(aliases=("--robot",))]
 """The type of a config's field `robot`: a path, with a flag of its own beside `--config.robot`."""
@@ -27,3 +35,21 @@ class RobotFile:
 
     def __post_init__(self) -> None:
         keep_absolute(self)
+
+
+def by_file(make: Callable[[Robot], T]) -> Callable[[Path], T]:
+    """What `make` makes of the robot of a file: made once, and again when the file or its description changed.
+
+    The function that is returned raises `ModelError` where the file cannot be read or is not understood.
+    """
+
+    @functools.lru_cache(maxsize=KEPT)
+    def made(file: Path, changed: tuple[int, ...]) -> T:
+        del changed
+        return make(Robot.load(file))
+
+    def of(file: Path) -> T:
+        parts = (file, file.parent / NAME)
+        return made(file, tuple(part.stat().st_mtime_ns if part.exists() else 0 for part in parts))
+
+    return of

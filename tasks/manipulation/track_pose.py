@@ -25,7 +25,7 @@ from embodied.math.rotations import matrix_from_quat, quat_from_matrix, rotation
 from embodied.math.sampling import between
 from embodied.robot import Robot
 from embodied.robot.option import RobotPath, keep_absolute
-from embodied.robot.prepared.arm import PreparedArm, prepare_arm
+from embodied.robot.prepared.arm import PreparedArm, arm_of
 from embodied.storage.paths import asset
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.poses import Poses, reachable
@@ -180,9 +180,7 @@ class TrackPose(Task[TaskState]):
         """
         super().__init__(config)
         file = Path(self.config.robot) if self.config.robot else asset(PANDA)
-        description = file.parent / "robot.toml"
-        changed = description.stat().st_mtime_ns if description.exists() else 0
-        robot, self.prepared = understood(file, file.stat().st_mtime_ns if file.exists() else 0, changed)
+        robot, self.prepared = arm_of(file)
         names = self.prepared.joints
         self.joint_names, self.action_size = names, len(names)
         joints = {joint.name: joint for joint in robot.joints}
@@ -401,14 +399,6 @@ def looking(eye: np.ndarray, target: np.ndarray) -> np.ndarray:
     quat = np.zeros(4)
     mujoco.mju_mat2Quat(quat, np.stack([right, np.cross(back, right), back], axis=1).ravel())
     return quat
-
-
-@functools.lru_cache(maxsize=8)
-def understood(file: Path, changed: int, described: int) -> tuple[Robot, PreparedArm]:
-    """A robot and its MJCF for tasks; read again when the file or its description changed (times in ns)."""
-    del changed, described
-    robot = Robot.load(file)
-    return robot, prepare_arm(robot)
 
 
 @functools.lru_cache(maxsize=8)

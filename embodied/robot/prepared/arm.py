@@ -14,6 +14,7 @@ from embodied.errors import ModelError
 from embodied.robot.derivation.pose import carrier
 from embodied.robot.description import NAME
 from embodied.robot.files import content, read_model
+from embodied.robot.option import by_file
 from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive
 from embodied.robot.robot import Kind, Robot
 
@@ -81,6 +82,10 @@ def prepare_arm(robot: Robot) -> PreparedArm:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of textures
         return _prepared(robot)
+
+
+arm_of = by_file(lambda robot: (robot, prepare_arm(robot)))
+"""An arm, and its MJCF for tasks, of a file."""
 
 
 def _prepared(robot: Robot) -> PreparedArm:

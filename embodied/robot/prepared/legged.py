@@ -13,6 +13,7 @@ from embodied.errors import ModelError
 from embodied.robot.derivation.tree import lowest_point
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, read_model
+from embodied.robot.option import by_file
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
@@ -95,6 +96,10 @@ def prepare_legged(robot: Robot) -> Prepared:
         roles=parts,
         stiffness=tuple(soft.get(joint.name, joint.servo.kp) for joint in robot.joints),
     )
+
+
+legged_of = by_file(lambda robot: (robot, prepare_legged(robot)))
+"""A legged robot, and its MJCF for tasks, of a file."""
 
 
 def _soft_ankles(robot: Robot, parts: tuple[Role, ...]) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,8 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import mujoco
 
 from embodied.errors import ModelError
-from embodied.robot import NAME, Robot
-from embodied.robot.prepared.legged import Prepared, prepare_legged
+from embodied.robot.prepared.legged import legged_of
 from embodied.robot.prepared.roles import Role
 from embodied.storage.paths import asset
 from tasks.locomotion.legged import LeggedTask
@@ -83,9 +81,7 @@ class OwnLegged(LeggedTask[M]):
         """
         config = config or self.config_type()
         file = Path(config.robot) if config.robot else asset(self.usual)
-        description = file.parent / NAME
-        changed = description.stat().st_mtime_ns if description.exists() else 0
-        robot, self.prepared = understood(file, file.stat().st_mtime_ns if file.exists() else 0, changed)
+        robot, self.prepared = legged_of(file)
         if (fitting := self.other.get(self.prepared.is_biped)) is not None:
             feet = len(robot.feet)
             raise ModelError(f"{file} stands on {feet} feet ({', '.join(robot.feet)}): {fitting} is for it (key feet)")
@@ -118,11 +114,3 @@ class OwnLegged(LeggedTask[M]):
             file = Path(folder) / "robot.xml"
             file.write_text(self.prepared.xml)
             return self.ground.compose(str(file))
-
-
-@functools.lru_cache(maxsize=8)
-def understood(file: Path, changed: int, described: int) -> tuple[Robot, Prepared]:
-    """A robot and its MJCF for tasks; read again when the file or its description changed (times in ns)."""
-    del changed, described
-    robot = Robot.load(file)
-    return robot, prepare_legged(robot)

@@ -18,7 +18,7 @@ from jax import Array
 from embodied.core.scenes import compose
 from embodied.errors import ModelError
 from embodied.robot import Robot
-from embodied.robot.prepared.arm import PreparedArm, prepare_arm
+from embodied.robot.prepared.arm import PreparedArm, arm_of
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.arm import Arm
 
@@ -189,17 +189,13 @@ def table_robot(file: str, points: np.ndarray) -> TableRobot:
     """
     if not file:
         return Panda()
-    path = Path(file)
-    described = path.parent / "robot.toml"
-    times = tuple(part.stat().st_mtime_ns if part.exists() else 0 for part in (path, described))
-    return _own_arm(path, times, tuple(map(tuple, np.round(points, 4).tolist())))
+    robot, prepared = arm_of(Path(file))
+    return _own_arm(robot, prepared, tuple(map(tuple, np.round(points, 4).tolist())))
 
 
 @functools.lru_cache(maxsize=16)
-def _own_arm(path: Path, times: tuple[int, ...], points: tuple[tuple[float, ...], ...]) -> OwnArm:
-    del times
-    robot = Robot.load(path)
-    prepared = prepare_arm(robot)
+def _own_arm(robot: Robot, prepared: PreparedArm, points: tuple[tuple[float, ...], ...]) -> OwnArm:
+    path = robot.file
     if prepared.gripper is None:
         raise ModelError(f"{path} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
     if len(prepared.joints) < FEWEST:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import tempfile
 from pathlib import Path
@@ -12,7 +11,8 @@ import mujoco
 import numpy as np
 
 from embodied.core.scenes import compose
-from embodied.robot import NAME, Robot
+from embodied.robot import Robot
+from embodied.robot.option import by_file
 from embodied.robot.prepared.multirotor import prepare_multirotor, reach
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
@@ -62,20 +62,15 @@ def own_drone(file: str) -> OwnDrone:
     Raises:
         ModelError: the file cannot be read or is no multirotor, or its rotors cannot hold it in the air.
     """
-    path = Path(file)
-    changed = [part.stat().st_mtime_ns if part.exists() else 0 for part in (path, path.parent / NAME)]
-    return _read(path, *changed)
+    return drone_of(Path(file))
 
 
-@functools.lru_cache(maxsize=8)
-def _read(path: Path, changed: int, described: int) -> OwnDrone:
-    del changed, described
-    robot = Robot.load(path)
+def _drone(robot: Robot) -> OwnDrone:
     xml = prepare_multirotor(robot, BODY)
     assert robot.airframe is not None
-    drone = Multirotor.of(robot.airframe, path)
+    drone = Multirotor.of(robot.airframe, robot.file)
     return OwnDrone(
-        name=path.stem,
+        name=robot.file.stem,
         drone=drone,
         xml=xml,
         radius=PROPELLERS * reach(robot.airframe),
@@ -83,6 +78,9 @@ def _read(path: Path, changed: int, described: int) -> OwnDrone:
         turning=float(drone.turning[:2].min()),
         lift=robot.airframe.thrust_to_weight,
     )
+
+
+drone_of = by_file(_drone)
 
 
 def falls(turning: float, lift: float, tilt: float, speed: float) -> float:
