@@ -172,7 +172,8 @@ def drive(spec: mujoco.MjSpec, robot: Robot) -> None:
         if not np.isfinite(joint.low):  # tasks want a range to keep away from the ends of
             part.limited = mujoco.mjtLimited.mjLIMITED_FALSE
             part.range[:] = joint.home - np.pi, joint.home + np.pi
-        part.damping[:] = 0.0
+        if joint.drive != "position":  # a servo by the rule has all the damping
+            part.damping[:] = 0.0
         servo = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         servo.set_to_position(kp=joint.servo.kp, kv=joint.servo.kv)
         servo.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE

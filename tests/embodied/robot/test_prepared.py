@@ -73,6 +73,8 @@ def test_our_own_quadrupeds_keep_their_servos_and_pose(name: str) -> None:
         servo = original.actuator(index).name
         np.testing.assert_allclose(model.actuator(servo).gainprm[0], original.actuator_gainprm[index, 0])
         np.testing.assert_allclose(model.actuator(servo).forcerange, original.actuator_forcerange[index])
+        for field in ("damping", "frictionloss", "armature"):
+            np.testing.assert_allclose(getattr(model.joint(servo), field), getattr(original.joint(servo), field))
     home, ours = original.key("home").qpos, model.key("home").qpos
     np.testing.assert_allclose(ours[7:], home[7:], atol=1e-6)
     assert ours[2] == pytest.approx(home[2], abs=0.002)
