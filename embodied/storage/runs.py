@@ -107,6 +107,8 @@ class Run:
             raise RunError(f"run '{folder}': {CONFIG} is {error}; expected the keys {listing(KEYS)}, sha256") from error
         if missing := [key for key in KEYS if key not in document]:
             raise RunError(f"run '{folder}': {CONFIG} lacks {listing(missing)}; expected the keys {listing(KEYS)}")
+        if not isinstance(document["task"], str):
+            raise RunError(f"run '{folder}': {CONFIG} has the task {document['task']!r}; expected a name")
         return cls(folder, document, step)
 
     @classmethod

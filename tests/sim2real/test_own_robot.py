@@ -231,7 +231,7 @@ def test_a_task_is_described_for_its_robot(tmp_path: Path) -> None:
     assert row["observations"]["policy"]["joint_pos"] == [8]
     assert {"floor_friction", "latency", "encoder_bias"} <= set(row["variations"])
     with pytest.raises(EmbodiedError, match="no field 'robot'"):
-        listed.describe("swarm/hover", file)
+        listed.describe("swarm/formation", file)
 
 
 def test_limits_are_the_files(tmp_path: Path) -> None:

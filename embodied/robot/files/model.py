@@ -76,6 +76,8 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
         mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
     if collision == PRIMITIVES:
         fit_solids(path, spec)
+    for geom in spec.geoms if weighed else ():  # a link without an inertial is one without a mass
+        geom.mass = 0.0
     return ModelFile(spec, True, tuple(mended), mimics)
 
 
@@ -182,7 +184,7 @@ def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str,
 def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:
     """The URDF as text, with the options of MuJoCo's compiler that keep links, pictures and paths.
 
-    Where links have masses, shapes have none: a link without an inertial is one without a mass.
+    None that a scene would take over in which the robot stands, such as how its objects get their masses.
     """
     for old in root.findall("mujoco"):
         root.remove(old)
@@ -194,7 +196,6 @@ def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:
         "fusestatic": "false",
         "discardvisual": "false",
         "balanceinertia": "true",
-        "inertiafromgeom": "false" if weighed else "auto",
         **({} if weighed else {"boundmass": str(LEAST_MASS), "boundinertia": str(LEAST_INERTIA)}),
     }
     ElementTree.SubElement(extension, "compiler", options)
