@@ -15,7 +15,7 @@ from embodied.robot.derivation.pose import carrier
 from embodied.robot.description import NAME
 from embodied.robot.files import content, read_model
 from embodied.robot.option import by_file
-from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive
+from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive, hide_collisions
 from embodied.robot.robot import Kind, Robot
 
 HULL = 32  # vertices of the convex hull of a mesh that collides
@@ -238,6 +238,7 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot, gripper: Gripper | None)
     root = spec.body(robot.trunk)
     below = {robot.trunk} | {body.name for body in root.find_all(mujoco.mjtObj.mjOBJ_BODY)}
     fingers = set() if gripper is None else set(gripper.sides)
+    hide_collisions(spec, below)
     for geom in spec.geoms:
         if geom.parent.name not in below:
             continue

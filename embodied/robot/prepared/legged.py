@@ -19,6 +19,7 @@ from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
 
 GRAVITY = 9.81  # m/s^2
+HIDDEN = 4  # group of shapes and sites that no picture shows
 SOFT = (
     0.16  # of weight times height: N m/rad of a biped's ankles, which then balances by stepping (unitree_rl_gym's G1)
 )
@@ -187,7 +188,7 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
     root = spec.body(robot.trunk)
     for site in [site for site in spec.sites if site.name == "imu"]:
         spec.delete(site)
-    root.add_site(name="imu")
+    root.add_site(name="imu", group=HIDDEN)
     for name, kind in (
         ("gyro", kinds.mjSENS_GYRO),
         ("accelerometer", kinds.mjSENS_ACCELEROMETER),
@@ -215,7 +216,7 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
         radii.append(float(point[2]))
         foot = f"foot_{name}"
         level = data.xquat[body] * [1, -1, -1, -1]  # the site's z axis is up in the home pose
-        spec.body(name).add_site(name=foot, pos=local, quat=level, size=[reach, reach, reach])
+        spec.body(name).add_site(name=foot, pos=local, quat=level, size=[reach, reach, reach], group=HIDDEN)
         spec.add_sensor(name=f"{foot}_pos", type=kinds.mjSENS_FRAMEPOS, objtype=objects.mjOBJ_SITE, objname=foot)
         spec.add_sensor(
             name=f"{foot}_linvel_w", type=kinds.mjSENS_FRAMELINVEL, objtype=objects.mjOBJ_SITE, objname=foot
@@ -259,6 +260,7 @@ def _reach(model: mujoco.MjModel, body: int, point: np.ndarray) -> float:
 def _filter_contacts(spec: mujoco.MjSpec, robot: Robot) -> None:
     """Shapes that collide meet the ground and not each other; meshes become the capsules or boxes that fit them."""
     below = {robot.trunk} | {body.name for body in spec.body(robot.trunk).find_all(mujoco.mjtObj.mjOBJ_BODY)}
+    hide_collisions(spec, below)
     for geom in spec.geoms:
         if geom.parent.name not in below:
             continue
@@ -271,6 +273,14 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot) -> None:
             if geom.type == mujoco.mjtGeom.mjGEOM_MESH and robot.collision == PRIMITIVES:
                 round_foot = len(robot.feet) > 2 and geom.parent.name in robot.feet
                 geom.type = mujoco.mjtGeom.mjGEOM_SPHERE if round_foot else mujoco.mjtGeom.mjGEOM_BOX
+
+
+def hide_collisions(spec: mujoco.MjSpec, bodies: set[str]) -> None:
+    """Put shapes that collide into a group that nobody draws, if the bodies named have others for the eye."""
+    geoms = [geom for geom in spec.geoms if geom.parent.name in bodies]
+    solid = [geom for geom in geoms if geom.contype or geom.conaffinity]
+    for geom in solid if len(solid) < len(geoms) else ():
+        geom.group = HIDDEN
 
 
 def _placed(robot: Robot, model: mujoco.MjModel) -> np.ndarray:

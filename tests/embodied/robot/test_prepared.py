@@ -92,3 +92,15 @@ def test_a_robot_that_is_bolted_down_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('base = "fixed"\nkind = "legged"')
     with pytest.raises(EmbodiedError, match=r"its base is fixed, and it cannot walk; say base"):
         prepare_legged(Robot.load(tmp_path / "robot.urdf"))
+
+
+def test_pictures_show_shapes_for_the_eye_alone_where_there_are_any(tmp_path: Path) -> None:
+    """Feet's touch sites, as large as the feet, and shapes that collide stay out of sight."""
+    visual = '<visual><geometry><box size=".5 .3 .1"/></geometry></visual>'
+    for name, text in (("plain", quadruped()), ("dressed", quadruped().replace("<collision>", visual + "<collision>"))):
+        (tmp_path / f"{name}.urdf").write_text(text)
+        model = mujoco.MjModel.from_xml_string(prepare_legged(Robot.load(tmp_path / f"{name}.urdf")).xml)
+        solid = model.geom_conaffinity != 0
+        assert (model.geom_group[solid] > 2).all() == (name == "dressed")
+        assert (model.geom_group[~solid] <= 2).all()
+        assert (model.site_group > 2).all()
