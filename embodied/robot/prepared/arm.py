@@ -15,7 +15,7 @@ from embodied.robot.derivation.pose import carrier
 from embodied.robot.description import NAME
 from embodied.robot.files import content, read_model
 from embodied.robot.option import by_file
-from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive, hide_collisions
+from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive, meet_surroundings
 from embodied.robot.robot import Kind, Robot
 
 HULL = 32  # vertices of the convex hull of a mesh that collides
@@ -232,29 +232,18 @@ def _stand(spec: mujoco.MjSpec, robot: Robot) -> None:
 
 def _filter_contacts(spec: mujoco.MjSpec, robot: Robot, gripper: Gripper | None) -> None:
     """Shapes of the arm meet what surrounds it, not each other; those that meet the ground at home meet nothing."""
-    model, data = robot.model, mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(model, data)
-    root = spec.body(robot.trunk)
-    below = {robot.trunk} | {body.name for body in root.find_all(mujoco.mjtObj.mjOBJ_BODY)}
     fingers = set() if gripper is None else set(gripper.sides)
-    hide_collisions(spec, below)
-    for geom in spec.geoms:
-        if geom.parent.name not in below:
-            continue
-        collides = bool(geom.contype or geom.conaffinity)
-        geom.contype, geom.conaffinity = 0, int(collides)
-        if collides:
-            is_finger = geom.parent.name in fingers
-            geom.condim, geom.priority = (4, 1) if is_finger else (3, 0)
-            if is_finger:  # rubber, as the Panda's pads
-                geom.friction[:] = RUBBER
-                geom.solref[:], geom.solimp[:3] = FIRM[:2], FIRM[2:]
-            if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-                if is_finger:
-                    geom.type = mujoco.mjtGeom.mjGEOM_BOX
-                else:  # primitives that fit a crooked link would meet ground that the link does not
-                    spec.mesh(geom.meshname).maxhullvert = HULL
+    for geom in meet_surroundings(spec, robot):
+        is_finger = geom.parent.name in fingers
+        geom.condim, geom.priority = (4, 1) if is_finger else (3, 0)
+        if is_finger:  # rubber, as the Panda's pads
+            geom.friction[:] = RUBBER
+            geom.solref[:], geom.solimp[:3] = FIRM[:2], FIRM[2:]
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
+            if is_finger:
+                geom.type = mujoco.mjtGeom.mjGEOM_BOX
+            else:  # primitives that fit a crooked link would meet ground that the link does not
+                spec.mesh(geom.meshname).maxhullvert = HULL
     for geom in _grounded(spec, robot):
         geom.conaffinity = 0
 

@@ -258,29 +258,29 @@ def _reach(model: mujoco.MjModel, body: int, point: np.ndarray) -> float:
 
 
 def _filter_contacts(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Shapes that collide meet the ground and not each other; meshes become the capsules or boxes that fit them."""
-    below = {robot.trunk} | {body.name for body in spec.body(robot.trunk).find_all(mujoco.mjtObj.mjOBJ_BODY)}
-    hide_collisions(spec, below)
-    for geom in spec.geoms:
-        if geom.parent.name not in below:
-            continue
-        collides = bool(geom.contype or geom.conaffinity)
-        geom.contype, geom.conaffinity = 0, int(collides)
-        if collides:
-            geom.condim = 3
-            geom.friction[0] = 1.0
-            geom.priority = 0
-            if geom.type == mujoco.mjtGeom.mjGEOM_MESH and robot.collision == PRIMITIVES:
-                round_foot = len(robot.feet) > 2 and geom.parent.name in robot.feet
-                geom.type = mujoco.mjtGeom.mjGEOM_SPHERE if round_foot else mujoco.mjtGeom.mjGEOM_BOX
+    """Shapes that collide meet the ground and not each other; meshes become the spheres or boxes that fit them."""
+    for geom in meet_surroundings(spec, robot):
+        geom.condim = 3
+        geom.friction[0] = 1.0
+        geom.priority = 0
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH and robot.collision == PRIMITIVES:
+            round_foot = len(robot.feet) > 2 and geom.parent.name in robot.feet
+            geom.type = mujoco.mjtGeom.mjGEOM_SPHERE if round_foot else mujoco.mjtGeom.mjGEOM_BOX
 
 
-def hide_collisions(spec: mujoco.MjSpec, bodies: set[str]) -> None:
-    """Put shapes that collide into a group that nobody draws, if the bodies named have others for the eye."""
-    geoms = [geom for geom in spec.geoms if geom.parent.name in bodies]
-    solid = [geom for geom in geoms if geom.contype or geom.conaffinity]
-    for geom in solid if len(solid) < len(geoms) else ():
-        geom.group = HIDDEN
+def meet_surroundings(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
+    """Let the robot's shapes that collide meet what surrounds it and not each other; returns them.
+
+    Where it has other shapes for the eye, these go into a group that nobody draws.
+    """
+    bodies = {robot.trunk} | {body.name for body in spec.body(robot.trunk).find_all(mujoco.mjtObj.mjOBJ_BODY)}
+    shapes = [geom for geom in spec.geoms if geom.parent.name in bodies]
+    solid = [geom for geom in shapes if geom.contype or geom.conaffinity]
+    for geom in solid:
+        geom.contype, geom.conaffinity = 0, 1
+        if len(solid) < len(shapes):
+            geom.group = HIDDEN
+    return solid
 
 
 def _placed(robot: Robot, model: mujoco.MjModel) -> np.ndarray:

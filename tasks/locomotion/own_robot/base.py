@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import mujoco
 
 from embodied.errors import ModelError
-from embodied.robot.prepared.legged import legged_of
+from embodied.robot.prepared.legged import GRAVITY, legged_of
 from embodied.robot.prepared.roles import Role
 from embodied.storage.paths import asset
 from tasks.locomotion.legged import LeggedTask
@@ -19,7 +19,6 @@ from tasks.locomotion.robots import LeggedRobot
 
 M = TypeVar("M")
 
-GRAVITY = 9.81  # m/s^2
 EFFORTS = ("torques", "energy")
 """Terms of the reward that grow with the robot's weight and height."""
 STIFF = 2.0  # times its largest torque that an action of 1 may ask of a joint's servo at most

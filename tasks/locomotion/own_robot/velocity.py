@@ -7,13 +7,14 @@ import math
 from typing import Any, ClassVar
 
 from embodied.robot.option import RobotFile
+from embodied.robot.prepared.legged import GRAVITY
 from tasks.locomotion.ground import Flat, Rough
 from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick, RoughHumanoidJoystick
 from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState
 from tasks.locomotion.own_robot.base import OwnLegged, Terrain
 
 GO1_HEIGHT, G1_HEIGHT = 0.278, 0.7842  # m of the trunk at home, of the robots for which commands and steps were chosen
-GO1_EFFORT, G1_EFFORT = 12.74 * 9.81 * GO1_HEIGHT, 33.34 * 9.81 * G1_HEIGHT  # N m, their weight times height
+GO1_EFFORT, G1_EFFORT = 12.74 * GRAVITY * GO1_HEIGHT, 33.34 * GRAVITY * G1_HEIGHT  # N m, their weight times height
 SWING = 0.36  # of the height: how high a moving foot should be (Go1: 0.1 m)
 BIPED_STEP = 0.115  # of the height: how high a biped lifts its feet (G1: 0.09 m)
 BIPED_APART = 0.675  # of the feet's distance at home, below which they are too close (G1: 0.16 m)
