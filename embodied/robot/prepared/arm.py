@@ -13,9 +13,9 @@ import numpy as np
 from embodied.errors import ModelError
 from embodied.robot.derivation.pose import carrier
 from embodied.robot.description import NAME
-from embodied.robot.files import content, read_model
+from embodied.robot.files import compiled, content, read_model
 from embodied.robot.option import by_file
-from embodied.robot.prepared.legged import ARTICLES, clear, compiled, drive, meet_surroundings
+from embodied.robot.prepared.legged import ARTICLES, clear, drive, meet_surroundings
 from embodied.robot.robot import Kind, Robot
 
 HULL = 32  # vertices of the convex hull of a mesh that collides

@@ -8,11 +8,10 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import one_line
 from embodied.errors import ModelError
 from embodied.robot.derivation.tree import lowest_point
 from embodied.robot.description import NAME
-from embodied.robot.files import PRIMITIVES, read_model
+from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
@@ -140,13 +139,6 @@ def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
     data.qpos[:] = qpos
     mujoco.mj_kinematics(model, data)
     return data.site(site).xpos.copy()
-
-
-def compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
-    try:
-        return spec.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{path}: as tasks need it, MuJoCo does not compile it: {one_line(error)}") from None
 
 
 def clear(spec: mujoco.MjSpec) -> None:

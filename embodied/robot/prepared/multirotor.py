@@ -5,9 +5,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import one_line
 from embodied.errors import ModelError
 from embodied.robot.description import NAME
+from embodied.robot.files import compiled
 from embodied.robot.picture import shown_groups
 from embodied.robot.robot import Kind, Robot
 from embodied.robot.rotors import Airframe
@@ -49,10 +49,7 @@ def prepare_multirotor(robot: Robot, name: str) -> str:
     body.add_camera(name="front", pos=[0.6 * size, 0, 0.1 * size], xyaxes=[0, -1, 0, 0, 0, 1], fovy=80.0)
     axes = np.ravel(LOOKING)
     body.add_camera(name="track", mode=track, pos=np.multiply(size, BEHIND), xyaxes=axes, fovy=45.0)
-    try:
-        spec.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{robot.file}: as tasks need it, MuJoCo does not compile it: {one_line(error)}") from None
+    compiled(robot.file, spec)
     return spec.to_xml()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import one_line
 from embodied.errors import ModelError
 from embodied.robot.description import NAME
+from embodied.robot.files import compiled
 from embodied.robot.robot import Robot
 
 CLOSE = 0.03  # rad or m of error that is left as it is
@@ -33,10 +33,7 @@ def settled_targets(robot: Robot, spec: mujoco.MjSpec, qpos: np.ndarray) -> np.n
     scene = spec.copy()
     scene.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
     scene.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    try:
-        model = scene.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{robot.file}: on a floor, MuJoCo does not compile it: {one_line(error)}") from None
+    model = compiled(robot.file, scene)
     data = mujoco.MjData(model)
     places = [model.joint(joint.name).qposadr[0] for joint in robot.joints]
     home = np.array([joint.home for joint in robot.joints])
