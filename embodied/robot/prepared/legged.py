@@ -19,9 +19,9 @@ from embodied.robot.robot import Kind, Robot
 
 GRAVITY = 9.81  # m/s^2
 HIDDEN = 4  # group of shapes and sites that no picture shows
-SOFT = (
-    0.16  # of weight times height: N m/rad of a biped's ankles, which then balances by stepping (unitree_rl_gym's G1)
-)
+# A biped with such ankles balances by stepping (unitree_rl_gym's G1: 40 N m/rad and 2 N m s/rad at 0.78 m and 33 kg).
+SOFT = 0.16  # of weight times height: N m/rad
+SOFT_LAG = 0.177  # of the root of height over gravity: s, their damping over their stiffness (G1: 0.05 s)
 ARTICLES = {Kind.ARM: "an arm", Kind.HAND: "a hand", Kind.MULTIROTOR: "a multirotor"}
 TRACK = (0.685, 0.635, 0.241, 0.266)  # wxyz, of the camera that follows: as Go1's, from ahead and the right
 
@@ -85,6 +85,7 @@ def prepare_legged(robot: Robot) -> Prepared:
         key.ctrl = _soften(spec, robot, soft)
     else:
         key.ctrl = settled_targets(robot, spec, qpos)
+    _limit(spec, robot, key.ctrl)
     model = compiled(robot.file, spec)
     feet = [_where(model, qpos, f"foot_{foot}") for foot in robot.feet]
     return Prepared(
@@ -110,7 +111,7 @@ def _soft_ankles(robot: Robot, parts: tuple[Role, ...]) -> dict[str, float]:
 
 
 def _soften(spec: mujoco.MjSpec, robot: Robot, soft: dict[str, float]) -> np.ndarray:
-    """Give ankles their stiffness, damped alike; (nu,) the targets with which the home pose is in balance.
+    """Give ankles their stiffness and damping; (nu,) the targets with which the home pose is in balance.
 
     Targets are as far ahead of the pose as the softer servo needs for the same torque.
 
@@ -120,9 +121,9 @@ def _soften(spec: mujoco.MjSpec, robot: Robot, soft: dict[str, float]) -> np.nda
     home = np.array([joint.home for joint in robot.joints])
     before = np.array([joint.servo.kp for joint in robot.joints])
     after = np.array([soft.get(joint.name, joint.servo.kp) for joint in robot.joints])
-    for joint, new in zip(robot.joints, after, strict=True):
-        ratio = new / joint.servo.kp
-        spec.actuator(joint.name).set_to_position(kp=new, kv=joint.servo.kv * np.sqrt(ratio))
+    lag = SOFT_LAG * np.sqrt(robot.height / GRAVITY)
+    for name, stiffness in soft.items():
+        spec.actuator(name).set_to_position(kp=stiffness, kv=lag * stiffness)
     targets = home if robot.home_targets is None else robot.home_targets
     for joint, torque in zip(robot.joints, before * (targets - home), strict=True):
         if abs(torque) >= 0.999 * joint.servo.effort:
@@ -131,6 +132,15 @@ def _soften(spec: mujoco.MjSpec, robot: Robot, soft: dict[str, float]) -> np.nda
                 f"another home, or a larger effort, in {NAME}"
             )
     return home + (targets - home) * before / after
+
+
+def _limit(spec: mujoco.MjSpec, robot: Robot, targets: np.ndarray) -> None:
+    """Targets stay within the joints' limits, as on the robot; where the home pose needs one beyond, within that."""
+    for joint, target in zip(robot.joints, targets, strict=True):
+        if np.isfinite(joint.low):
+            servo = spec.actuator(joint.name)
+            servo.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
+            servo.ctrlrange[:] = min(joint.low, target), max(joint.high, target)
 
 
 def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:

@@ -11,6 +11,8 @@ from embodied.robot.robot import Robot
 
 ALONG = 0.7  # cosine of the angle to an axis within which a joint counts as turning about it
 ANKLE = 0.2  # of the base's height: leg joints lower than this are ankles
+TRUNK = 0.2  # of the robot's mass: what carries as much, and is no leg's, is a waist (G1's 0.45, Talos' arms 0.13)
+HAND = 0.03  # of the robot's mass: joints that carry less are a wrist's (G1's 0.02, its elbow 0.04)
 
 
 class Role(StrEnum):
@@ -26,9 +28,13 @@ class Role(StrEnum):
     LEG = "leg"
     """Any other joint of a leg: it spreads it, or turns it."""
     TRUNK = "trunk"
-    """What carries several limbs, such as a waist."""
+    """What carries a large part of the robot, such as a waist."""
+    TRUNK_YAW = "trunk yaw"
+    """The same where it turns it about the vertical, which moves no weight sideways."""
     ARM_PITCH = "arm pitch"
+    """A shoulder or an elbow that swings the arm forward and back."""
     ARM = "arm"
+    """Any other joint of an arm or a head."""
 
 
 def roles(robot: Robot) -> tuple[Role, ...]:
@@ -51,10 +57,9 @@ def roles(robot: Robot) -> tuple[Role, ...]:
             if first:
                 hips.add(carried[0])
             found.append(_of_leg(pitches, low and carried[0] in hips, first))
-        elif carried or _branches(model, body):
-            found.append(Role.TRUNK)
         else:
-            found.append(Role.ARM_PITCH if pitches else Role.ARM)
+            share = float(model.body_subtreemass[body]) / robot.mass
+            found.append(_above(data.xaxis[number], share, bool(carried)))
     return tuple(found)
 
 
@@ -66,21 +71,14 @@ def _of_leg(pitches: bool, low: bool, first: bool) -> Role:
     return Role.HIP if first else Role.KNEE
 
 
+def _above(axis: np.ndarray, share: float, carries_legs: bool) -> Role:
+    """Role of a joint that is no leg's: by its axis (3,) in the world frame and its share of the robot's mass."""
+    if carries_legs or share > TRUNK:
+        return Role.TRUNK_YAW if abs(float(axis[2])) > ALONG else Role.TRUNK
+    return Role.ARM_PITCH if abs(float(axis[1])) > ALONG and share > HAND else Role.ARM
+
+
 def _hangs_on(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
     while body > ancestor:
         body = int(model.body_parentid[body])
     return body == ancestor
-
-
-def _branches(model: mujoco.MjModel, body: int) -> bool:
-    """Whether what hangs on a body parts into several limbs of two joints or more."""
-    while True:
-        below = [other for other in range(body + 1, model.nbody) if int(model.body_parentid[other]) == body]
-        moving = [other for other in below if _joints_below(model, other) >= 2]
-        if len(moving) != 1:
-            return len(moving) > 1
-        body = moving[0]
-
-
-def _joints_below(model: mujoco.MjModel, body: int) -> int:
-    return sum(_hangs_on(model, int(carrier), body) for carrier in np.asarray(model.jnt_bodyid))

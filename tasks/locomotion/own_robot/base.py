@@ -32,6 +32,7 @@ BIPED_POSE = {
     Role.ANKLE: 0.5,
     Role.LEG: 1.0,
     Role.TRUNK: 1.0,
+    Role.TRUNK_YAW: 1.0,
     Role.ARM_PITCH: 0.2,
     Role.ARM: 0.5,
 }
@@ -43,6 +44,7 @@ BIPED_REACH = {
     Role.ANKLE: 0.6,
     Role.LEG: 0.6,
     Role.TRUNK: 0.1,
+    Role.TRUNK_YAW: 0.2,
     Role.ARM_PITCH: 0.4,
     Role.ARM: 0.2,
 }

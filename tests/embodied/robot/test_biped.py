@@ -33,7 +33,7 @@ def prepared(robot: Robot) -> Prepared:
 
 def test_every_joint_has_the_role_that_its_name_says(robot: Robot) -> None:
     expected = {
-        "waist_yaw": Role.TRUNK,
+        "waist_yaw": Role.TRUNK_YAW,
         "hip_roll": Role.LEG,
         "hip_pitch": Role.HIP,
         "knee": Role.KNEE,
