@@ -62,7 +62,7 @@ class Velocity(OwnLegged[TaskState], Joystick):
     other: ClassVar = {True: "locomotion/velocity-biped"}
 
     def __init__(self, config: VelocityConfig | None = None) -> None:
-        config = config or VelocityConfig()
+        config = config or self.config_type()
         self.ground = Rough() if config.terrain is Terrain.ROUGH else Flat()
         super().__init__(config)
         self.swing = SWING * self.robot.height
@@ -84,7 +84,7 @@ class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
     soft_ankles: ClassVar = {}  # soft already: see `embodied.robot.prepared.legged`
 
     def __init__(self, config: BipedVelocityConfig | None = None) -> None:
-        config = config or BipedVelocityConfig()
+        config = config or self.config_type()
         self.ground = RoughHumanoidJoystick.ground if config.terrain is Terrain.ROUGH else Flat()
         super().__init__(config)
         size = self.robot.height / G1_HEIGHT
