@@ -90,6 +90,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     applies_every_substep: ClassVar[bool] = False
     """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call."""
+    commands: Mapping[str, str] = {}
+    """Fields of the task's state that a robot is told and does not measure, such as a velocity command, a goal or a
+    plan: path, with dots, -> what its numbers are, with units and frame. In a deployment an operator sets them."""
+    first_commands: Mapping[str, str] = {}
+    """The same of fields that are told once, before the first step, and that every step then changes."""
+    setpoints: tuple[str, ...] = ()
+    """Names and units of what `process_action` gives (to one agent), where a robot is sent that and runs controllers of
+    its own; without them it is sent `Control.ctrl`."""
     instruction: ClassVar[tuple[str, ...]] = ()
     """The task in language, then paraphrases, for language-conditioned policies."""
     instruction_varies: ClassVar[bool] = False

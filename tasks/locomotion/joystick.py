@@ -132,6 +132,7 @@ class Joystick(LeggedTask[TaskState]):
 
     config_type = JoystickConfig
     config: JoystickConfig
+    commands: Mapping[str, str] = {"command": "forward m/s, left m/s and turn left rad/s, in the robot's frame"}
     instruction = (
         "Walk as the joystick commands.",
         "Follow the given forward, sideways and turning speeds.",

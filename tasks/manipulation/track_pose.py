@@ -136,7 +136,9 @@ class TaskState:
     """What an episode carries along; n joints in the order of actions."""
 
     goal: Array
-    """() int32, which of the poses is the goal."""
+    """(3,) m, where the tip shall be, in the base's frame."""
+    goal_turn: Array
+    """(3, 3) its rotation there, columns are its axes in the base's frame."""
     age: Array
     """() int32, control steps since it became so."""
     action: Array
@@ -165,6 +167,10 @@ class TrackPose(Task[TaskState]):
 
     config_type = TrackPoseConfig
     config: TrackPoseConfig
+    commands: Mapping[str, str] = {
+        "goal": "x, y and z m of where the tip shall be, in the frame of the robot's base",
+        "goal_turn": "the tip's rotation matrix there, row by row, in the same frame",
+    }
     timing = Timing(physics_dt=0.005, substeps=4, episode_seconds=6.0)
     instruction = (
         "Bring the tip of the arm to the target pose.",
@@ -254,7 +260,7 @@ class TrackPose(Task[TaskState]):
         joints = jnp.asarray(self.poses.joints, jnp.float32)[jax.random.randint(begin, (), 0, GOALS)]
         qpos = jnp.asarray(self.home_qpos, jnp.float32).at[self.qpos].set(joints)
         state = TaskState(
-            goal=jax.random.randint(goal, (), 0, GOALS),
+            **self._goal(goal),
             age=jnp.zeros((), jnp.int32),
             action=(joints - self.home) / self.scale,
             action_change=jnp.zeros(n),
@@ -263,6 +269,11 @@ class TrackPose(Task[TaskState]):
             latency=between(vary.latency, latency[0]) * ("latency" in self.varied),
         )
         return ResetState(qpos, jnp.zeros(self.model.nv), state, randomization.draw(self.model, self.terms, fields))
+
+    def _goal(self, key: Array) -> dict[str, Array]:
+        """One of the poses, as fields of the state."""
+        number = jax.random.randint(key, (), 0, GOALS)
+        return {"goal": jnp.asarray(self.goal_pos)[number], "goal_turn": jnp.asarray(self.goal_rot)[number]}
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Joint targets (n,) rad or m: home + scale x action, within the limits, no faster than the joints may turn.
@@ -283,8 +294,8 @@ class TrackPose(Task[TaskState]):
         """The goal jumps at the beginning of a step, so that an episode's last step still has the one before."""
         del world, action
         over = state.age >= self.goal_steps
-        goal = jnp.where(over, jax.random.randint(key, (), 0, GOALS), state.goal)
-        return dataclasses.replace(state, goal=goal, age=jnp.where(over, 0, state.age) + 1)
+        goal = {name: jnp.where(over, new, getattr(state, name)) for name, new in self._goal(key).items()}
+        return dataclasses.replace(state, **goal, age=jnp.where(over, 0, state.age) + 1)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """Frame: the robot's base.
@@ -300,7 +311,7 @@ class TrackPose(Task[TaskState]):
         drawn = (2 * jax.random.uniform(key, (2, self.action_size)) - 1) * self.unit * on
         measured = angles + state.encoder_bias + noise.joint_pos * drawn[0]
         tip, axes = self.arm.tip(measured)
-        goal, goal_axes = jnp.asarray(self.goal_pos)[state.goal], jnp.asarray(self.goal_rot)[state.goal]
+        goal, goal_axes = state.goal, state.goal_turn
         policy = {
             "joint_pos": measured - self.home,
             "joint_vel": speeds + noise.joint_vel * drawn[1],
@@ -350,7 +361,8 @@ class TrackPose(Task[TaskState]):
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         del world
-        return {"goal": jnp.asarray(self.poses.pos, jnp.float32)[state.goal]}
+        base = jnp.asarray(self.arm.base_rot, jnp.float32)
+        return {"goal": jnp.asarray(self.arm.base_pos, jnp.float32) + base @ state.goal}
 
     def tip(self, world: World) -> tuple[Array, Array]:
         """Position (3,) m and rotation (3, 3) of the tip in the base's frame."""
@@ -361,8 +373,8 @@ class TrackPose(Task[TaskState]):
     def errors(self, world: World, state: TaskState) -> tuple[Array, Array]:
         """() m and () rad of the tip from its goal."""
         pos, rot = self.tip(world)
-        off = distance(pos, jnp.asarray(self.goal_pos)[state.goal])
-        cosine = (jnp.sum(rot * jnp.asarray(self.goal_rot)[state.goal]) - 1) / 2
+        off = distance(pos, state.goal)
+        cosine = (jnp.sum(rot * state.goal_turn) - 1) / 2
         return off, jnp.arccos(jnp.clip(cosine, -1 + 1e-6, 1 - 1e-6))
 
     def torques(self, world: World) -> Array:

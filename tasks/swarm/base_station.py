@@ -83,6 +83,7 @@ class BaseStation(DroneTeam[Goal]):
     """
 
     config_type = BaseStationConfig
+    commands: Mapping[str, str] = {"goal.users": "x and y m of each person, world frame"}
     config: BaseStationConfig
     seconds = 12.0
     arena = Box((-SIDE / 2 - 1, -SIDE / 2 - 1, 0.0), (SIDE / 2 + 1, SIDE / 2 + 1, 4.0))

@@ -82,6 +82,10 @@ class Coverage(DroneTeam[Goal]):
     """
 
     config_type = CoverageConfig
+    commands: Mapping[str, str] = {
+        "goal.hill": "map of the team: 1 for each cell under a hill that was seen, else 0, row by row",
+        "goal.known": "map of the team: 1 for each cell that some drone has seen, else 0, row by row",
+    }
     config: CoverageConfig
     seconds = 20.0
     instruction = ("Explore the ground.", "See all of the terrain.", "Map the area together, around the hills.")

@@ -103,6 +103,10 @@ class GateRace(DroneTeam[Goal]):
     """
 
     config_type = GateRaceConfig
+    commands: Mapping[str, str] = {
+        "goal.middle": "m, the gates' centres in the order of the course, world frame",
+        "goal.heading": "rad about z of the way through each gate",
+    }
     config: GateRaceConfig
     seconds = 15.0
     places_drones = True

@@ -168,6 +168,7 @@ class Hover(Task[TaskState]):
             further = own.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
             height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
         self.action_size = self.drone.count
+        self.setpoints = ("rotor speed, as the drone's constants have it (the Crazyflie's in rpm)",) * self.drone.count
         self.target = np.array([0.0, 0.0, height], np.float32)
 
     @property

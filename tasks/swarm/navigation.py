@@ -69,6 +69,7 @@ class Navigation(WaypointTask):
     """
 
     config_type = NavigationConfig
+    commands: Mapping[str, str] = {**WaypointTask.commands, "goal.course.columns": "x and y m of each column"}
     config: NavigationConfig
     seconds = 10.0
     places_drones = True

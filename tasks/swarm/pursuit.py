@@ -93,6 +93,10 @@ class Pursuit(DroneTeam[Goal]):
     """
 
     config_type = PursuitConfig
+    commands: Mapping[str, str] = {
+        "goal.pos": "x and y m of each target, estimated, world frame",
+        "goal.heading": "rad about z of each target's course, estimated",
+    }
     config: PursuitConfig
     seconds = 15.0
     instruction = ("Track the targets.", "Stay above the moving targets.", "Chase every target, each its own.")

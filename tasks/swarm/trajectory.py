@@ -93,6 +93,13 @@ class Trajectory(WaypointTask):
     """
 
     config_type = TrajectoryConfig
+    commands: Mapping[str, str] = {
+        **WaypointTask.commands,
+        "goal.course.amplitude": "m of each sine that the course is made of",
+        "goal.course.frequency": "rad/s of each",
+        "goal.course.phase": "rad of each",
+        "goal.time": "s since the course began",
+    }
     config: TrajectoryConfig
     seconds = 10.0
     places_drones = True

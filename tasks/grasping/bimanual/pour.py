@@ -106,6 +106,7 @@ class Pour(FloatingHandsTask[TaskState]):
     """
 
     config_type = PourConfig
+    commands: Mapping[str, str] = {"command": "rad between the bottle's axis and the vertical"}
     config: PourConfig
     instruction = (
         "Tilt the bottle to the angle shown and keep it there.",

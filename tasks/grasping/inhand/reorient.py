@@ -197,6 +197,10 @@ class Reorient(InHand[TaskState]):
     """
 
     config_type = ReorientConfig
+    commands: Mapping[str, str] = {
+        "goal": "orientation the cube shall have, quaternion wxyz, world frame",
+        "goal_spin": "rad/s with which that still turns, in its own frame; zeros where it stays",
+    }
     config: ReorientConfig
     instruction = (
         "Turn the cube in your hand to the orientation shown.",

@@ -177,6 +177,18 @@ class Lift(Task[TaskState]):
 
     hand: ClassVar[Hand]
     config_type = LiftConfig
+    commands: Mapping[str, str] = {
+        "palm": "the planned grasp: position m and quaternion wxyz of the palm, world frame",
+        "pinch": "1 where the plan takes it between the fingertips, else 0",
+        "shape": "superquadric fitted to what was seen: position m, quaternion wxyz, half axes m, two exponents",
+        "start": "position m of the object when it was seen, world frame",
+        "rest": "rad, the arm's joints at the pre-grasp",
+    }
+    first_commands: Mapping[str, str] = {
+        "pos": "m, where the palm is led: the pre-grasp's, world frame",
+        "quat": "its orientation there, quaternion wxyz",
+        "targets": "rad, of the fingers' servos at the pre-grasp",
+    }
     config: LiftConfig
     instruction = (
         "Pick up the object.",

@@ -96,6 +96,7 @@ class Reach(Task[TaskState]):
     family: ClassVar[Family]
     variant: ClassVar[str]
     config_type = ReachConfig
+    commands: Mapping[str, str] = {"target": "x and y m of the point on the ground to reach, world frame"}
     config: ReachConfig
     instruction = ("Go to the target.", "Reach the point on the ground.", "Walk to the marked spot, then to the next.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)

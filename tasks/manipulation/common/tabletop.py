@@ -118,6 +118,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     # Two implicit steps of 6.25 ms take the place of five of 2.5 ms in Meta-World: nothing here is stiffer than that.
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=500 * panda.CONTROL_DT)
     action_size = 4
+    commands: Mapping[str, str] = {"goal": "x, y and z m of where the object (or the hand) shall be, world frame"}
     max_reward = FULL
     ranges: ClassVar[Ranges]
     """What an episode draws."""

@@ -143,6 +143,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         self.drone = self.chosen_drone(preset)
         self.level = LEVELS[options.level].of(self.drone)
         self.action_size = self.level.size
+        self.setpoints = self.level.entries
         self.timing = Timing(1 / options.rate, options.decimation, self.seconds)
         self.physics = Physics(
             self.drone, self.level, effects, options.agents, self.timing.physics_dt, self.timing.control_dt

@@ -75,6 +75,11 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
     """Every drone has a point to be at."""
 
     config_type = WaypointConfig
+    commands: Mapping[str, str] = {
+        "goal.point": "m, where each drone shall be now, world frame",
+        "goal.velocity": "m/s of that point",
+        "goal.acceleration": "m/s^2 of that point",
+    }
     config: Any
     close: ClassVar[float] = 0.15
     """m from its point within which a drone counts as there."""

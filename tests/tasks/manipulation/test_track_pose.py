@@ -64,7 +64,7 @@ def test_an_episode_ends_on_a_goal_that_had_its_time(arm_file: Path) -> None:
     for _ in range(env.max_episode_steps - 1):
         env.step(torch.zeros(env.action_shape))
         ages.append(int(np.asarray(env.task_state.age)[0]))
-        goals.append(int(np.asarray(env.task_state.goal)[0]))
+        goals.append(tuple(np.asarray(env.task_state.goal)[0].tolist()))
     assert ages[-1] == ONE_GOAL - 1
     assert ages[ONE_GOAL - 1 : ONE_GOAL + 1] == [ONE_GOAL, 1]
     assert len(set(goals)) == 3

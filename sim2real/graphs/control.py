@@ -1,0 +1,321 @@
+"""`ControlGraph`: a control step of a task, from what is measured to what is sent, as the task itself computes it.
+
+    measured, told, remembered -> post_step -> observe -> policy -> process_action -> apply_action -> targets, remembered
+
+The task's own functions are traced, with all its variations left out and random draws at their average: nothing about
+observations or actions is written a second time. Of a team it is the step of one robot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from embodied.core.episode import flatten_observation
+from embodied.core.task import Task
+from embodied.core.world import ResetState, World
+from embodied.env.vec_env import POLICY
+from embodied.errors import listing
+from sim2real.graphs.from_jax import Argument, inline
+from sim2real.graphs.graph import Builder, Graph, GraphError
+from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Source, Sources
+
+DRAWS = 64  # episodes that are compared
+ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins
+STATE, TOLD = "state.", "command."
+BEGUN = "begun"
+"""Name of the input that is 0 at a deployment's first control step, 1 after."""
+PREVIOUS = "last_action"
+ACTION, OBSERVATION, TARGET = "action", "observation", "target"
+
+Policy = Callable[[Builder, int], int]
+"""From the node of an observation to the node of the action, in [-1, 1]."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Some numbers that an operator, a planner or an estimator gives."""
+
+    name: str
+    size: int
+    meaning: str
+    """What they are, with units and frame."""
+    example: tuple[float, ...]
+    """One episode's."""
+    places: tuple[int, ...] = ()
+    """Which numbers of the task's field these are; empty: all. Of a team, those that one robot needs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """scale x a number that is measured when an episode begins + offset."""
+
+    source: str
+    place: int
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Remembered:
+    """Some numbers that a step hands to the next."""
+
+    name: str
+    size: int
+    begin: tuple[float, ...]
+    """Before the first step; where they are measured then, the numbers of one episode."""
+    measured: tuple[Measured, ...] = ()
+    """What each number begins with; empty: with `begin`."""
+    told: str = ""
+    """What somebody has to say before the first step: what the numbers are; `begin` is an example."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ControlGraph:
+    """The step of one robot.
+
+    Inputs of the graph are the names of `sources`, `told` and `remembered`, and `begun`; outputs `target`,
+    `observation`, `action` and those of `remembered`, as the next step takes them.
+    """
+
+    graph: Graph
+    sources: tuple[Source, ...]
+    joints: tuple[str, ...]
+    """Of the sources `joint_pos` and `joint_vel`."""
+    told: tuple[Told, ...]
+    remembered: tuple[Remembered, ...]
+
+    @classmethod
+    def of(cls, task: Task[Any], policy: Policy | None = None, joints: Sequence[str] = ()) -> ControlGraph:
+        """Trace a task.
+
+        Args:
+            task: With or without variations.
+            policy: Put in between; None: the action is an input of the graph.
+            joints: Hinges and slides to measure though nothing is computed of them.
+
+        Raises:
+            GraphError: something in it has no translation, or differs between episodes and nobody tells it.
+        """
+        plain = nominal(task)
+        drawn = jax.jit(jax.vmap(plain.reset))(jax.random.split(jax.random.PRNGKey(0), DRAWS))
+        draws = [jax.tree.map(lambda leaf, i=i: leaf[i], jax.device_get(drawn)) for i in range(DRAWS)]
+        first = _Step(plain, policy, draws, Sources(plain.model), {})
+        fixed = first.constants()
+        used = first.closed(fixed)[0].kept
+        names = Sources(plain.model).joints
+        needed = {names[place] for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())} | set(joints)
+        return _Step(plain, policy, draws, Sources(plain.model, [*needed]), fixed).result()
+
+
+def nominal(task: Task[Any]) -> Task[Any]:
+    """A task of which nothing optional varies."""
+    optional = any(term.optional for term in task.terms)
+    return task.rebuilt(left_out=("all",)) if optional else task
+
+
+class _Step:
+    """One tracing of a control step."""
+
+    def __init__(
+        self,
+        task: Task[Any],
+        policy: Policy | None,
+        draws: Sequence[ResetState[Any]],
+        sources: Sources,
+        fixed: Mapping[str, np.ndarray],
+    ) -> None:
+        self.task, self.sources, self.draws = task, sources, draws
+        self.build = build = Builder()
+        flat, self.tree = jax.tree_util.tree_flatten_with_path(draws[0].task_state)
+        self.names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
+        self.shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for _, leaf in flat]
+        columns = zip(*(jax.tree.leaves(draw.task_state) for draw in draws), strict=True)
+        self.drawn = {name: [np.asarray(value) for value in column] for name, column in zip(self.names, columns, strict=True)}
+        if unknown := sorted(set(task.commands) - set(self.names)):
+            raise GraphError(f"{task}.commands names {listing(unknown)}; its state has {listing(self.names)}")
+        self.begin = [self._leaf(name, fixed) for name in self.names]
+        self._trace(policy)
+
+    def _leaf(self, name: str, fixed: Mapping[str, np.ndarray]) -> int:
+        size = self.drawn[name][0].size
+        if name in self.task.commands:
+            return self.build.input(TOLD + name, size)
+        return self.build.constant(fixed[name]) if name in fixed else self.build.input(STATE + name, size)
+
+    def _trace(self, policy: Policy | None) -> None:
+        task, build, key = self.task, self.build, jax.random.PRNGKey(0)
+        world = self.sources.world(build)
+        agents = task.agents or 1
+        size = task.action_size
+        shape = task.action_shape
+        self.previous = build.input(STATE + PREVIOUS, size)
+        before = self._of_team(self.previous, agents, shape)
+        after = self._nodes(inline(build, task.post_step, world, self._state(self.begin), before, key))
+        self.seen = self._first_step(after)
+
+        def observe(world: World, state: Any) -> Any:
+            return flatten_observation({POLICY: task.observe(world, state, key)[POLICY]}, task.agents)[POLICY]
+
+        whole = inline(build, observe, world, self._state(self.seen))
+        self.observation = build.take(whole, np.arange(build.size(whole) // agents))
+        self.action = build.input(ACTION, size) if policy is None else policy(build, self.observation)
+        action = self._of_team(self.action, agents, shape)
+        command, state = inline(build, task.process_action, world, self._state(self.seen), action, key)
+        if task.setpoints:
+            target = command
+        else:
+            given = Argument(command, *self._shape_of(task.process_action, world, action, key))
+            control, state = inline(build, task.apply_action, world, self._state(self._nodes(state)), given)
+            target = control.ctrl
+            if target is None:
+                raise GraphError(f"{task} moves bodies by forces and names no setpoints, which a robot could be given")
+        self.target = build.take(target, np.arange(build.size(target) // agents))
+        self.after = dict(zip(self.names, self._nodes(state), strict=True))
+
+    def _shape_of(self, function: Callable[..., Any], world: World, action: Argument, key: Any) -> tuple[Any, Any]:
+        """Shape and type of a command."""
+        as_shape = lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)  # noqa: E731
+        is_argument = lambda leaf: isinstance(leaf, Argument)  # noqa: E731
+        given = jax.tree.map(as_shape, (world, self._state(self.seen), action), is_leaf=is_argument)
+        command, _ = jax.eval_shape(function, *given, key)
+        return command.shape, command.dtype
+
+    def _of_team(self, row: int, agents: int, shape: Sequence[int]) -> Argument:
+        """Actions of all robots, of which one is known."""
+        others = [self.build.failed("it needs what another robot of the team does", (agents - 1) * shape[-1])]
+        return Argument(self.build.concat([row, *others[: agents - 1]]), shape)
+
+    def _state(self, nodes: Sequence[int]) -> Any:
+        leaves = [Argument(node, *shape) for node, shape in zip(nodes, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.tree, leaves)
+
+    def _nodes(self, state: Any) -> list[int]:
+        """Nodes of a state's leaves; what is told stays as it was told."""
+        leaves = jax.tree.leaves(state)
+        return [
+            own if name in self.task.commands else leaf
+            for name, own, leaf in zip(self.names, self.begin, leaves, strict=True)
+        ]
+
+    def _first_step(self, after: Sequence[int]) -> list[int]:
+        """The state that is observed: before the first action nothing has passed.
+
+        What differs from episode to episode and does not depend on what it was before is computed then, too.
+        """
+        build = self.build
+        begun = build.input(STATE + BEGUN, 1)
+        seen = []
+        for name, old, new in zip(self.names, self.begin, after, strict=True):
+            from_before = self.is_same(name) or name in self.task.first_commands
+            recomputed = not from_before and old not in build.needed([new])
+            seen.append(new if recomputed or new == old else build.where(self._wide(begun, new), new, old))
+        return seen
+
+    def _wide(self, condition: int, like: int) -> int:
+        return self.build.take(condition, np.zeros(self.build.size(like)))
+
+    def is_same(self, name: str) -> bool:
+        """Whether a field of the state begins every episode alike."""
+        first, *others = self.drawn[name]
+        return all(np.array_equal(first, other) for other in others)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """Fields of the state that no step changes and that are alike in every episode."""
+        own = dict(zip(self.names, self.begin, strict=True))
+        return {
+            name: self.drawn[name][0]
+            for name in self.names
+            if name not in self.task.commands and self.after[name] == own[name] and self.is_same(name)
+        }
+
+    def closed(self, fixed: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
+        """The graph with all that it has to remember; and name -> places of what is left of each field."""
+        del fixed
+        build = self.build
+        kept: dict[str, np.ndarray] = {}
+        base = {TARGET: self.target, OBSERVATION: self.observation, ACTION: self.action}
+        while True:
+            outputs = base | {STATE + name: self._next(name, places) for name, places in kept.items()}
+            graph = build.graph(outputs, whole=self.sources.known)
+            now = {name.removeprefix(STATE): places for name, places in graph.kept.items() if name.startswith(STATE)}
+            if all(np.array_equal(now.get(name, ()), kept.get(name, ())) for name in {*now, *kept}):
+                return graph, kept
+            kept = now
+
+    def _next(self, name: str, places: np.ndarray) -> int:
+        if name == BEGUN:
+            return self.build.constant(1.0)
+        if name == PREVIOUS:
+            return self.build.take(self.action, places)
+        return self.build.take(self.after[name], places)
+
+    def _reading(self, begin: np.ndarray) -> Measured | None:
+        """What is measured that numbers (draws,) of the state are, or follow in proportion."""
+        same = np.flatnonzero(np.abs(self.measured - begin[:, None]).max(0) < ALIKE)
+        if len(same):
+            return Measured(*self.readings[same[0]])
+        around, away = self.measured - self.measured.mean(0), begin - begin.mean()
+        spread = (around**2).sum(0)
+        scale = around.T @ away / np.maximum(spread, ALIKE**2)
+        off = np.abs(around * scale - away[:, None]).max(0)
+        off[spread < ALIKE] = np.inf
+        best = int(off.argmin())
+        if off[best] > ALIKE:
+            return None
+        offset = begin.mean() - scale[best] * self.measured[:, best].mean()
+        return Measured(*self.readings[best], float(scale[best]), float(offset))
+
+    @functools.cached_property
+    def readings(self) -> list[tuple[str, int]]:
+        """Source and place of every measured number."""
+        return [(name, place) for name, source in self.sources.known.items() for place in range(source.size)]
+
+    @functools.cached_property
+    def measured(self) -> np.ndarray:
+        """(draws, numbers) what is measured when episodes begin."""
+        rows = []
+        for draw in self.draws:
+            world = World.posed(self.task.model, draw.qpos, draw.qvel, draw.mocap_pos)
+            values = self.sources.values(*(np.asarray(part) for part in (world.qpos, world.qvel, world.sensordata)))
+            rows.append(np.concatenate([values[name] for name in self.sources.known]))
+        return np.array(rows)
+
+    def result(self) -> ControlGraph:
+        graph, kept = self.closed({})
+        told = [self._told(name, graph.kept[TOLD + name]) for name in self.task.commands if TOLD + name in graph.inputs]
+        remembered = [self._remembered(name, places) for name, places in kept.items()]
+        sources = [source for name, source in self.sources.known.items() if name in graph.inputs]
+        listed = [source for source in sources if source.name not in (JOINT_POS, JOINT_VEL)]
+        joints = [self.sources.known[name] for name in (JOINT_POS, JOINT_VEL)] if self.sources.joints else []
+        return ControlGraph(graph, (*joints, *listed), self.sources.joints, tuple(told), tuple(remembered))
+
+    def _told(self, name: str, places: np.ndarray) -> Told:
+        example = self.drawn[name][0].reshape(-1)
+        some = () if len(places) == example.size else tuple(places.tolist())
+        return Told(name, len(places), self.task.commands[name], _floats(example[places]), some)
+
+    def _remembered(self, name: str, places: np.ndarray) -> Remembered:
+        if name in (BEGUN, PREVIOUS):
+            return Remembered(name, len(places), _floats(np.zeros(len(places))))
+        begin = [value.reshape(-1)[places].astype(float) for value in self.drawn[name]]
+        if name in self.task.first_commands:
+            return Remembered(name, len(places), _floats(begin[0]), told=self.task.first_commands[name])
+        if all(np.array_equal(begin[0], other) for other in begin):
+            return Remembered(name, len(places), _floats(begin[0]))
+        measured = [self._reading(column) for column in np.array(begin).T]
+        if None in measured:
+            raise GraphError(
+                f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither told (key "
+                "commands of the task) nor measured"
+            )
+        return Remembered(name, len(places), _floats(begin[0]), tuple(one for one in measured if one))
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
