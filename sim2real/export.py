@@ -30,12 +30,14 @@ from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal,
 from embodied.storage.runs import Run
 from policies.policy import Policy
 from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint, shipped
-from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
+from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph, step_bundle
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
 from sim2real.contract.contract import Contract
-from sim2real.contract.describe import describe
+from sim2real.contract.describe import describe, is_whole_step
+from sim2real.contract.describe_step import describe_step
+from sim2real.graphs.from_torch import policy_nodes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +67,13 @@ def main(arguments: list[str] | None = None) -> int:
     check_place(settings.out)
     policy, task, path = trained(settings.policy, settings.robot)
     name = task_names.label(path)  # a bundle goes to other machines, with other folders
-    made = write(settings.out, policy, describe(task, name))
+    made = write_step(settings.out, policy, task, name) if is_whole_step(task) else write(settings.out, policy, describe(task, name))
     rows = {
         "task": name,
         "robot": robot_of(made.contract),
         "observation": f"{made.contract.observation_size} numbers, {made.contract.control_hz:g} times a second",
-        "action": f"{made.contract.action_size} targets",
-        "ONNX": f"verified with {len(made.golden.observation)} golden vectors",
+        "action": f"{len(made.contract.actuators)} targets",
+        "ONNX": f"verified with {len(made.golden.target)} golden vectors",
         "C99": c_code.prove(settings.out) or "not verified here: no C compiler found",
         "sha256": made.sha256[:16],
     }
@@ -153,6 +155,31 @@ def write(out: Path, policy: Policy, contract: Contract) -> bundle.Bundle:
     check_place(out)
     check_fit(policy, contract)
     files, digest = contents(Network.of(policy), contract, golden_vectors(policy, contract))
+    return finished(out, files, contract, digest)
+
+
+def write_step(out: Path, policy: Policy, task: Task[Any], name: str) -> bundle.Bundle:
+    """Write a bundle with the whole control step of a task; as `write`.
+
+    Args:
+        out: The folder; a bundle that is there is replaced.
+        policy: On any device.
+        task: As it was trained.
+        name: What it is called.
+
+    Raises:
+        EmbodiedError: task or policy cannot be exported, or the folder is in use.
+    """
+    check_place(out)
+    if policy.group != POLICY:
+        raise ExportError(f"the policy reads '{policy.group}'; a step hands it '{POLICY}'")
+    described = describe_step(task, name, policy_nodes(policy))
+    files, digest = step_bundle.contents(described, policy, task)
+    return finished(out, files, described.contract, digest)
+
+
+def finished(out: Path, files: Mapping[str, bytes], contract: Contract, digest: str) -> bundle.Bundle:
+    """A bundle's files under its name, once they were verified."""
     out = Path(os.path.abspath(out))
     temporary = out.with_name(f"{TEMPORARY}{out.name}-{uuid.uuid4().hex[:8]}")
     try:

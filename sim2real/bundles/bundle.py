@@ -23,6 +23,7 @@ import dataclasses
 import io
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ from embodied.errors import EmbodiedError, guard, listing
 from embodied.storage.configs import from_json, to_json
 from sim2real.bundles import onnx_check
 from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
+from sim2real.bundles.golden_steps import GoldenSteps, difference, walk
+from sim2real.bundles.golden_steps import read as read_steps
 from sim2real.contract.contract import Contract
 
 if TYPE_CHECKING:
@@ -91,16 +94,23 @@ def read_golden(data: bytes, contract: Contract) -> Golden:
 
 
 class Bundle:
-    """A verified policy. Made by `load`."""
+    """A verified policy. Made by `load`; it has `run`, or where its contract has a `step`, `step`."""
 
     path: Path
     """The folder it was read from."""
     contract: Contract
     sha256: str
     """Of the network and the contract: names this policy."""
-    golden: Golden
+    golden: Golden | GoldenSteps
 
-    def __init__(self, path: Path, contract: Contract, sha256: str, golden: Golden, session: InferenceSession) -> None:
+    def __init__(
+        self,
+        path: Path,
+        contract: Contract,
+        sha256: str,
+        golden: Golden | GoldenSteps,
+        session: InferenceSession,
+    ) -> None:
         self.path, self.contract, self.sha256, self.golden = path, contract, sha256, golden
         self._session = session
 
@@ -130,6 +140,29 @@ class Bundle:
         action, target = (np.asarray(part)[0] for part in found)
         return action, target
 
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """One whole control step.
+
+        Args:
+            inputs: Name -> (size,) of every input, as the contract's `step` has them.
+
+        Returns:
+            Name -> (size,) float32 of every output; all NaN where an input is infinite or NaN.
+
+        Raises:
+            BundleError: an input is missing or has another length.
+        """
+        given = {}
+        for entry in self._session.get_inputs():
+            value = np.asarray(inputs.get(entry.name, ()), np.float32)
+            if value.shape != tuple(entry.shape):
+                raise BundleError(f"input '{entry.name}' has shape {value.shape}; expected {tuple(entry.shape)}")
+            given[entry.name] = value
+        names = [entry.name for entry in self._session.get_outputs()]
+        if not all(np.isfinite(value).all() for value in given.values()):
+            return {entry.name: np.full(entry.shape, np.nan, np.float32) for entry in self._session.get_outputs()}
+        return dict(zip(names, self._session.run(names, given), strict=True))
+
 
 def load(path: str | Path) -> Bundle:
     """Read a bundle and verify all of it: names, sizes, hashes, contract, network, golden vectors.
@@ -148,7 +181,7 @@ def load(path: str | Path) -> Bundle:
     if metadata.get("contract") != files[CONTRACT].decode() or metadata.get("sha256") != sha256:
         raise refused(path, ONNX, f"it was made for another contract than {CONTRACT}")
     try:
-        vectors = read_golden(files[GOLDEN], contract)
+        vectors = read_golden(files[GOLDEN], contract) if contract.step is None else read_steps(files[GOLDEN], contract)
     except ValueError as error:
         raise refused(path, GOLDEN, str(error)) from None
     bundle = Bundle(path, contract, sha256, vectors, _session(files[ONNX], path))
@@ -174,6 +207,8 @@ def contract_text(contract: Contract) -> str:
     document = to_json(contract)
     if contract.model is None:  # as in bundles from before robots came from files
         del document["model"]
+    if contract.step is None:
+        del document["step"]
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
@@ -194,16 +229,24 @@ def _session(data: bytes, path: Path) -> InferenceSession:
 
 def _prove(bundle: Bundle) -> None:
     """Check that this machine computes what the exporting one did."""
-    seen = [bundle.run(observation) for observation in bundle.golden.observation]
-    action, target = (np.array(values) for values in zip(*seen, strict=True))
-    worst = max(
-        np.abs(action - bundle.golden.action).max(),
-        (np.abs(target - bundle.golden.target) / target_scale(bundle.contract)).max(),
-    )
+    worst = _off_steps(bundle, bundle.golden) if isinstance(bundle.golden, GoldenSteps) else _off(bundle, bundle.golden)
     if not worst <= TOLERANCE:
         raise refused(
             bundle.path, ONNX, f"it is {worst:.2g} away from {GOLDEN}, more than {TOLERANCE}; do not deploy it"
         )
+
+
+def _off_steps(bundle: Bundle, golden: GoldenSteps) -> float:
+    assert bundle.contract.step is not None
+    _, action, target = walk(bundle.contract.step, golden.inputs, bundle.step)
+    return difference(golden, action, target)
+
+
+def _off(bundle: Bundle, golden: Golden) -> float:
+    seen = [bundle.run(observation) for observation in golden.observation]
+    action, target = (np.array(values) for values in zip(*seen, strict=True))
+    ranges = target_scale(bundle.contract)
+    return max(np.abs(action - golden.action).max(), (np.abs(target - golden.target) / ranges).max())
 
 
 def _no_constant(name: str) -> float:
@@ -231,7 +274,7 @@ def main(arguments: list[str] | None = None) -> int:
         "observation": f"{contract.observation_size}: {', '.join(term.name for term in contract.terms)}",
         "action": f"{contract.action_size}: {listing(actuator.name for actuator in contract.actuators)}",
         "rate": f"{contract.control_hz:g} Hz",
-        "golden vectors": f"{len(bundle.golden.observation)}, reproduced within {TOLERANCE}",
+        "golden vectors": f"{len(bundle.golden.target)}, reproduced within {TOLERANCE}",
         "sha256": bundle.sha256[:16],
     }
     cli.console().print(cli.table(f"{settings.bundle} is whole", rows))

@@ -11,6 +11,13 @@ INPUT, OUTPUTS = "observation", ("action", "target")
 MAX_NODES = 256  # an exported policy of as many layers as anybody trains has fewer
 OPERATORS = {"Sub", "Mul", "Add", "Max", "Min", "Gemm", "Elu", "Tanh", "Relu", "Sigmoid"}
 """All that a policy needs: a model with any other is not ours."""
+MAX_STEP_NODES = 16384  # a control step with inverse kinematics has some 1,300
+STEP_OPERATORS = {
+    "Neg", "Abs", "Sign", "Sqrt", "Exp", "Log", "Sin", "Cos", "Asin", "Acos", "Atan", "Tanh", "Floor", "Ceil", "Add", "Sub",
+    "Mul", "Div", "Max", "Min", "Pow", "Less", "LessOrEqual", "Equal", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd",
+    "Cast", "Where", "Concat", "Gather", "Reshape", "MatMul", "TopK", "Not", "Or", "IsNaN", "IsInf", "Mod", "Identity",
+}  # fmt: skip
+"""All that a whole control step needs, see `sim2real.graphs.to_onnx`."""
 
 
 def onnx_package() -> Any:
@@ -36,20 +43,33 @@ def inspect(data: bytes, contract: Contract) -> dict[str, str]:
     names = [name for node in graph.node for name in (node.op_type, node.name, *node.input, *node.output)]
     if not all(isinstance(name, str) for name in (*names, *(entry.name for entry in graph.initializer))):
         raise ValueError("it has names that are not text")
-    if other := {node.op_type for node in graph.node} - OPERATORS:
+    allowed, most = (OPERATORS, MAX_NODES) if contract.step is None else (STEP_OPERATORS, MAX_STEP_NODES)
+    if other := {node.op_type for node in graph.node} - allowed:
         raise ValueError(f"it has operators that no exported policy has: {', '.join(sorted(other))}")
-    if len(graph.node) > MAX_NODES:
-        raise ValueError(f"it has {len(graph.node)} operators; an exported policy has at most {MAX_NODES}")
+    if len(graph.node) > most:
+        raise ValueError(f"it has {len(graph.node)} operators; an exported policy has at most {most}")
     if model.functions or any(node.domain for node in graph.node) or len(graph.sparse_initializer):
         raise ValueError("it has functions, foreign operators or sparse constants; no exported policy has")
     if any(entry.data_location != onnx.TensorProto.DEFAULT or entry.external_data for entry in graph.initializer):
         raise ValueError("its constants lie in other files; those of an exported policy are inside")
     found = [(entry.name, _shape(entry)) for entry in (*graph.input, *graph.output)]
-    expected = [(INPUT, ("batch", contract.observation_size))]
-    expected += [(name, ("batch", contract.action_size)) for name in OUTPUTS]
-    if found != expected:
+    expected = _expected(contract)
+    if sorted(found) != sorted(expected):
         raise ValueError(f"it maps {_signature(found)}; the contract says {_signature(expected)}")
     return {entry.key: entry.value for entry in model.metadata_props}
+
+
+def _expected(contract: Contract) -> list[tuple[str, tuple[str | int, ...]]]:
+    """Name and shape of every input and output."""
+    if contract.step is None:
+        ends = [(INPUT, ("batch", contract.observation_size))]
+        return ends + [(name, ("batch", contract.action_size)) for name in OUTPUTS]
+    step = contract.step
+    ends = [(source.name, (source.size,)) for source in step.sources]
+    ends += [(f"command.{one.name}", (one.size,)) for one in step.told]
+    ends += [(f"state.{one.name}{end}", (one.size,)) for one in step.remembered for end in ("", ":next")]
+    sizes = {"observation": contract.observation_size, "action": step.action_size, "target": len(contract.actuators)}
+    return ends + [(name, (size,)) for name, size in sizes.items()]
 
 
 def _shape(value: Any) -> tuple[str | int, ...]:

@@ -38,8 +38,8 @@ EMPTY = "–"
 
 
 def readme(contract: Contract, network: Network, digest: str) -> str:
-    parts = [_head(contract, network, digest), _start(contract), _timing(contract), _observation(contract)]
-    parts += [_commands(contract), _actuators(contract), _joints(contract), _safety(contract)]
+    parts = [_head(contract, network, digest), _start(contract), timing(contract), _observation(contract)]
+    parts += [_commands(contract), _actuators(contract), joints_table(contract), _safety(contract)]
     parts += [_python(contract), _onnx(), _c(contract), _crazyflie(contract)]
     return "\n".join(part for part in parts if part)
 
@@ -77,10 +77,10 @@ python -m sim2real.deploy . --robot mujoco           # a rehearsal in simulation
 The robot must be a {contract.robot} with joints and rotors in the order of the tables below. Order, signs, default pose
 and units are what deployments most often get wrong: check each row on the robot, motors off, before the first step.
 Build and write nothing in this folder: a bundle with other files in it is refused.
-{_model(contract)}"""
+{model_note(contract)}"""
 
 
-def _model(contract: Contract) -> str:
+def model_note(contract: Contract) -> str:
     """What a simulation of a robot of one's own needs besides the bundle."""
     if contract.model is None:
         return ""
@@ -90,7 +90,7 @@ The rehearsal, and nothing else, needs the robot's model file `{Path(contract.mo
 """
 
 
-def _timing(contract: Contract) -> str:
+def timing(contract: Contract) -> str:
     low, high = contract.latency
     delay = f"\nCommands were delayed by {1e3 * low:g} to {1e3 * high:g} ms in training." if high else ""
     return f"""## Timing
@@ -113,7 +113,7 @@ def _observation(contract: Contract) -> str:
 {start} numbers, raw: do not scale, clip or normalise them, the network does. Body frame: x forward, y left, z up.
 Quaternions: {", ".join(contract.quaternion)}. Noise is the standard deviation that the term had in training.
 
-{_table(("index", "term", "size", "unit", "noise", "what it is"), rows)}
+{table(("index", "term", "size", "unit", "noise", "what it is"), rows)}
 """
 
 
@@ -128,7 +128,7 @@ def _commands(contract: Contract) -> str:
 
 In this order. Limits are the largest values of training.
 
-{_table(("command", "limit"), rows)}
+{table(("command", "limit"), rows)}
 """
 
 
@@ -138,7 +138,7 @@ def _actuators(contract: Contract) -> str:
     rows = []
     for i, actuator in enumerate(contract.actuators):
         exact = [f"{getattr(actuator, name):.7g}" for name in columns[3:]]
-        rows.append((str(i), actuator.name, actuator.unit, *exact, *(_stated(actuator, optional.values()))))
+        rows.append((str(i), actuator.name, actuator.unit, *exact, *(stated(actuator, optional.values()))))
     gains = any(actuator.stiffness for actuator in contract.actuators)
     note = "\nkp and kd are the servos' gains in training, N m/rad and N m s/rad: the robot's must be the same.\n"
     return f"""## Actuators
@@ -146,23 +146,23 @@ def _actuators(contract: Contract) -> str:
 target = offset + up · max(action, 0) + down · min(action, 0), then limited to [lower, upper]. The networks here give
 the target beside the action; do not compute it twice.
 {note if gains else ""}
-{_table((*columns, *optional), rows)}
+{table((*columns, *optional), rows)}
 """
 
 
-def _joints(contract: Contract) -> str:
+def joints_table(contract: Contract) -> str:
     if not contract.joints:
         return ""
     columns = ("default", "lower", "upper")
     rows = [
-        (str(i), joint.name, *(f"{getattr(joint, name):.7g}" for name in columns), *_stated(joint, ["max_velocity"]))
+        (str(i), joint.name, *(f"{getattr(joint, name):.7g}" for name in columns), *stated(joint, ["max_velocity"]))
         for i, joint in enumerate(contract.joints)
     ]
     return f"""## Joints
 
 Angles are observed from the default pose.
 
-{_table(("index", "joint", *(f"{name} rad" for name in columns), "max rad/s"), rows)}
+{table(("index", "joint", *(f"{name} rad" for name in columns), "max rad/s"), rows)}
 """
 
 
@@ -261,13 +261,13 @@ def _crazyflie(contract: Contract) -> str:
 """
 
 
-def _stated(item: object, names: Iterable[str]) -> list[str]:
+def stated(item: object, names: Iterable[str]) -> list[str]:
     """Values of fields, of which 0 and inf mean that there is none."""
     values = [getattr(item, name) for name in names]
     return [f"{value:.6g}" if value and not math.isinf(value) else EMPTY for value in values]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Markdown, without the columns that are empty in every row."""
     kept = [i for i in range(len(columns)) if not rows or any(row[i] != EMPTY for row in rows)]
     lines = [columns, ["---"] * len(columns), *rows]

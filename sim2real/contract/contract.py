@@ -86,6 +86,75 @@ class Term:
 
 
 @dataclasses.dataclass(frozen=True)
+class Source:
+    """Some numbers that are measured, or estimated from what is."""
+
+    name: str
+    size: int
+    unit: str
+    meaning: str
+    """What they are, with the frame they are in."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Some numbers that an operator, a planner or an estimator gives."""
+
+    name: str
+    size: int
+    meaning: str
+    """What they are, with units and frame."""
+    example: tuple[float, ...]
+    """One episode's."""
+    places: tuple[int, ...] = ()
+    """Which numbers of the task's field these are; empty: all. Of a team, those that one robot needs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """scale x a number that is measured when the policy begins + offset."""
+
+    source: str
+    place: int
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Remembered:
+    """Some numbers that a step hands to the next."""
+
+    name: str
+    size: int
+    begin: tuple[float, ...]
+    """Before the first step."""
+    measured: tuple[Measured, ...] = ()
+    """What each number begins with instead, where they follow from what is measured then."""
+    told: str = ""
+    """What somebody has to say before the first step: what the numbers are; `begin` is an example."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A whole control step as one computation: from what is measured to targets, inverse kinematics and all.
+
+    Inputs of `policy.onnx` are `sources` by their names, `command.NAME` for each of `told`, and `state.NAME` for each of
+    `remembered`; outputs are `target` (A,), `observation` and `action`, and `state.NAME:next`, which go into the next
+    step as `state.NAME`.
+    """
+
+    sources: tuple[Source, ...]
+    told: tuple[Told, ...]
+    remembered: tuple[Remembered, ...]
+    action_size: int
+    """Numbers of the policy's own action."""
+    base: tuple[float, ...] = ()
+    """Position m and quaternion wxyz of the robot's fixed base in the world's frame; empty: it floats."""
+    base_body: str = ""
+    """Which body of the model that is."""
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelFile:
     """The model file of a robot of one's own: only a simulation needs it, and only this one will do."""
 
@@ -135,6 +204,9 @@ class Contract:
     format: int = FORMAT
     model: ModelFile | None = None
     """The file of a robot of one's own; None of robots under assets/."""
+    step: Step | None = None
+    """Of policies whose network is one part of a computation that begins at the measurements; None where the terms above
+    and the rule of `Actuator` are all there is beside the network."""
 
     def __post_init__(self) -> None:
         for kind, items in (("actuator", self.actuators), ("joint", self.joints), ("term", self.terms)):
@@ -167,7 +239,7 @@ class Contract:
 
     @property
     def action_size(self) -> int:
-        return len(self.actuators)
+        return len(self.actuators) if self.step is None else self.step.action_size
 
     @property
     def period(self) -> float:

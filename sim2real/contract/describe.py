@@ -1,6 +1,7 @@
 """The contract of a policy, from the task that it was trained on.
 
-Each family of tasks that can be deployed registers one function here. What MuJoCo's models have no field for, the
+Two families of tasks, legged robots that follow velocities and hovering drones, register a function each, with terms and
+actions in words; any other is described by its whole control step, `sim2real.contract.describe_step`. What MuJoCo's models have no field for, the
 motors' top speeds, stands in `sim2real.contract.speeds`.
 """
 
@@ -14,9 +15,9 @@ import mujoco
 import numpy as np
 
 from embodied.core.task import Task, TaskWrapper
-from embodied.errors import EmbodiedError, listing
 from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.describe_step import describe_step, target_range
 from sim2real.contract.speeds import top_speeds
 from tasks.locomotion.humanoid_joystick import HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
@@ -39,11 +40,17 @@ LEGGED = {
 def describe(task: Task[Any], name: str) -> Contract:
     """The contract of a policy for `task`, registered under `name`.
 
+    Of tasks that have no description here it is that of their whole control step, see `describe_step`.
+
     Raises:
-        EmbodiedError: this kind of task cannot be deployed: its actions or observations have no description here.
+        EmbodiedError: this task cannot be deployed: something in its actions or observations has no translation.
     """
-    kinds = listing(kind.__name__ for kind in describe.registry if kind not in (Task, TaskWrapper, object))
-    raise EmbodiedError(f"'{name}' cannot be deployed: a {task} has no contract; these have one: {kinds}")
+    return describe_step(task, name).contract
+
+
+def is_whole_step(task: Task[Any]) -> bool:
+    """Whether a task's contract is that of its whole control step."""
+    return describe.dispatch(type(task.unwrapped)) is describe.dispatch(Task)
 
 
 @describe.register
@@ -101,15 +108,6 @@ def _joystick(task: Joystick, name: str) -> Contract:
         gait_hz=task.step_rate if isinstance(task, HumanoidJoystick) else 0.0,
         model=None if file is None else model_files.recorded(file),
     )
-
-
-def target_range(model: mujoco.MjModel, actuator: int, stance: float) -> tuple[float, float]:
-    """Smallest and largest target of a position servo: its own range, else its joint's, widened to hold the stance."""
-    if model.actuator_ctrllimited[actuator]:
-        low, high = model.actuator_ctrlrange[actuator]
-    else:
-        low, high = model.jnt_range[model.actuator_trnid[actuator, 0]]
-    return min(float(low), stance), max(float(high), stance)
 
 
 @describe.register

@@ -21,16 +21,18 @@ from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.env.vec_env import POLICY
 from embodied.errors import listing
+from sim2real.contract.contract import Measured, Remembered, Source, Told
 from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder, Graph, GraphError
-from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Source, Sources
+from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 
 DRAWS = 64  # episodes that are compared
 ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins
-STATE, TOLD = "state.", "command."
+STATE, TOLD, NEXT = "state.", "command.", ":next"
 BEGUN = "begun"
-"""Name of the input that is 0 at a deployment's first control step, 1 after."""
+"""What is remembered besides the task's state: 0 in the first step, 1 after,"""
 PREVIOUS = "last_action"
+"""and the policy's last action."""
 ACTION, OBSERVATION, TARGET = "action", "observation", "target"
 
 Policy = Callable[[Builder, int], int]
@@ -38,49 +40,11 @@ Policy = Callable[[Builder, int], int]
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
-    """Some numbers that an operator, a planner or an estimator gives."""
-
-    name: str
-    size: int
-    meaning: str
-    """What they are, with units and frame."""
-    example: tuple[float, ...]
-    """One episode's."""
-    places: tuple[int, ...] = ()
-    """Which numbers of the task's field these are; empty: all. Of a team, those that one robot needs."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """scale x a number that is measured when an episode begins + offset."""
-
-    source: str
-    place: int
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Remembered:
-    """Some numbers that a step hands to the next."""
-
-    name: str
-    size: int
-    begin: tuple[float, ...]
-    """Before the first step; where they are measured then, the numbers of one episode."""
-    measured: tuple[Measured, ...] = ()
-    """What each number begins with; empty: with `begin`."""
-    told: str = ""
-    """What somebody has to say before the first step: what the numbers are; `begin` is an example."""
-
-
-@dataclasses.dataclass(frozen=True)
 class ControlGraph:
     """The step of one robot.
 
-    Inputs of the graph are the names of `sources`, `told` and `remembered`, and `begun`; outputs `target`,
-    `observation`, `action` and those of `remembered`, as the next step takes them.
+    Inputs of the graph are `sources` by their names, `command.NAME` and `state.NAME` of what is told and remembered;
+    outputs `target`, `observation`, `action` and `state.NAME:next`, as the next step takes it.
     """
 
     graph: Graph
@@ -91,32 +55,49 @@ class ControlGraph:
     remembered: tuple[Remembered, ...]
 
     @classmethod
-    def of(cls, task: Task[Any], policy: Policy | None = None, joints: Sequence[str] = ()) -> ControlGraph:
+    def of(
+        cls,
+        task: Task[Any],
+        policy: Policy | None = None,
+        joints: Sequence[str] = (),
+        limits: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> ControlGraph:
         """Trace a task.
 
         Args:
             task: With or without variations.
             policy: Put in between; None: the action is an input of the graph.
             joints: Hinges and slides to measure though nothing is computed of them.
+            limits: (A,) and (A,), smallest and largest target; MuJoCo clips them likewise.
 
         Raises:
             GraphError: something in it has no translation, or differs between episodes and nobody tells it.
         """
         plain = nominal(task)
-        drawn = jax.jit(jax.vmap(plain.reset))(jax.random.split(jax.random.PRNGKey(0), DRAWS))
-        draws = [jax.tree.map(lambda leaf, i=i: leaf[i], jax.device_get(drawn)) for i in range(DRAWS)]
-        first = _Step(plain, policy, draws, Sources(plain.model), {})
+        draws = draws_of(plain)
+        first = _Step(plain, policy, draws, Sources(plain.model), {}, limits)
         fixed = first.constants()
-        used = first.closed(fixed)[0].kept
+        used = first.closed()[0].kept
         names = Sources(plain.model).joints
         needed = {names[place] for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())} | set(joints)
-        return _Step(plain, policy, draws, Sources(plain.model, [*needed]), fixed).result()
+        return _Step(plain, policy, draws, Sources(plain.model, [*needed]), fixed, limits).result()
 
 
 def nominal(task: Task[Any]) -> Task[Any]:
     """A task of which nothing optional varies."""
     optional = any(term.optional for term in task.terms)
     return task.rebuilt(left_out=("all",)) if optional else task
+
+
+def draws_of(task: Task[Any]) -> list[ResetState[Any]]:
+    """How `DRAWS` episodes begin."""
+    drawn = jax.device_get(jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.PRNGKey(0), DRAWS)))
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], drawn) for i in range(DRAWS)]
+
+
+def first_draw(task: Task[Any]) -> ResetState[Any]:
+    """The first of them, whose numbers are the examples."""
+    return draws_of(task)[0]
 
 
 class _Step:
@@ -129,6 +110,7 @@ class _Step:
         draws: Sequence[ResetState[Any]],
         sources: Sources,
         fixed: Mapping[str, np.ndarray],
+        limits: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:
         self.task, self.sources, self.draws = task, sources, draws
         self.build = build = Builder()
@@ -140,7 +122,7 @@ class _Step:
         if unknown := sorted(set(task.commands) - set(self.names)):
             raise GraphError(f"{task}.commands names {listing(unknown)}; its state has {listing(self.names)}")
         self.begin = [self._leaf(name, fixed) for name in self.names]
-        self._trace(policy)
+        self._trace(policy, limits)
 
     def _leaf(self, name: str, fixed: Mapping[str, np.ndarray]) -> int:
         size = self.drawn[name][0].size
@@ -148,7 +130,7 @@ class _Step:
             return self.build.input(TOLD + name, size)
         return self.build.constant(fixed[name]) if name in fixed else self.build.input(STATE + name, size)
 
-    def _trace(self, policy: Policy | None) -> None:
+    def _trace(self, policy: Policy | None, limits: tuple[np.ndarray, np.ndarray] | None) -> None:
         task, build, key = self.task, self.build, jax.random.PRNGKey(0)
         world = self.sources.world(build)
         agents = task.agents or 1
@@ -176,6 +158,9 @@ class _Step:
             if target is None:
                 raise GraphError(f"{task} moves bodies by forces and names no setpoints, which a robot could be given")
         self.target = build.take(target, np.arange(build.size(target) // agents))
+        if limits is not None:
+            low, high = (build.constant(limit) for limit in limits)
+            self.target = build.binary("min", build.binary("max", self.target, low), high)
         self.after = dict(zip(self.names, self._nodes(state), strict=True))
 
     def _shape_of(self, function: Callable[..., Any], world: World, action: Argument, key: Any) -> tuple[Any, Any]:
@@ -234,14 +219,13 @@ class _Step:
             if name not in self.task.commands and self.after[name] == own[name] and self.is_same(name)
         }
 
-    def closed(self, fixed: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
+    def closed(self) -> tuple[Graph, dict[str, np.ndarray]]:
         """The graph with all that it has to remember; and name -> places of what is left of each field."""
-        del fixed
         build = self.build
         kept: dict[str, np.ndarray] = {}
         base = {TARGET: self.target, OBSERVATION: self.observation, ACTION: self.action}
         while True:
-            outputs = base | {STATE + name: self._next(name, places) for name, places in kept.items()}
+            outputs = base | {STATE + name + NEXT: self._next(name, places) for name, places in kept.items()}
             graph = build.graph(outputs, whole=self.sources.known)
             now = {name.removeprefix(STATE): places for name, places in graph.kept.items() if name.startswith(STATE)}
             if all(np.array_equal(now.get(name, ()), kept.get(name, ())) for name in {*now, *kept}):
@@ -287,13 +271,18 @@ class _Step:
         return np.array(rows)
 
     def result(self) -> ControlGraph:
-        graph, kept = self.closed({})
+        graph, kept = self.closed()
         told = [self._told(name, graph.kept[TOLD + name]) for name in self.task.commands if TOLD + name in graph.inputs]
         remembered = [self._remembered(name, places) for name, places in kept.items()]
         sources = [source for name, source in self.sources.known.items() if name in graph.inputs]
-        listed = [source for source in sources if source.name not in (JOINT_POS, JOINT_VEL)]
-        joints = [self.sources.known[name] for name in (JOINT_POS, JOINT_VEL)] if self.sources.joints else []
-        return ControlGraph(graph, (*joints, *listed), self.sources.joints, tuple(told), tuple(remembered))
+        self._check_measured(graph, remembered)
+        return ControlGraph(graph, tuple(sources), self.sources.joints, tuple(told), tuple(remembered))
+
+    def _check_measured(self, graph: Graph, remembered: Sequence[Remembered]) -> None:
+        """Raise where the state begins with what no step measures."""
+        missing = {part.source for one in remembered for part in one.measured} - {*graph.inputs}
+        if missing:
+            raise GraphError(f"{self.task}: its state begins with {listing(missing)}, which its steps do not measure")
 
     def _told(self, name: str, places: np.ndarray) -> Told:
         example = self.drawn[name][0].reshape(-1)

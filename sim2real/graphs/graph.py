@@ -2,7 +2,7 @@
 
 Every value is a vector. What shapes would say, static index lists do: a slice, a transpose, a broadcast, a squeeze are
 all one operation, `take`. So thirteen kinds of operation are enough for every task's observations and actions, and each
-has one line of numpy here, one of ONNX in `onnx_text`, one loop of C in `c_text`.
+has one line of numpy here, one of ONNX in `to_onnx`, one loop of C in `to_c`.
 
 Truth values are 0 and 1, whole numbers floats.
 """

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import mujoco
 import numpy as np
 
 from embodied.core.world import SensorLayout, World
-from sim2real.graphs.from_jax import Argument
+from sim2real.contract.contract import Source
+from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder
+from sim2real.graphs.kinematics import readings
 
 JOINT_POS, JOINT_VEL = "joint_pos", "joint_vel"
 SINGLE = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
@@ -45,17 +47,6 @@ READINGS: Mapping[int, tuple[str, str, str]] = {
     }.items()
 }  # fmt: skip
 """Kind of a MuJoCo sensor -> unit, what it says, and what it is on where the model does not say."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """Some numbers that are measured, or estimated from what is."""
-
-    name: str
-    size: int
-    unit: str
-    meaning: str
-    """What they are, with the frame they are in."""
 
 
 class Sources:
@@ -124,9 +115,11 @@ class Sources:
                 whole = build.input(f"{name}.{suffix}", size)
                 row[first : first + size] = [build.take(whole, [axis]) for axis in range(size)]
         sensed = [zero] * model.nsensordata
+        pose = Argument(build.concat(qpos), (model.nq,))
+        computed = inline(build, functools.partial(readings, model), pose)
         for name, window in self.layout.slices.items():
             size = window.stop - window.start
-            whole = build.input(name, size)
+            whole = computed[name] if name in computed else build.input(name, size)
             sensed[window] = [build.take(whole, [axis]) for axis in range(size)]
         parts = [Argument(build.concat(row), (len(row),)) for row in (qpos, qvel, sensed)]
         return World(Argument(zero, ()), *parts, self.layout)  # type: ignore[arg-type]

@@ -146,7 +146,8 @@ class CText:
         return f"{loop}{out}[i] = {given}[{table}[i]];"
 
 
-HELPERS = """static void product(const float *a, const float *b, float *out, int rows, int width, int columns) {
+HELPERS = {
+    "product": """static void product(const float *a, const float *b, float *out, int rows, int width, int columns) {
     int r, k, c;
     for (r = 0; r < rows; r++) {
         float *row = out + r * columns;
@@ -158,8 +159,8 @@ HELPERS = """static void product(const float *a, const float *b, float *out, int
         }
     }
 }
-"""
-ORDER = """static void order(const float *x, float *out, int rows, int width) {
+""",
+    "order": """static void order(const float *x, float *out, int rows, int width) {
     int r, k, j;
     for (r = 0; r < rows; r++) {
         const float *row = x + r * width;
@@ -170,4 +171,6 @@ ORDER = """static void order(const float *x, float *out, int rows, int width) {
         }
     }
 }
-"""
+""",
+}
+"""Functions that statements may call."""

@@ -22,11 +22,6 @@ UNARY = {
 BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "pow": "Pow"}
 COMPARE = {"lt": "Less", "le": "LessOrEqual", "eq": "Equal"}
 REDUCE = {"sum": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "prod": "ReduceProd"}
-OPERATORS = {
-    *UNARY.values(), *BINARY.values(), *COMPARE.values(), *REDUCE.values(), "Cast", "Where", "Concat", "Gather", "Reshape",
-    "MatMul", "TopK", "Not", "Or", "And", "IsNaN", "IsInf", "Mod", "Identity",
-}  # fmt: skip
-"""All that a graph may become."""
 
 
 def build(graph: Graph, name: str, metadata: dict[str, str]) -> ModelProto:
@@ -55,11 +50,9 @@ class _Writer:
             self._node(i, node)
         kind = onnx.TensorProto.FLOAT
         for output, i in graph.outputs.items():
-            self.add("Identity", [self.names[i]], f"{output}:next" if output in graph.inputs else output)
+            self.add("Identity", [self.names[i]], output)
         results = [
-            onnx.helper.make_tensor_value_info(
-                f"{output}:next" if output in graph.inputs else output, kind, [graph.nodes[i].size]
-            )
+            onnx.helper.make_tensor_value_info(output, kind, [graph.nodes[i].size])
             for output, i in graph.outputs.items()
         ]
         made = onnx.helper.make_graph(

@@ -1,0 +1,75 @@
+"""Content of a bundle with a whole control step: ONNX, C, golden steps, README."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import torch
+
+from embodied.core.task import Task
+from embodied.core.world import World
+from policies.policy import Policy
+from sim2real.bundles import bundle, golden_steps, step_code
+from sim2real.bundles import files as bundle_files
+from sim2real.bundles.golden_steps import COMMAND, GoldenSteps
+from sim2real.bundles.network import ExportError
+from sim2real.bundles.step_readme import readme
+from sim2real.contract.contract import Contract
+from sim2real.contract.describe_step import Described
+from sim2real.graphs import to_onnx
+from sim2real.graphs.control import first_draw, nominal
+from sim2real.graphs.sources import Sources
+
+
+def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dict[str, bytes], str]:
+    """File name -> content, but for the manifest; and the policy's digest.
+
+    Raises:
+        ExportError: the graph gives other actions than the policy in torch.
+    """
+    contract = described.contract
+    text = bundle.contract_text(contract)
+    bare = to_onnx.build(described.graph, "control step", {}).SerializeToString(deterministic=True)
+    digest = hashlib.sha256(text.encode() + b"\n" + bare).hexdigest()
+    golden = golden_of(described, policy, task)
+    metadata = {"contract": text, "sha256": digest, "producer": "embodied sim2real.export"}
+    model = to_onnx.build(described.graph, "control step", metadata)
+    texts = {
+        bundle_files.CONTRACT: text,
+        bundle_files.GOLDEN: golden_steps.written(contract, golden),
+        bundle_files.README: readme(contract, sum(node.value.size for node in described.graph.nodes if node.value is not None), digest),
+        **step_code.sources(described.graph, contract, golden, digest),
+    }
+    files = {name: content.encode() for name, content in texts.items()}
+    files[bundle_files.ONNX] = model.SerializeToString(deterministic=True)
+    return dict(sorted(files.items())), digest
+
+
+def golden_of(described: Described, policy: Policy, task: Task[Any]) -> GoldenSteps:
+    """Steps around an episode's start, with what the graph makes of them."""
+    step = described.contract.step
+    assert step is not None
+    inputs = golden_steps.spread(step, starting(described.contract, task))
+    observation, action, target = golden_steps.walk(step, inputs, lambda given: described.graph.run(**given))
+    device = policy.network.observation_mean.device
+    expected = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
+    if not np.abs(action - expected).max(initial=0) <= golden_steps.TOLERANCE:
+        raise ExportError(
+            f"the exported network is {np.abs(action - expected).max():.2g} away from the policy in torch, more than "
+            f"{golden_steps.TOLERANCE}"
+        )
+    return GoldenSteps(inputs, action, target)
+
+
+def starting(contract: Contract, task: Task[Any]) -> dict[str, np.ndarray]:
+    """Inputs of the first step of an episode: what is measured in simulation, and the contract's examples."""
+    assert contract.step is not None
+    plain = nominal(task)
+    reset = first_draw(plain)
+    world = World.posed(plain.model, reset.qpos, reset.qvel, reset.mocap_pos)
+    joints = [joint.name for joint in contract.joints]
+    parts = (np.asarray(part, float) for part in (world.qpos, world.qvel, world.sensordata))
+    told = {f"{COMMAND}{one.name}": np.array(one.example) for one in contract.step.told}
+    return {**Sources(plain.model, joints).values(*parts), **told}

@@ -1,0 +1,131 @@
+"""A whole control step as C99: `policy.c` and `policy.h`, static memory, no dependency but math.h; `check.c` proves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sim2real.bundles import golden_steps
+from sim2real.bundles.c_code import fill, identifiers, plain, rows, whole_rate
+from sim2real.bundles.golden_steps import GoldenSteps
+from sim2real.bundles.network import ExportError
+from sim2real.contract.contract import Contract, Remembered, Step
+from sim2real.graphs.graph import Graph
+from sim2real.graphs.to_c import HELPERS, CText, identifier, number
+
+
+def sources(graph: Graph, contract: Contract, golden: GoldenSteps, digest: str) -> dict[str, str]:
+    """File name -> text of the step, its header and its check.
+
+    Raises:
+        ExportError: names that differ in the contract would be the same in C, or the rate is no whole number.
+    """
+    step = contract.step
+    assert step is not None
+    banner = (
+        f"{plain(contract.task)} for {plain(contract.robot)}, exported by embodied. Do not edit: sha256 {digest[:16]}"
+    )
+    fields, kept = _fields(golden_steps.outside(step)), _fields({one.name: one.size for one in step.remembered})
+    return {
+        "policy.h": fill("step.h", {"banner": banner, **_header(contract, step, fields, kept)}),
+        "policy.c": fill("step.c", {"banner": banner, **_body(graph, contract, step, fields, kept)}),
+        "check.c": fill("step_check.c", {"banner": banner, **_check(golden, fields)}),
+    }
+
+
+def _fields(sizes: Mapping[str, int]) -> dict[str, str]:
+    """Name -> its field in a struct."""
+    made: dict[str, str] = {}
+    for name in sizes:
+        field = identifier(name)
+        field = f"_{field}" if field[:1].isdigit() else field
+        if field in made.values():
+            other = next(known for known, used in made.items() if used == field)
+            raise ExportError(f"'{other}' and '{name}' would both be called {field} in C; rename one of them")
+        made[name] = field
+    return made
+
+
+def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, object]:
+    given = [(f"float {fields[one.name]}[{one.size}];", f"{one.unit}: {one.meaning}") for one in step.sources]
+    given += [
+        (f"float {fields[golden_steps.COMMAND + one.name]}[{one.size}];", f"told: {one.meaning}") for one in step.told
+    ]
+    state = [(f"float {kept[one.name]}[{one.size}];", _kept(one)) for one in step.remembered]
+    names = identifiers("POLICY_ACTUATOR", (actuator.name for actuator in contract.actuators))
+    actuators = [f"    {names[a.name]} = {i}, /* {plain(a.unit)} */" for i, a in enumerate(contract.actuators)]
+    return {
+        "rate": whole_rate(contract),
+        "targets": len(contract.actuators),
+        "actions": step.action_size,
+        "inputs": _lines(given),
+        "state": _lines(state) if state else "    char nothing; /* C wants a member */",
+        "actuators": "\n".join(actuators),
+    }
+
+
+def _kept(one: Remembered) -> str:
+    return f"set it after policy_begin: {one.told}" if one.told else "handed on by policy_step"
+
+
+def _lines(entries: list[tuple[str, str]]) -> str:
+    return "\n".join(f"    {entry} /* {plain(remark)} */" for entry, remark in entries)
+
+
+def _body(
+    graph: Graph, contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]
+) -> dict[str, object]:
+    given = {name: f"input->{field}" for name, field in fields.items()}
+    given |= {f"{golden_steps.STATE}{name}": f"state->{field}" for name, field in kept.items()}
+    text = CText(graph, given)
+    helpers = [helper for name, helper in HELPERS.items() if any(f"{name}(" in line for line in text.statements)]
+    ends = []
+    for one in step.remembered:
+        source = text.output(f"{golden_steps.STATE}{one.name}{golden_steps.NEXT}")
+        ends.append(f"for (i = 0; i < {one.size}; i++) next.{kept[one.name]}[i] = {source}[i];")
+    return {
+        "tables": "\n".join(text.tables),
+        "memory": "\n".join(text.memory),
+        "helpers": "\n".join(helpers),
+        "statements": "\n    ".join(text.statements),
+        "ends": "\n    ".join(ends) or "next = *state;",
+        "begin": "\n    ".join(line for one in step.remembered for line in _begin(one, kept[one.name], fields))
+        or "state->nothing = 0;",
+        "tests": "\n    ".join(
+            f"for (i = 0; i < {size}; i++) finite &= is_finite(input->{fields[name]}[i]);"
+            for name, size in golden_steps.outside(step).items()
+        ),
+        "target": text.output("target"),
+        "action": text.output("action"),
+        "rest": rows(contract.row("offset")),
+    }
+
+
+def _begin(one: Remembered, field: str, fields: Mapping[str, str]) -> list[str]:
+    if not one.measured:
+        return [f"state->{field}[{i}] = {number(value)};" for i, value in enumerate(one.begin)]
+    return [
+        f"state->{field}[{i}] = {number(part.scale)} * input->{fields[part.source]}[{part.place}] + {number(part.offset)};"
+        for i, part in enumerate(one.measured)
+    ]
+
+
+def _check(golden: GoldenSteps, fields: Mapping[str, str]) -> dict[str, object]:
+    def matrix(values: np.ndarray) -> str:
+        return ",\n".join(f"    {{\n{rows(row, '        ')}\n    }}" for row in values)
+
+    first = next(iter(fields.values()))
+    tables = [
+        f"static const float given_{fields[name]}[COUNT][{values.shape[1]}] = {{\n{matrix(values)}\n}};"
+        for name, values in golden.inputs.items()
+    ]
+    copies = [f"memcpy(input.{field}, given_{field}[i], sizeof input.{field});" for field in fields.values()]
+    return {
+        "count": golden.count,
+        "tables": "\n".join(tables),
+        "copies": "\n        ".join(copies),
+        "first": first,
+        "golden_actions": matrix(golden.action),
+        "golden_targets": matrix(golden.target),
+    }
