@@ -16,6 +16,7 @@ import tyro
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from sim2real.contract.contract import Contract, DeployablePolicy
+from sim2real.deployment.controllers import command_size
 from sim2real.deployment.loop import Loop, LoopSettings, Progress
 from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.deployment.policies import load
@@ -59,7 +60,8 @@ class Settings(Generic[O]):
     """s that the policy runs."""
     command: tuple[float, ...] = ()
     """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
-    of hover the point x, y, z in m. By default zeros; of a point the middle of the workspace."""
+    of hover the point x, y, z in m; of others what their contract's step is told. By default zeros; of a point the middle
+    of the workspace; of a step what the simulated task draws."""
     soft_start: float | None = None
     """s from the measured pose to the stance; by default 2, and 0 of a drone with rotor thrusts."""
     log: Path | None = None
@@ -171,6 +173,12 @@ def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
     Raises:
         EmbodiedError: another number of values, or one that the policy was not trained for.
     """
+    if contract.step is not None:
+        size = command_size(contract)
+        if command and len(command) != size:
+            told = ", ".join(f"{one.name} ({one.size}: {one.meaning})" for one in contract.step.told) or "nothing"
+            raise EmbodiedError(f"--command has {len(command)} values; expected {size}: {told}")
+        return np.array(command, float)
     named = ", ".join(contract.command) or "nothing"
     if not command:
         box = np.array(contract.workspace, float).reshape(-1, 2)

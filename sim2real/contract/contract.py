@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -267,4 +268,8 @@ class DeployablePolicy(Protocol):
 
     def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Action (A,) in [-1, 1] and target (A,) in the actuators' units, from an observation (n,) float32."""
+        ...
+
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Outputs of a whole control step by name, where the contract has one; NaN of inputs that are not finite."""
         ...

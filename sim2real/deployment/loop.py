@@ -16,9 +16,9 @@ import numpy as np
 
 from embodied.errors import reason as why
 from sim2real.contract.contract import DeployablePolicy
+from sim2real.deployment.controllers import controller_of
 from sim2real.deployment.record import LoopLog, Report, Sink, Timing
 from sim2real.deployment.safety import Cycle, Safety, State, soft_start
-from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement, Phase, Robot, RobotError
 
 PEAK = 1.875  # largest speed of `soft_start` as a multiple of its mean speed
@@ -89,7 +89,7 @@ class Loop:
         self.command = np.asarray(command, float)
         self.settings = settings or LoopSettings()
         self.safety = safety or Safety.of(self.contract)
-        self.observer = Observer(self.contract)
+        self.controller = controller_of(policy)
         self._log = LoopLog(sink, self.contract) if sink is not None else None
         self._stop, self._watch = stop, watch
         self._entered = Phase.CHECK
@@ -143,7 +143,7 @@ class Loop:
         yield Phase.CHECK, settings.checks * self.contract.period, self._decide
         start = settings.soft_start
         if start is None:
-            start = 2.0 if (limits.driven >= 0).any() or (limits.axis >= 0).any() else 0.0
+            start = 2.0 if not self.robot.in_place and ((limits.driven >= 0).any() or (limits.axis >= 0).any()) else 0.0
         if start:
             yield Phase.SOFT_START, *self._interpolation(self.contract.row("offset"), start)
         yield Phase.RUN, settings.seconds, self._decide
@@ -168,17 +168,17 @@ class Loop:
 
     def _decide(self, measured: Measurement, now: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         del now
-        observation = self.observer(measured, self._action, self.command)
-        action, target = self.policy.run(observation)
+        observation, action, target = self.controller.decide(measured, self._action, self.command)
         action, target = np.asarray(action, float), np.asarray(target, float)
-        if action.shape != self._action.shape or target.shape != self._action.shape:
-            raise RobotError(f"the policy gave {action.shape} actions and {target.shape} targets; {self._action.shape}")
+        expected = self._action.shape, (len(self.contract.actuators),)
+        if (action.shape, target.shape) != expected:
+            raise RobotError(f"the policy gave {action.shape} actions and {target.shape} targets; expected {expected}")
         return observation, action, target
 
     def _go(self, phase: Phase, seconds: float, rule: Rule) -> bool:
         """All cycles of a phase; whether it came to its end."""
         self._phase = phase
-        self.observer.reset()
+        self.controller.reset()
         self._action = np.zeros(self.contract.action_size)
         begin = self._deadline
         for count in range(round(seconds * self.contract.control_hz)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,27 @@ class ShippedPolicy:
         import torch
 
         from embodied.storage import checkpoints
-        from sim2real.contract.describe import describe
+        from sim2real.contract.describe import describe, is_whole_step
+        from sim2real.contract.describe_step import describe_step
+        from sim2real.graphs.from_torch import policy_nodes
 
-        kind: Any = join_content()[task].load()
-        self.contract: Contract = describe(kind(), task)
+        made: Any = join_content()[task].load()()
         self._policy = policy_from_checkpoint(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
-        self._tensor = torch.from_numpy
+        self._tensor, self._graph = torch.from_numpy, None
+        if is_whole_step(made):
+            described = describe_step(made, task, policy_nodes(self._policy))
+            self.contract: Contract = described.contract
+            self._graph = described.graph
+        else:
+            self.contract = describe(made, task)
 
     def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         action = self._policy(self._tensor(np.asarray(observation, np.float32)[None]))[0].numpy()
         return action, self.contract.target(action)
+
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        assert self._graph is not None
+        return self._graph.run(**inputs)
 
 
 def load(name: str) -> DeployablePolicy:

@@ -40,9 +40,11 @@ class Measurement:
     """(3,) m, world frame."""
     linvel: np.ndarray | None = None
     """(3,) m/s, world frame."""
+    readings: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Whatever else a policy's step needs, by the name of its input: places of objects, touch, and `command.NAME`."""
 
 
-PARTS = tuple(field.name for field in dataclasses.fields(Measurement) if field.name != "time")
+PARTS = tuple(field.name for field in dataclasses.fields(Measurement) if field.name not in ("time", "readings"))
 """Names of what may be measured; also names of channels in a log."""
 
 
@@ -87,6 +89,8 @@ class Robot(abc.ABC):
     name: str
     setpoint_policy: DeployablePolicy | None = None
     """Runs in the loop in place of the bundle's policy, where that one runs on board and the robot takes setpoints."""
+    in_place: bool = False
+    """Whether it stands as an episode begins, so that nothing need bring it there first."""
     rest_pose: np.ndarray | None = None
     """(A,) targets to move to after a whole run, before the robot is damped; NaN: stay. None: damped where it is."""
 

@@ -22,6 +22,7 @@ from sim2real.contract.describe import describe
 from sim2real.deployment.terms import rotate_inverse
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.mismatch import ModelMismatch
+from sim2real.robots.step_model import StepModel
 from tasks.locomotion.legged import LeggedTask
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.hover import Hover
@@ -57,8 +58,13 @@ class RobotModel(Protocol):
         """What acts on it (leading axis 1) for one physics step; None damps."""
         ...
 
-    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
-        """Sensor readings, with `noise` times the noise of training."""
+    @property
+    def state(self) -> Any:
+        """The task's state as the episode began, where its evaluation depends on that; else None."""
+        ...
+
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
+        """Sensor readings, with `noise` times the noise of training; `state`: the task's, None before it is evaluated."""
         ...
 
 
@@ -77,6 +83,8 @@ def model_of(contract: Contract, mismatch: ModelMismatch, file: Path | None = No
         raise EmbodiedError(f"--robot-file {file}: the {contract.robot} of this policy comes with embodied")
     own = {} if contract.model is None else {"robot": str(model_files.found(contract.model, file))}
     kind: Any = join_content()[contract.task].load()
+    if contract.step is not None:
+        return StepModel(kind, contract, mismatch, own)
     kinds: Mapping[type, Any] = {LeggedTask: LeggedModel, Hover: DroneModel}
     for base, model in kinds.items():
         if issubclass(kind, base):
@@ -99,6 +107,7 @@ class LeggedModel:
     """Position servos with the contract's gains."""
 
     every_step = False
+    state = None
 
     def __init__(
         self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
@@ -131,7 +140,8 @@ class LeggedModel:
         ctrl[0, self._layout.actuators] = world.qpos[self._layout.qpos] if target is None else target
         return Control(ctrl=ctrl)
 
-    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
+        del state
         quat = np.asarray(world["orientation"], float)
         clean = {
             "joint_pos": world.qpos[self._layout.qpos] + self._bias,
@@ -151,6 +161,7 @@ class DroneModel:
     """Four rotors with lag, thrust curves and drag; see `tasks.swarm.dynamics.quadrotor`."""
 
     every_step = True
+    state = None
 
     def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]) -> None:
         config = kind.config_type(noise=False, mass_spread=0.0, thrust_spread=0.0, **own)  # type: ignore[arg-type]
@@ -186,7 +197,8 @@ class DroneModel:
         wrench: Any = np.asarray(control.wrench)[None]
         return Control(wrench=wrench)
 
-    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float) -> Measurement:
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
+        del state
         clean = {
             "gyro": world["gyro"],
             "accelerometer": world["accelerometer"],

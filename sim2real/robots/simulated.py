@@ -92,6 +92,7 @@ class SimulatedRobot(Robot):
         self._rng = np.random.default_rng([options.seed, 2])
         start = self.model.start(options.seed)
         self._engine.reset(np.arange(1), jax.tree.map(lambda leaf: np.asarray(leaf)[None], start))
+        self.in_place = contract.step is not None
         self._dt = self.model.task.timing.physics_dt
         self._steps = 0  # physics steps since the clock began, those in which the robot is held included
         self._held = True
@@ -142,7 +143,7 @@ class SimulatedRobot(Robot):
     def prepare(self, command: np.ndarray) -> None:
         """Compile the task's evaluation under this command."""
         task, with_command = self.model.commanded(command)
-        self._prepared = TaskEvaluator(task, with_command, self._world)
+        self._prepared = TaskEvaluator(task, with_command, self._world, self.model.state)
 
     def enter(self, phase: Phase) -> None:
         """Evaluate the task during the phase `RUN`, once `prepare` was called."""
@@ -183,7 +184,8 @@ class SimulatedRobot(Robot):
         return max(steps, 1)
 
     def _measure(self, taken: float, world: World) -> Measurement:
-        return self.model.measure(world, taken, self._rng, self.options.noise)
+        evaluated = None if self._evaluator is None else self._evaluator.state
+        return self.model.measure(world, taken, self._rng, self.options.noise, evaluated)
 
     def _read_world(self) -> World:
         world = self._engine.world()

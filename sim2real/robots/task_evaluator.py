@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from embodied.core.task import Task
 from embodied.core.world import World
@@ -16,20 +17,21 @@ from sim2real.robots.base import TaskResult
 class TaskEvaluator:
     """Steps a task's state along with a robot that something else controls."""
 
-    def __init__(self, task: Task[Any], with_command: Callable[[Any], Any], world: World) -> None:
+    def __init__(self, task: Task[Any], with_command: Callable[[Any], Any], world: World, state: Any = None) -> None:
         """Compile the evaluation.
 
         Args:
             task: Its outcome and metrics are evaluated.
             with_command: The task's state with the operator's command instead of the one that the task drew.
             world: Any, to compile with.
+            state: The task's, as the episode began; None: any.
         """
         self._task, self._with_command = task, with_command
         self._key = jax.random.key(0)
         self._action = jnp.zeros(task.action_shape)
-        self._state = with_command(jax.jit(task.reset)(self._key).task_state)
+        self.state = with_command(jax.jit(task.reset)(self._key).task_state if state is None else state)
         self._evaluate = jax.jit(self._evaluated)
-        jax.block_until_ready(self._evaluate(world, self._state))
+        jax.block_until_ready(self._evaluate(world, self.state))
         self._substep, self._steps = 0, 0
         self._success = self._failed = False
         self._totals: dict[str, float] = {}
@@ -45,13 +47,13 @@ class TaskEvaluator:
         if self._substep < self._task.timing.substeps:
             return
         self._substep = 0
-        state, outcome, metrics = self._evaluate(world, self._state)
-        self._state = self._with_command(state)
+        state, outcome, metrics = self._evaluate(world, self.state)
+        self.state = self._with_command(state)
         self._success = bool(outcome.success)
         self._failed |= bool(outcome.failure)
         self._steps += 1
         for name, value in metrics.items():
-            self._totals[name] = self._totals.get(name, 0.0) + float(value)
+            self._totals[name] = self._totals.get(name, 0.0) + float(np.mean(value))
 
     def result(self) -> TaskResult:
         means = {name: total / max(self._steps, 1) for name, total in self._totals.items()}

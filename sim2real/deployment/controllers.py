@@ -1,0 +1,125 @@
+"""What turns a measurement into targets: a policy with its observation terms, or a whole control step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from sim2real.bundles.golden_steps import COMMAND, advance, begin
+from sim2real.contract.contract import Contract, DeployablePolicy, Source
+from sim2real.deployment.terms import Observer
+from sim2real.robots.base import Measurement, RobotError
+
+PARTS_OF = {
+    "joint_pos": "joint_pos",
+    "joint_vel": "joint_vel",
+    "gyro": "gyro",
+    "accelerometer": "accelerometer",
+    "orientation": "orientation",
+    "position": "position",
+    "linvel_w": "linvel",
+}
+"""Source of a step -> the part of a measurement that is the same."""
+
+Decision = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Observation, action, and target (A,)."""
+
+
+class Controller(Protocol):
+    """Decides, once for each control step."""
+
+    def reset(self) -> None:
+        """Forget what was remembered."""
+        ...
+
+    def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
+        """What the policy makes of a measurement, its last action and the operator's command.
+
+        Raises:
+            RobotError: the robot does not measure what is needed.
+        """
+        ...
+
+
+def controller_of(policy: DeployablePolicy) -> Controller:
+    return ObservingController(policy) if policy.contract.step is None else StepController(policy)
+
+
+class ObservingController:
+    """Computes the observation terms of a contract and asks the policy."""
+
+    def __init__(self, policy: DeployablePolicy) -> None:
+        self._policy, self._observer = policy, Observer(policy.contract)
+
+    def reset(self) -> None:
+        self._observer.reset()
+
+    def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
+        observation = self._observer(measured, action, command)
+        return observation, *self._policy.run(observation)
+
+
+class StepController:
+    """Runs a policy's whole control step and keeps what it remembers."""
+
+    def __init__(self, policy: DeployablePolicy) -> None:
+        assert policy.contract.step is not None
+        self._policy, self._step = policy, policy.contract.step
+        self._state: dict[str, np.ndarray] = {}
+
+    def reset(self) -> None:
+        self._state = {}
+
+    def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
+        del action  # the step remembers it
+        given = {source.name: reading(measured, source) for source in self._step.sources} | self._told(measured, command)
+        state = self._state or self._begin(measured, given)
+        outputs = self._policy.step({**given, **state})
+        self._state = advance(self._step, outputs)
+        return tuple(np.asarray(outputs[name], float) for name in ("observation", "action", "target"))  # type: ignore[return-value]
+
+    def _told(self, measured: Measurement, command: np.ndarray) -> dict[str, np.ndarray]:
+        """By the operator where there is a command, else by whatever measures."""
+        told, start = {}, 0
+        for one in self._step.told:
+            name = f"{COMMAND}{one.name}"
+            if len(command):
+                told[name] = np.asarray(command[start : start + one.size], np.float32)
+            elif name in measured.readings:
+                told[name] = np.asarray(measured.readings[name], np.float32)
+            else:
+                raise RobotError(f"nobody tells '{name}': {one.meaning}; say it by --command")
+            start += one.size
+        return told
+
+    def _begin(self, measured: Measurement, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        state = begin(self._step, given)
+        for one in self._step.remembered:
+            name = f"state.{one.name}"
+            if one.told and name in measured.readings:
+                state[name] = np.asarray(measured.readings[name], np.float32)
+        return state
+
+
+def reading(measured: Measurement, source: Source) -> np.ndarray:
+    """(size,) float32 of a source.
+
+    Raises:
+        RobotError: the robot does not measure it.
+    """
+    value = measured.readings.get(source.name)
+    if value is None and source.name in PARTS_OF:
+        value = getattr(measured, PARTS_OF[source.name])
+    if value is None:
+        raise RobotError(
+            f"the policy needs '{source.name}' ({source.meaning}, {source.unit}), which this robot does not measure; "
+            "give it an estimate"
+        )
+    return np.asarray(value, np.float32)
+
+
+def command_size(contract: Contract) -> int:
+    """Numbers of an operator's command."""
+    return len(contract.command) if contract.step is None else sum(one.size for one in contract.step.told)

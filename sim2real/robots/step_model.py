@@ -1,0 +1,120 @@
+"""A simulated robot of any task whose policy is deployed as a whole control step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from embodied.core.task import Task
+from embodied.core.world import Control, ResetState, World
+from embodied.errors import EmbodiedError
+from sim2real.bundles.golden_steps import COMMAND, STATE
+from sim2real.contract.contract import Contract
+from sim2real.graphs.control import nominal
+from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
+from sim2real.robots.base import Measurement
+from sim2real.robots.mismatch import ModelMismatch
+
+
+class StepModel:
+    """The task's own model, moved by the targets of a step; it also says what the task would tell the policy."""
+
+    def __init__(self, kind: type[Task[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]) -> None:
+        config = dataclasses.replace(kind.config_type(), **own)
+        self.task: Task[Any] = nominal(kind(config))
+        if (self.task.agents or 1) > 1:
+            raise EmbodiedError(
+                f"'{contract.task}' is a team of {self.task.agents}, and the bundle is one robot's: each runs a loop of its "
+                "own; a rehearsal of all is python -m embodied.evaluate"
+            )
+        self.every_step = bool(self.task.setpoints)
+        self._mismatch, self._contract = mismatch, contract
+        self._sources = Sources(self.task.model, [joint.name for joint in contract.joints])
+        self._state: Any = None
+        self._apply = jax.jit(self.task.apply_action)
+        self._rest = np.array([actuator.offset for actuator in contract.actuators])
+        self._bias = np.asarray(mismatch.encoder_bias) if mismatch.encoder_bias else np.zeros(len(contract.joints))
+
+    def start(self, seed: int) -> ResetState[Any]:
+        start = jax.jit(self.task.reset)(jax.random.key(seed))
+        self._state = start.task_state
+        fields = self._mismatch.fields(self.task.model)
+        return dataclasses.replace(start, model={**start.model, **fields})
+
+    @property
+    def state(self) -> Any:
+        """The task's state at the start."""
+        return self._state
+
+    def commanded(self, command: np.ndarray) -> tuple[Task[Any], Callable[[Any], Any]]:
+        """What is told is a part of the task's state; without a command the task's own draws stay."""
+        if not len(command):
+            return self.task, lambda state: state
+        assert self._contract.step is not None
+        told, start = {}, 0
+        for one in self._contract.step.told:
+            told[one.name] = (np.asarray(one.places, int) if one.places else None, command[start : start + one.size])
+            start += one.size
+        return self.task, lambda state: _told(state, told)
+
+    def control(self, world: World, target: np.ndarray | None) -> Control:
+        """Inputs of the actuators, or what a robot's own controllers make of setpoints; None damps."""
+        if self.task.setpoints:
+            setpoint = self._rest if target is None else target
+            shape = self.task.action_shape[:-1]
+            command = jnp.asarray(np.broadcast_to(setpoint, (*shape, len(setpoint))), jnp.float32)
+            control, self._state = self._apply(world, self._state, command)
+            return jax.tree.map(lambda leaf: np.asarray(leaf)[None], control)
+        ctrl: Any = np.array(self._damped(world) if target is None else target)[None]
+        mocap = self.task.mocap_positions(self._state)
+        return Control(ctrl=ctrl, mocap_pos=None if mocap is None else np.asarray(mocap)[None])  # type: ignore[arg-type]
+
+    def _damped(self, world: World) -> np.ndarray:
+        """Servos aim where they are; motors rest."""
+        model, ctrl = self.task.model, self._rest.copy()
+        for number, actuator in enumerate(self._contract.actuators):
+            if actuator.joint:
+                ctrl[number] = world.qpos[model.joint(actuator.joint).qposadr[0]]
+        return ctrl
+
+    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
+        """Every source without noise: how noisy an estimator is, the task does not say."""
+        del rng, noise
+        parts = (np.asarray(part, float) for part in (world.qpos, world.qvel, world.sensordata))
+        readings = self._sources.values(*parts)
+        readings[JOINT_POS] = readings[JOINT_POS] + self._bias
+        state = self._state if state is None else state
+        assert self._contract.step is not None
+        for one in self._contract.step.told:
+            value = _leaf(state, one.name).reshape(-1)
+            readings[f"{COMMAND}{one.name}"] = value[list(one.places)] if one.places else value
+        for one in self._contract.step.remembered:
+            if one.told:
+                readings[f"{STATE}{one.name}"] = _leaf(self._state, one.name).reshape(-1)
+        joints = {} if not self._contract.joints else {"joint_pos": readings[JOINT_POS], "joint_vel": readings[JOINT_VEL]}
+        return Measurement(time, **joints, readings=readings)
+
+
+def _leaf(state: Any, path: str) -> np.ndarray:
+    for name in path.split("."):
+        state = getattr(state, name)
+    return np.asarray(state, float)
+
+
+def _told(state: Any, told: Mapping[str, tuple[np.ndarray | None, np.ndarray]]) -> Any:
+    """A task's state with what an operator says."""
+    flat, tree = jax.tree_util.tree_flatten_with_path(state)
+    leaves = []
+    for path, leaf in flat:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        if name in told:
+            places, values = told[name]
+            where = jnp.arange(leaf.size) if places is None else jnp.asarray(places)
+            leaf = leaf.reshape(-1).at[where].set(jnp.asarray(values, leaf.dtype)).reshape(leaf.shape)
+        leaves.append(leaf)
+    return jax.tree.unflatten(tree, leaves)
