@@ -29,9 +29,9 @@ from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 DRAWS = 64  # episodes that are compared
 ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins
 STATE, TOLD, NEXT = "state.", "command.", ":next"
-BEGUN = "begun"
+BEGUN = "deployment.begun"
 """What is remembered besides the task's state: 0 in the first step, 1 after,"""
-PREVIOUS = "last_action"
+PREVIOUS = "deployment.last_action"
 """and the policy's last action."""
 ACTION, OBSERVATION, TARGET = "action", "observation", "target"
 

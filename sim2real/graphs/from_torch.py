@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,8 @@ class _Lowering:
 
     def __init__(self, build: Builder, program: Any, x: int) -> None:
         self.build, self.program, self.x = build, program, x
-        self.values: dict[Any, int] = {}
+        self.values: dict[Any, Any] = {}
+        """Call -> its node; of calls that give several, a list."""
 
     def result(self) -> int:
         graph = self.program.graph
@@ -97,12 +99,16 @@ class _Lowering:
                 return self.values[node.args[0][0]]
         raise GraphError("the network returns nothing")
 
-    def _call(self, node: Any) -> int:
+    def _call(self, node: Any) -> Any:
+        if node.target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]
         name = str(node.target).split(".")[1]
         lower = getattr(self, f"on_{name}", None)
         if lower is not None:
             return lower(node)
         given = node.args
+        if name.startswith("_assert"):
+            return self.build.constant(0.0)  # nothing reads it
         if name in SAME:
             return self._value(given[0])
         if name in MOVES:
@@ -138,6 +144,11 @@ class _Lowering:
         axis, start, stop, step = (*node.args[1:], *(0, None, None, 1)[len(node.args) - 1 :])
         return self._moved(node, lambda places: places[(slice(None),) * axis + (slice(start, stop, step),)])
 
+    def on_split_with_sizes(self, node: Any) -> list[int]:
+        x, sizes, axis = (*node.args, 0)[:3]
+        parts = np.split(_places(x), np.cumsum(sizes)[:-1], axis)
+        return [self.build.take(self._value(x), part) for part in parts]
+
     def on_cat(self, node: Any) -> int:
         parts, axis = node.args[0], node.args[1] if len(node.args) > 1 else 0
         starts = np.cumsum([0, *(math.prod(_shape(part)) for part in parts)])
@@ -146,6 +157,9 @@ class _Lowering:
 
     def on_full(self, node: Any) -> int:
         return self.build.constant(np.full(_shape(node), float(node.args[1])))
+
+    def on_arange(self, node: Any) -> int:
+        return self.build.constant(np.arange(*node.args))
 
     def on_scalar_tensor(self, node: Any) -> int:
         return self.build.constant(float(node.args[0]))
@@ -241,6 +255,30 @@ class _Lowering:
         places = np.arange(math.prod(shape)).reshape(shape).transpose(order)
         result = self.build.reduce(how, self.build.take(x, places), width)
         return self.build.binary("div", result, self.build.constant(float(width))) if mean else result
+
+    def on_linalg_vector_norm(self, node: Any) -> int:
+        x, order, axes = (*node.args, 2, None)[:3] if len(node.args) < 3 else node.args[:3]
+        if order != 2:
+            raise GraphError(f"the network uses a norm of order {order}, which has no translation")
+        shape, value = _shape(x), self._value(x)
+        axes = [axis % len(shape) for axis in (axes or range(len(shape)))]
+        return self.build.unary("sqrt", self._over(self.build.binary("mul", value, value), shape, axes, "sum"))
+
+    def on_native_layer_norm(self, node: Any) -> list[int]:
+        """Result first; nothing reads mean and deviation in an inference."""
+        x, sizes, weight, bias, small = node.args
+        shape, build, value = _shape(x), self.build, self._value(x)
+        axes = list(range(len(shape) - len(sizes), len(shape)))
+        inner = [1 if axis in axes else size for axis, size in enumerate(shape)]
+        back = np.broadcast_to(np.arange(math.prod(inner)).reshape(inner), shape)
+        away = build.binary("sub", value, build.take(self._over(value, shape, axes, "sum", mean=True), back))
+        variance = self._over(build.binary("mul", away, away), shape, axes, "sum", mean=True)
+        deviation = build.unary("sqrt", build.binary("add", variance, build.constant(float(small))))
+        result = build.binary("div", away, build.take(deviation, back))
+        for name, argument in (("mul", weight), ("add", bias)):
+            if argument is not None:
+                result = build.binary(name, result, build.take(self._value(argument), np.broadcast_to(_places(argument), shape)))
+        return [result]
 
     def on__softmax(self, node: Any) -> int:
         x, axis = node.args[:2]

@@ -16,6 +16,7 @@ from embodied.errors import EmbodiedError
 from sim2real.bundles.golden_steps import COMMAND, STATE
 from sim2real.contract.contract import Contract
 from sim2real.graphs.control import nominal
+from sim2real.graphs.reference import with_leaves
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement
 from sim2real.robots.mismatch import ModelMismatch
@@ -58,9 +59,9 @@ class StepModel:
         assert self._contract.step is not None
         told, start = {}, 0
         for one in self._contract.step.told:
-            told[one.name] = (np.asarray(one.places, int) if one.places else None, command[start : start + one.size])
+            told[one.name] = (one.places, command[start : start + one.size])
             start += one.size
-        return self.task, lambda state: _told(state, told)
+        return self.task, lambda state: with_leaves(state, told)
 
     def control(self, world: World, target: np.ndarray | None) -> Control:
         """Inputs of the actuators, or what a robot's own controllers make of setpoints; None damps."""
@@ -104,17 +105,3 @@ def _leaf(state: Any, path: str) -> np.ndarray:
     for name in path.split("."):
         state = getattr(state, name)
     return np.asarray(state, float)
-
-
-def _told(state: Any, told: Mapping[str, tuple[np.ndarray | None, np.ndarray]]) -> Any:
-    """A task's state with what an operator says."""
-    flat, tree = jax.tree_util.tree_flatten_with_path(state)
-    leaves = []
-    for path, leaf in flat:
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
-        if name in told:
-            places, values = told[name]
-            where = jnp.arange(leaf.size) if places is None else jnp.asarray(places)
-            leaf = leaf.reshape(-1).at[where].set(jnp.asarray(values, leaf.dtype)).reshape(leaf.shape)
-        leaves.append(leaf)
-    return jax.tree.unflatten(tree, leaves)

@@ -1,0 +1,157 @@
+"""A control step by the task's own functions in JAX and the policy in torch: what every translation is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax.extend import core
+
+from embodied.core.episode import flatten_observation
+from embodied.core.task import Task
+from embodied.core.world import SensorLayout, World
+from embodied.env.vec_env import POLICY
+from sim2real.contract.contract import Step
+from sim2real.graphs.control import BEGUN, PREVIOUS, STATE, TOLD, draws_of, nominal
+
+Given = Mapping[str, np.ndarray]
+"""Name of an input of a step -> (count, size)."""
+
+
+def averaged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function in JAX whose random draws are what they are on average, as `from_jax` takes them."""
+
+    def run(*arguments: Any) -> Any:
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        leaves = _evaluated(closed.jaxpr, closed.consts, jax.tree.leaves(arguments))
+        return jax.tree.unflatten(jax.tree.structure(shape), leaves)
+
+    return run
+
+
+def _evaluated(jaxpr: Any, constants: Any, arguments: Any) -> list[Any]:
+    values = dict(zip(jaxpr.constvars, constants, strict=True)) | dict(zip(jaxpr.invars, arguments, strict=True))
+    read = lambda atom: atom.val if isinstance(atom, core.Literal) else values[atom]  # noqa: E731
+    for equation in jaxpr.eqns:
+        given = [read(atom) for atom in equation.invars]
+        called = str(equation.params.get("name", ""))
+        shape = equation.outvars[0].aval.shape if equation.outvars else ()
+        if called == "_uniform":
+            made = [jnp.broadcast_to((given[1] + given[2]) / 2, shape)]
+        elif called.startswith("_normal"):
+            made = [jnp.zeros(shape)]
+        elif equation.primitive.name in ("jit", "pjit"):
+            inner = equation.params["jaxpr"]
+            made = _evaluated(inner.jaxpr, inner.consts, given)
+        else:
+            bound = equation.primitive.get_bind_params(equation.params)
+            functions, params = bound if isinstance(bound, tuple) else ((), bound)  # a tuple before jax 0.9.2
+            made = equation.primitive.bind(*functions, *given, **params)
+            made = made if equation.primitive.multiple_results else [made]
+        values |= dict(zip(equation.outvars, made, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def with_leaves(state: Any, values: Mapping[str, tuple[tuple[int, ...], Any]]) -> Any:
+    """A task's state with other numbers: field, with dots -> places (all, where there are none), and numbers."""
+    flat, tree = jax.tree_util.tree_flatten_with_path(state)
+    leaves = []
+    for path, leaf in flat:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        if name in values:
+            places, numbers = values[name]
+            where = jnp.asarray(places, int) if len(places) else jnp.arange(leaf.size)
+            flatly = jnp.asarray(leaf).reshape(-1)
+            leaf = flatly.at[where].set(jnp.asarray(numbers).astype(flatly.dtype)).reshape(leaf.shape)
+        leaves.append(leaf)
+    return jax.tree.unflatten(tree, leaves)
+
+
+class Reference:
+    """Control steps of a task, one independent of the other."""
+
+    def __init__(self, task: Task[Any], step: Step, kept: Mapping[str, np.ndarray]) -> None:
+        """Compile it.
+
+        Args:
+            task: Any.
+            step: Its contract's.
+            kept: Of its graph: which numbers of each field the inputs are.
+        """
+        self.task, self.step = nominal(task), step
+        self._places = {name: tuple(int(place) for place in places) for name, places in kept.items()}
+        self._base = draws_of(self.task)[0].task_state
+        self._layout = SensorLayout.from_model(self.task.model)
+        self._sense = jax.jit(jax.vmap(averaged(self._sensed)))
+        self._act = jax.jit(jax.vmap(averaged(self._acted)))
+
+    def is_whole(self, field: str) -> bool:
+        """Whether a field of the task's state holds whole numbers or truth values."""
+        value: Any = self._base
+        for name in field.split("."):
+            value = getattr(value, name, 0.0)
+        return not np.issubdtype(np.asarray(value).dtype, np.floating)
+
+    def observe(self, worlds: tuple[np.ndarray, np.ndarray, np.ndarray], given: Given) -> tuple[np.ndarray, Any]:
+        """Observations (count, n), and the states that `act` takes.
+
+        Args:
+            worlds: qpos, qvel and sensordata, (count, ...) each.
+            given: Commands and what is remembered; what is measured is in the worlds.
+        """
+        count = len(worlds[0])
+        known = {name: jnp.asarray(value) for name, value in given.items() if name.startswith((STATE, TOLD))}
+        known.setdefault(STATE + BEGUN, jnp.ones((count, 1)))
+        observation, state = self._sense(*map(jnp.asarray, worlds), known)
+        return np.asarray(observation), state
+
+    def act(self, worlds: tuple[np.ndarray, np.ndarray, np.ndarray], state: Any, action: np.ndarray) -> np.ndarray:
+        """(count, A) targets, not yet kept within limits, of actions (count, k)."""
+        return np.asarray(self._act(*map(jnp.asarray, worlds), state, jnp.asarray(action)))
+
+    def _world(self, qpos: Any, qvel: Any, sensordata: Any) -> World:
+        return World(jnp.zeros(()), qpos, qvel, sensordata, self._layout)
+
+    def _given(self, given: Any, start: str) -> dict[str, tuple[tuple[int, ...], Any]]:
+        fields = {name.removeprefix(start): value for name, value in given.items() if name.startswith(start)}
+        own = {name: value for name, value in fields.items() if name not in (BEGUN, PREVIOUS)}
+        return {name: (self._places[name], value) for name, value in own.items()}
+
+    def _sensed(self, qpos: Any, qvel: Any, sensordata: Any, given: Any) -> tuple[Any, Any]:
+        world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
+        told = self._given(given, TOLD)
+        before = with_leaves(with_leaves(self._base, self._given(given, STATE)), told)
+        after = with_leaves(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), told)
+        begun = given[STATE + BEGUN][0] > 0
+        state = jax.tree.map(lambda old, new: jnp.where(begun, new, old), before, after)
+        observed = flatten_observation({POLICY: self.task.observe(world, state, key)[POLICY]}, self.task.agents)[POLICY]
+        return observed.reshape(self.task.agents or 1, -1)[0], state
+
+    def _acted(self, qpos: Any, qvel: Any, sensordata: Any, state: Any, action: Any) -> Any:
+        world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
+        actions = jnp.broadcast_to(action, self.task.action_shape)
+        command, state = self.task.process_action(world, state, actions, key)
+        target = command if self.task.setpoints else self.task.apply_action(world, state, command)[0].ctrl
+        assert target is not None
+        return target.reshape(self.task.agents or 1, -1)[0]
+
+
+def sensed_worlds(
+    model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray, mocap_pos: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """qpos, qvel and sensordata, (count, ...) float32 each, of joint positions and velocities (count, ...)."""
+    data = mujoco.MjData(model)
+    if mocap_pos is not None:
+        data.mocap_pos = mocap_pos
+    rows = []
+    for pos, vel in zip(qpos, qvel, strict=True):
+        data.qpos, data.qvel = pos, vel
+        mujoco.mj_normalizeQuat(model, data.qpos)
+        mujoco.mj_forward(model, data)
+        rows.append((data.qpos.copy(), data.qvel.copy(), data.sensordata.copy()))
+    pos, vel, sensed = (np.array(column, np.float32) for column in zip(*rows, strict=True))
+    return pos, vel, sensed
