@@ -2,7 +2,7 @@
 
 The policy is the shipped one, else an untrained network of the task's own architecture. Of each bundle ONNX and C run
 through `inputs` control steps whose measurements, commands and memory lie around an episode's start (2 % of the larger
-of 1 and the number, 10 % of joint velocities), each by itself. Differences are relative to the larger of 1 and the
+of 1 and the number, 0.1 rad/s of joint velocities), each by itself. Differences are relative to the larger of 1 and the
 number. Tasks with terms and actions in words (velocity, hover) are compared by `benchmarks.export_parity`.
 
 python -m benchmarks.export_every_task --json FILE
@@ -36,16 +36,13 @@ from policies.ppo.ppo import PPOConfig
 from policies.training.loading import open_checkpoint, policy_from_checkpoint, shipped
 from sim2real import export
 from sim2real.bundles import bundle, c_code
-from sim2real.bundles.golden_steps import SPREAD, STATE
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
-from sim2real.graphs.control import BEGUN, PREVIOUS, TOLD, draws_of, nominal
+from sim2real.graphs.control import STATE, TOLD
 from sim2real.graphs.from_torch import policy_nodes
-from sim2real.graphs.reference import Reference, sensed_worlds
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.reference import Reference
 from sim2real.graphs.to_c import identifier
 
-SPEEDS = 0.1  # rad/s or m/s, spread of joint velocities
 ASKED = 1e-5  # largest difference
 
 
@@ -134,39 +131,22 @@ def compared(
     step = made.contract.step
     assert step is not None
     graph = describe_step(task, made.contract.task, policy_nodes(policy)).graph
-    kept = {name.partition(".")[2]: places for name, places in graph.kept.items() if name.startswith((STATE, TOLD))}
-    reference = Reference(task, step, kept)
-    plain = nominal(task)
-    reset = draws_of(plain)[0]
-    rng = np.random.default_rng(1)
-    qpos = _around(rng, np.asarray(reset.qpos, float), inputs)
-    qvel = np.asarray(reset.qvel, float) + SPEEDS * rng.standard_normal((inputs, plain.model.nv))
-    worlds = sensed_worlds(plain.model, qpos, qvel, reset.mocap_pos)
-    sources = Sources(plain.model, [joint.name for joint in made.contract.joints])
-    measured = [sources.values(*(part[row] for part in worlds)) for row in range(inputs)]
-    given = {source.name: np.array([row[source.name] for row in measured], np.float32) for source in step.sources}
-    for start, named in ((TOLD, {one.name: one.example for one in step.told}), (STATE, {one.name: one.begin for one in step.remembered})):
-        for field, values in named.items():
-            whole = reference.is_whole(field)
-            given[start + field] = np.tile(values, (inputs, 1)) if whole else _around(rng, np.array(values), inputs)
-    if STATE + BEGUN in given:
-        given[STATE + BEGUN] = np.ones((inputs, 1))
-    given = {name: np.asarray(value, np.float32) for name, value in given.items()}
-    outside = {name: value for name, value in given.items() if name != STATE + PREVIOUS}
-    observation, state = reference.observe(worlds, outside)
+    reference = Reference(task, step, [joint.name for joint in made.contract.joints], graph)
+    steps = reference.steps(inputs)
+    observation, state = reference.observe(steps)
     with torch.no_grad():
-        action = policy(torch.from_numpy(observation.copy())).numpy()
+        action = policy(torch.from_numpy(observation)).numpy()
     lower, upper = made.contract.row("lower"), made.contract.row("upper")
     exact = {
         "observation": observation,
         "action": action,
-        "target": np.clip(reference.act(worlds, state, action), lower, upper),
+        "target": np.clip(reference.act(steps, state, action), lower, upper),
     }
     library = Library(folder, place, made)
     found: dict[str, dict[str, list[np.ndarray]]] = {way: {name: [] for name in exact} for way in ("onnx", "c")}
     seconds = {"onnx": 0.0, "c": 0.0}
     for row in range(inputs):
-        one = {name: value[row] for name, value in given.items()}
+        one = {name: value[row] for name, value in steps.given.items()}
         for way, run in (("onnx", made.step), ("c", library.step)):
             start = time.perf_counter()
             outputs = run(one)
@@ -177,10 +157,6 @@ def compared(
     figures = {way: max(_off(exact[name], values) for name, values in found[way].items() if values) for way in found}
     detail = {f"onnx_{name}": _off(exact[name], values) for name, values in found["onnx"].items()}
     return {**figures, **detail, "onnx_ms": 1e3 * seconds["onnx"] / inputs, "c_ms": 1e3 * seconds["c"] / inputs}
-
-
-def _around(rng: np.random.Generator, base: np.ndarray, inputs: int) -> np.ndarray:
-    return base + SPREAD * np.maximum(1.0, np.abs(base)) * rng.standard_normal((inputs, *base.shape))
 
 
 def _off(exact: np.ndarray, values: list[np.ndarray]) -> float:

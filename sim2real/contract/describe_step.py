@@ -66,7 +66,7 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
 def _base(model: mujoco.MjModel, driven: Sequence[str]) -> tuple[tuple[float, ...], str]:
     """Where the body below the first driven joint stands, and its name; nothing where it is not fixed to the world."""
     body = int(model.joint(driven[0]).bodyid[0]) if driven else 0
-    while body and int(model.body_jntnum[body]) == 0 or (body and int(model.body_parentid[body]) != 0):
+    while body and int(model.body_parentid[body]):
         body = int(model.body_parentid[body])
     if not body or int(model.body_mocapid[body]) >= 0:
         return (), ""

@@ -26,7 +26,8 @@ class SafetyConfig:
     overspeed_cycles: int = 2
     """Control cycles in a row; a swinging leg may peak for one, after a lost command."""
     effort: float = 1.0
-    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips."""
+    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips; not where the contract has a
+    whole step, whose servos are as stiff as an arm's: they keep their own limits."""
     rate: float = 1.0
     """Fraction of each actuator's largest rate at which targets may move. Clips."""
     workspace: tuple[tuple[float, float], ...] | None = None
@@ -131,7 +132,9 @@ class Limits:
             step=config.rate * contract.row("max_rate") * period,
             stiffness=np.where(servo, contract.row("stiffness"), 0.0),
             damping=np.where(servo, contract.row("damping"), 0.0),
-            effort=config.effort * contract.row("max_effort"),
+            # A stiff arm's servo gives all it has at a few milliradians, less than it moves in a period: targets held
+            # within those would hold it back. Its own limit does that better, in training as on the robot.
+            effort=config.effort * contract.row("max_effort") if contract.step is None else np.full(len(driven), np.inf),
             driven=driven,
             axis=np.array(
                 ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators], int

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,9 +18,21 @@ from embodied.core.world import SensorLayout, World
 from embodied.env.vec_env import POLICY
 from sim2real.contract.contract import Step
 from sim2real.graphs.control import BEGUN, PREVIOUS, STATE, TOLD, draws_of, nominal
+from sim2real.graphs.graph import Graph
+from sim2real.graphs.sources import Sources
 
-Given = Mapping[str, np.ndarray]
-"""Name of an input of a step -> (count, size)."""
+SPREAD = 0.02  # of the larger of 1 and a number, of what is measured, told and remembered in trials
+SPEEDS = 0.1  # rad/s or m/s of joints there
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """Control steps, one independent of the other."""
+
+    worlds: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """qpos, qvel and sensordata, (count, ...) each."""
+    given: Mapping[str, np.ndarray]
+    """Every input of the step: name -> (count, size)."""
 
 
 def averaged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,44 +87,65 @@ def with_leaves(state: Any, values: Mapping[str, tuple[tuple[int, ...], Any]]) -
 class Reference:
     """Control steps of a task, one independent of the other."""
 
-    def __init__(self, task: Task[Any], step: Step, kept: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, task: Task[Any], step: Step, joints: Sequence[str], graph: Graph) -> None:
         """Compile it.
 
         Args:
             task: Any.
             step: Its contract's.
-            kept: Of its graph: which numbers of each field the inputs are.
+            joints: Of the contract.
+            graph: The step's.
         """
+        kept = {name.partition(".")[2]: places for name, places in graph.kept.items() if name.startswith((STATE, TOLD))}
         self.task, self.step = nominal(task), step
         self._places = {name: tuple(int(place) for place in places) for name, places in kept.items()}
-        self._base = draws_of(self.task)[0].task_state
+        self._reset = draws_of(self.task)[0]
+        self._base = self._reset.task_state
+        self._sources = Sources(self.task.model, joints)
         self._layout = SensorLayout.from_model(self.task.model)
         self._sense = jax.jit(jax.vmap(averaged(self._sensed)))
         self._act = jax.jit(jax.vmap(averaged(self._acted)))
 
-    def is_whole(self, field: str) -> bool:
+    def _is_whole(self, field: str) -> bool:
         """Whether a field of the task's state holds whole numbers or truth values."""
         value: Any = self._base
         for name in field.split("."):
             value = getattr(value, name, 0.0)
         return not np.issubdtype(np.asarray(value).dtype, np.floating)
 
-    def observe(self, worlds: tuple[np.ndarray, np.ndarray, np.ndarray], given: Given) -> tuple[np.ndarray, Any]:
-        """Observations (count, n), and the states that `act` takes.
+    def steps(self, count: int, seed: int = 1) -> Steps:
+        """Control steps around an episode's start; the first is that start, with what it remembers begun.
 
-        Args:
-            worlds: qpos, qvel and sensordata, (count, ...) each.
-            given: Commands and what is remembered; what is measured is in the worlds.
+        What is measured, told and remembered lies within 2 % of the larger of 1 and the number (standard deviation),
+        joint velocities within 0.1 rad/s or m/s.
         """
-        count = len(worlds[0])
-        known = {name: jnp.asarray(value) for name, value in given.items() if name.startswith((STATE, TOLD))}
-        known.setdefault(STATE + BEGUN, jnp.ones((count, 1)))
-        observation, state = self._sense(*map(jnp.asarray, worlds), known)
-        return np.asarray(observation), state
+        rng, reset = np.random.default_rng(seed), self._reset
+        qpos = _around(rng, np.asarray(reset.qpos, float), count)
+        qvel = np.asarray(reset.qvel, float) + SPEEDS * rng.standard_normal((count, self.task.model.nv))
+        qvel[0] = reset.qvel
+        worlds = sensed_worlds(self.task.model, qpos, qvel, reset.mocap_pos)
+        rows = [self._sources.values(*(part[row] for part in worlds)) for row in range(count)]
+        given = {source.name: np.array([row[source.name] for row in rows]) for source in self.step.sources}
+        told = {TOLD + one.name: one.example for one in self.step.told}
+        kept = {STATE + one.name: one.begin for one in self.step.remembered}
+        for name, values in {**told, **kept}.items():
+            fixed = self._is_whole(name.partition(".")[2])
+            given[name] = np.tile(values, (count, 1)) if fixed else _around(rng, np.array(values, float), count)
+        if STATE + BEGUN in given:
+            given[STATE + BEGUN] = (np.arange(count) > 0)[:, None]
+        return Steps(worlds, {name: np.asarray(value, np.float32) for name, value in given.items()})
 
-    def act(self, worlds: tuple[np.ndarray, np.ndarray, np.ndarray], state: Any, action: np.ndarray) -> np.ndarray:
+    def observe(self, steps: Steps) -> tuple[np.ndarray, Any]:
+        """Observations (count, n), and the states that `act` takes."""
+        count = len(steps.worlds[0])
+        known = {name: jnp.asarray(value) for name, value in steps.given.items() if name.startswith((STATE, TOLD))}
+        known.setdefault(STATE + BEGUN, jnp.asarray(np.arange(count) > 0, jnp.float32)[:, None])
+        observation, state = self._sense(*map(jnp.asarray, steps.worlds), known)
+        return np.array(observation), state
+
+    def act(self, steps: Steps, state: Any, action: np.ndarray) -> np.ndarray:
         """(count, A) targets, not yet kept within limits, of actions (count, k)."""
-        return np.asarray(self._act(*map(jnp.asarray, worlds), state, jnp.asarray(action)))
+        return np.array(self._act(*map(jnp.asarray, steps.worlds), state, jnp.asarray(action)))
 
     def _world(self, qpos: Any, qvel: Any, sensordata: Any) -> World:
         return World(jnp.zeros(()), qpos, qvel, sensordata, self._layout)
@@ -138,6 +172,13 @@ class Reference:
         target = command if self.task.setpoints else self.task.apply_action(world, state, command)[0].ctrl
         assert target is not None
         return target.reshape(self.task.agents or 1, -1)[0]
+
+
+def _around(rng: np.random.Generator, base: np.ndarray, count: int) -> np.ndarray:
+    """(count, ...), the first as it is."""
+    rows = base + SPREAD * np.maximum(1.0, np.abs(base)) * rng.standard_normal((count, *base.shape))
+    rows[0] = base
+    return rows
 
 
 def sensed_worlds(
