@@ -19,6 +19,7 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
+from embodied.registry import join_content
 from sim2real.contract.contract import DeployablePolicy
 from sim2real.deployment.loop import Loop, LoopSettings, Progress
 from sim2real.deployment.policies import load
@@ -33,10 +34,10 @@ CONDITIONS: Mapping[str, dict[str, float]] = {
     "mismatch": {"mismatch": 1.0},
     "late": {"latency": 0.01},
     "lossy": {"loss": 0.05},
+    "late and lossy": {"latency": 0.01, "loss": 0.05},
     "all": {"mismatch": 1.0, "latency": 0.01, "loss": 0.05},
 }
 """What the robot does besides sensor noise at the level of training."""
-SECONDS = {"locomotion/go1-joystick-flat": 20.0, "swarm/hover": 8.0}
 KEEP = (0.9, 0.25, 0.5)  # probability that each part of a velocity command is not zero, as in the task
 FAULT = 2.0  # s of the policy's time, when faults begin
 GO1 = "locomotion/go1-joystick-flat"
@@ -98,7 +99,7 @@ def main(settings: Settings) -> None:
 def rate(policy: DeployablePolicy, engine: str, options: dict[str, float], settings: Settings) -> dict[str, Any]:
     """Success and what went wrong over all runs."""
     runs = []
-    seconds = settings.seconds or SECONDS.get(policy.contract.task, 10.0)
+    seconds = settings.seconds or join_content()[policy.contract.task].load()().timing.episode_seconds
     for seed in range(settings.runs):
         robot = FaultyRobot(policy, engine, SimulatedOptions(realtime=False, seed=seed, **options))  # type: ignore[arg-type]
         runs.append(robot.deploy(commanded(policy, seed), seconds, soft_start=settings.soft_start))
@@ -126,7 +127,9 @@ def rate(policy: DeployablePolicy, engine: str, options: dict[str, float], setti
 
 
 def commanded(policy: DeployablePolicy, seed: int) -> np.ndarray:
-    """A command of the task's distribution: a velocity, or hover's own point."""
+    """A command of the task's distribution: a velocity, or hover's own point; none for what the task draws itself."""
+    if policy.contract.step is not None:
+        return np.zeros(0)
     if policy.contract.task == "swarm/hover":
         return np.array([0.0, 0.0, 2.0])
     rng = np.random.default_rng([seed, 3])
@@ -145,6 +148,7 @@ class FaultyRobot(Robot):
         robot = registry.connect(engine, policy.contract, options)
         assert isinstance(robot, SimulatedRobot)
         self.robot = robot
+        self.in_place = robot.in_place
         self.outside, self.damped_at = 0, np.inf
         self.acting = False
         self.measure: Callable[[Measurement], Measurement] = lambda measured: measured

@@ -20,7 +20,7 @@ import tyro
 
 from embodied.core.task import Task
 from embodied.env.vec_env import POLICY
-from embodied.errors import guard, listing, reason
+from embodied.errors import UnknownNameError, guard, listing, reason
 from embodied.factory import override
 from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
@@ -38,6 +38,7 @@ from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
 from sim2real.graphs.from_torch import policy_nodes
+from sim2real.graphs.identified import IdentifiedPolicy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Settings:
         python -m sim2real.export locomotion/go1-joystick-flat --out go1/
         python -m sim2real.export runs/swarm/hover/20261121-103000 --out hover/
         python -m sim2real.export runs/locomotion/velocity/20261125-103000 --robot a1/a1.urdf --out a1/
+        python -m sim2real.export mt10 --task manipulation/window-open --out window/
     """
 
     policy: tyro.conf.Positional[str]
@@ -59,13 +61,15 @@ class Settings:
     """The folder to write; a bundle that is there is replaced."""
     robot: Path | None = None
     """Model file of a robot of one's own, if it no longer lies where the run found it."""
+    task: str | None = None
+    """Which task, of a policy of many, such as one of mt10."""
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "sim2real.export")
     check_place(settings.out)
-    policy, task, path = trained(settings.policy, settings.robot)
+    policy, task, path = trained(settings.policy, settings.robot, settings.task)
     name = task_names.label(path)  # a bundle goes to other machines, with other folders
     made = write_step(settings.out, policy, task, name) if is_whole_step(task) else write(settings.out, policy, describe(task, name))
     rows = {
@@ -86,27 +90,30 @@ def robot_of(contract: Contract) -> str:
     return contract.robot if contract.model is None else f"{contract.robot}, of {Path(contract.model.path).name}"
 
 
-def trained(name: str, robot: Path | None = None) -> tuple[Policy, Task[Any], str]:
+def trained(name: str, robot: Path | None = None, task: str | None = None) -> tuple[Policy, Task[Any], str]:
     """The policy that a command line means, its task as it was trained, and the task's name.
 
     Args:
         name: A run, a checkpoint or a task.
         robot: Where the model file of a robot of one's own lies now.
+        task: Which one, of a policy of many.
 
     Raises:
         EmbodiedError: there is none, or it cannot run on a robot by itself.
     """
     checkpoint = open_checkpoint(find(name))
-    if checkpoint.meta.get("identities"):
-        raise ExportError(
-            f"'{checkpoint.path}' holds a policy of many tasks, which has to be told its task; not exported"
-        )
     policy = policy_from_checkpoint(checkpoint, f"policy '{name}'")
     if not isinstance(policy, Policy):
         kind = checkpoint.meta["policy"]["kind"]
         raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")
-    task = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
-    return policy, task_of(checkpoint, task, robot), task
+    if identities := checkpoint.meta.get("identities"):
+        if task is None:
+            raise ExportError(f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(identities)}")
+        if task not in identities:
+            raise UnknownNameError(f"task of '{checkpoint.path}'", task, identities)
+        return IdentifiedPolicy(policy, identities.index(task), len(identities)), join_content()[task].load()(), task
+    own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
+    return policy, task_of(checkpoint, own, robot), own
 
 
 def find(name: str) -> Path:

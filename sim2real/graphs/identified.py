@@ -1,0 +1,45 @@
+"""A policy of many tasks as a policy of one of them: what it has to be told is a constant."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from policies.policy import NormalizedActor, Policy
+
+
+class _Identified(nn.Module):
+    """A network whose observations end with the same numbers."""
+
+    def __init__(self, network: NormalizedActor, told: Tensor) -> None:
+        super().__init__()
+        self.network, self.actor = network, network.actor
+        self.register_buffer("told", told)
+        self.register_buffer("observation_mean", network.observation_mean[: -len(told)])
+
+    def forward(self, observation: Tensor) -> Tensor:
+        told = self.told.expand(*observation.shape[:-1], len(self.told))
+        return self.network(torch.cat([observation, told], -1))
+
+
+class IdentifiedPolicy(Policy):
+    """A policy that was told which of several tasks it has."""
+
+    def __init__(self, policy: Policy, number: int, tasks: int) -> None:
+        """Tell it.
+
+        Args:
+            policy: Its observations end with one number for each task.
+            number: The task's.
+            tasks: How many there are.
+        """
+        told = torch.eye(tasks)[number].to(policy.network.observation_mean.device)
+        super().__init__(_Identified(policy.network, told), policy.config, policy.group)  # type: ignore[arg-type]
+        self._told = tasks
+
+    @property
+    def observation_size(self) -> int:
+        return super().observation_size - self._told
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        return super().fits(observation_size + self._told, action_size)
