@@ -35,11 +35,12 @@ from policies.policy import NormalizedActor, Policy
 from policies.ppo.ppo import PPOConfig
 from policies.training.loading import open_checkpoint, policy_from_checkpoint, shipped
 from sim2real import export
-from sim2real.bundles import bundle, c_code
+from sim2real.bundles import bundle, c_code, step_bundle
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
 from sim2real.graphs.control import STATE, TOLD
 from sim2real.graphs.from_torch import policy_nodes
+from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
 from sim2real.graphs.to_c import identifier
 
@@ -97,9 +98,11 @@ def measure(name: str, inputs: int) -> dict[str, Any]:
         if not is_whole_step(task):
             export.write(folder, policy, describe(task, name))
             return {"kind": "terms", "policy": how, "golden": True, "c_check": c_code.prove(folder)}
-        made = export.write_step(folder, policy, task, name)
+        described = describe_step(task, name, policy_nodes(policy))
+        files, digest = step_bundle.contents(described, policy, task)
+        made = export.finished(folder, files, described.contract, digest)
         checked = c_code.prove(folder)
-        figures = compared(made, folder, Path(place), policy, task, inputs)
+        figures = compared(made, described.graph, folder, Path(place), policy, task, inputs)
     return {"kind": "step", "policy": how, "golden": True, "c_check": checked, **figures}
 
 
@@ -125,12 +128,11 @@ def untrained(task: Any, config: NetworkConfig) -> Policy:
 
 
 def compared(
-    made: bundle.Bundle, folder: Path, place: Path, policy: Policy, task: Any, inputs: int
+    made: bundle.Bundle, graph: Graph, folder: Path, place: Path, policy: Policy, task: Any, inputs: int
 ) -> dict[str, float]:
     """Largest differences and times of a bundle's step."""
     step = made.contract.step
     assert step is not None
-    graph = describe_step(task, made.contract.task, policy_nodes(policy)).graph
     reference = Reference(task, step, [joint.name for joint in made.contract.joints], graph)
     steps = reference.steps(inputs)
     observation, state = reference.observe(steps)

@@ -24,6 +24,7 @@ from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots import registry
 from sim2real.robots.base import Phase, TaskResult
+from sim2real.robots.estimated import EstimatedRobot, load_estimator
 
 O = TypeVar("O")  # noqa: E741  (options)
 
@@ -62,6 +63,9 @@ class Settings(Generic[O]):
     """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
     of hover the point x, y, z in m; of others what their contract's step is told. By default zeros; of a point the middle
     of the workspace; of a step what the simulated task draws."""
+    estimator: str = ""
+    """`module:callable` that says what the robot does not measure, such as the place of an object: called with every
+    measurement, it returns numbers by the names of the step's inputs."""
     soft_start: float | None = None
     """s from the measured pose to the stance; by default 2, and 0 of a drone with rotor thrusts."""
     log: Path | None = None
@@ -134,6 +138,8 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
     loop = LoopSettings(seconds=settings.seconds, soft_start=settings.soft_start)
     with OperatorStop() as stop, contextlib.ExitStack() as stack:
         robot = registry.connect(settings.robot, policy.contract, settings.driver)
+        if settings.estimator:
+            robot = EstimatedRobot(robot, load_estimator(settings.estimator))
         stack.callback(robot.close)
         policy = robot.setpoint_policy or policy
         sink = stack.enter_context(recorder(settings, policy.contract)) if settings.log else None

@@ -124,8 +124,8 @@ class Reference:
         qvel = np.asarray(reset.qvel, float) + SPEEDS * rng.standard_normal((count, self.task.model.nv))
         qvel[0] = reset.qvel
         worlds = sensed_worlds(self.task.model, qpos, qvel, reset.mocap_pos)
-        rows = [self._sources.values(*(part[row] for part in worlds)) for row in range(count)]
-        given = {source.name: np.array([row[source.name] for row in rows]) for source in self.step.sources}
+        values = self._sources.values(*worlds)
+        given = {source.name: values[source.name] for source in self.step.sources}
         told = {TOLD + one.name: one.example for one in self.step.told}
         kept = {STATE + one.name: one.begin for one in self.step.remembered}
         for name, values in {**told, **kept}.items():

@@ -57,6 +57,9 @@ class Sources:
         self.model, self.layout = model, SensorLayout.from_model(model)
         every = [model.joint(i).name for i in range(model.njnt) if int(model.jnt_type[i]) in SINGLE]
         self.joints = tuple(every if joints is None else [name for name in every if name in joints])
+        joints_of = [model.joint(name) for name in self.joints]
+        self._pos = np.array([int(joint.qposadr[0]) for joint in joints_of], int)
+        self._vel = np.array([int(joint.dofadr[0]) for joint in joints_of], int)
         self.bodies = {
             int(model.jnt_qposadr[i]): (i, _called(model, i))
             for i in range(model.njnt)
@@ -125,18 +128,13 @@ class Sources:
         return World(Argument(zero, ()), *parts, self.layout)  # type: ignore[arg-type]
 
     def values(self, qpos: np.ndarray, qvel: np.ndarray, sensordata: np.ndarray) -> dict[str, np.ndarray]:
-        """Name -> (size,) of every source, of a simulated world's arrays."""
-        model = self.model
-        joints = [model.joint(name) for name in self.joints]
-        found = {
-            JOINT_POS: qpos[[int(joint.qposadr[0]) for joint in joints]],
-            JOINT_VEL: qvel[[int(joint.dofadr[0]) for joint in joints]],
-        }
+        """Name -> (..., size) of every source, of a simulated world's arrays or of many (..., n)."""
+        found = {JOINT_POS: qpos[..., self._pos], JOINT_VEL: qvel[..., self._vel]}
         for start, (joint, name) in self.bodies.items():
-            dof = int(model.jnt_dofadr[joint])
-            found[f"{name}.pos"], found[f"{name}.quat"] = qpos[start : start + 3], qpos[start + 3 : start + 7]
-            found[f"{name}.linvel_w"], found[f"{name}.angvel_b"] = qvel[dof : dof + 3], qvel[dof + 3 : dof + 6]
-        return {**{name: sensordata[window] for name, window in self.layout.slices.items()}, **found}
+            dof = int(self.model.jnt_dofadr[joint])
+            found[f"{name}.pos"], found[f"{name}.quat"] = qpos[..., start : start + 3], qpos[..., start + 3 : start + 7]
+            found[f"{name}.linvel_w"], found[f"{name}.angvel_b"] = qvel[..., dof : dof + 3], qvel[..., dof + 3 : dof + 6]
+        return {**{name: sensordata[..., window] for name, window in self.layout.slices.items()}, **found}
 
 
 def _called(model: mujoco.MjModel, joint: int) -> str:

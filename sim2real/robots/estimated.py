@@ -1,0 +1,73 @@
+"""A robot with somebody's estimator beside it: what it does not measure itself, such as where an object lies."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from embodied.errors import EmbodiedError
+from sim2real.robots.base import Measurement, Phase, Robot, RobotError, TaskResult
+
+Estimator = Callable[[Measurement], Mapping[str, Any]]
+"""What it says of a measurement: input of a whole control step, `command.NAME` and `state.NAME` included -> numbers."""
+
+
+def load_estimator(name: str) -> Estimator:
+    """The function that `module:callable` names.
+
+    Raises:
+        EmbodiedError: there is none.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute) if module and attribute else None
+    except (ImportError, AttributeError) as error:
+        raise EmbodiedError(f"--estimator {name!r} cannot be imported: {error}") from None
+    if not callable(found):
+        raise EmbodiedError(f"--estimator {name!r}; expected module:callable, such as my_camera:objects")
+    return found
+
+
+class EstimatedRobot(Robot):
+    """Another robot, whose measurements have an estimator's readings besides its own."""
+
+    def __init__(self, robot: Robot, estimator: Estimator) -> None:
+        self.robot, self.name, self._estimator = robot, robot.name, estimator
+        self.setpoint_policy, self.rest_pose, self.in_place = robot.setpoint_policy, robot.rest_pose, robot.in_place
+
+    def now(self) -> float:
+        return self.robot.now()
+
+    def sleep_until(self, when: float) -> None:
+        self.robot.sleep_until(when)
+
+    def read(self) -> Measurement:
+        """The robot's measurement; a `RobotError` where the estimator gives something else than numbers by name."""
+        measured = self.robot.read()
+        found = self._estimator(measured)
+        if not isinstance(found, Mapping):
+            raise RobotError(f"the estimator gave {type(found).__name__}; expected a mapping of names to numbers")
+        own = {name: np.atleast_1d(np.asarray(value, float)) for name, value in found.items()}
+        return dataclasses.replace(measured, readings={**measured.readings, **own})
+
+    def write(self, target: np.ndarray) -> None:
+        self.robot.write(target)
+
+    def damp(self) -> None:
+        self.robot.damp()
+
+    def close(self) -> None:
+        self.robot.close()
+
+    def prepare(self, command: np.ndarray) -> None:
+        self.robot.prepare(command)
+
+    def enter(self, phase: Phase) -> None:
+        self.robot.enter(phase)
+
+    def task_result(self) -> TaskResult | None:
+        return self.robot.task_result()

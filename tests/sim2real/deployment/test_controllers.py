@@ -1,0 +1,141 @@
+"""Whole control steps in the loop: what they are given, by whom, and what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import embodied
+from embodied.errors import EmbodiedError
+from benchmarks.export_every_task import untrained
+from policies.networks.mlp import NetworkConfig
+from sim2real import deploy, export
+from sim2real.bundles.golden_steps import advance, begin
+from sim2real.contract.contract import DeployablePolicy
+from sim2real.deployment.controllers import StepController
+from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.policies import load
+from sim2real.robots.base import Measurement, RobotError
+from sim2real.robots.estimated import EstimatedRobot, load_estimator
+from sim2real.robots.lerobot import LeRobot
+from sim2real.robots.registry import connect
+from sim2real.robots.simulated import SimulatedOptions
+from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
+from tests.sim2real.test_lerobot import Device
+
+pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.timeout(240)
+ARM = Path(embodied.__file__).parent / "new" / "templates" / "arm.xml"
+
+
+@pytest.fixture(scope="module")
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> DeployablePolicy:
+    """An untrained policy that tracks poses with an arm of somebody's own."""
+    folder = tmp_path_factory.mktemp("tracking")
+    shutil.copy(ARM, folder / "arm.xml")
+    task = TrackPose(TrackPoseConfig(robot=str(folder / "arm.xml")))
+    return export.write_step(folder / "bundle", untrained(task, NetworkConfig()), task, "manipulation/track-pose")
+
+
+@pytest.fixture(scope="module")
+def reaching() -> DeployablePolicy:
+    return load("manipulation/reach")
+
+
+def test_a_lerobot_arm_is_driven_by_a_bundle_of_its_own(tracking: DeployablePolicy) -> None:
+    """Joints and a commanded point are all it takes; the loop sends what the bundle says."""
+    joints = [joint.name for joint in tracking.contract.joints]
+    device = Device(tuple(joints))
+    robot = LeRobot(tracking.contract, device)
+    goal = np.array(tracking.contract.step.told[0].example)  # type: ignore[union-attr]
+    seen: list[Measurement] = []
+    watch = lambda progress: seen.append(progress.measured)  # noqa: E731
+    times = LoopSettings(seconds=0.3, damp=0.05, soft_start=0.2)
+    report = Loop(robot, tracking, goal, times, watch=watch).run()
+    assert not report.reason, report.reason
+    step = tracking.contract.step
+    assert step is not None
+    given = {"joint_pos": seen[-3].joint_pos, "joint_vel": seen[-3].joint_vel, "command.goal": goal}
+    first = {name: np.asarray(value, np.float32) for name, value in given.items()}
+    expected = tracking.step({**first, **begin(step, first)})["target"]
+    assert np.abs(expected).max() <= np.abs(tracking.contract.row("upper")).max()
+    sent = np.radians([[action[f"{name}.pos"] for name in joints] for action in device.sent])
+    assert np.abs(np.diff(sent, axis=0)).max() < 0.5  # it moves on, without jumps
+
+
+def test_a_step_remembers_from_one_decision_to_the_next(tracking: DeployablePolicy) -> None:
+    step = tracking.contract.step
+    assert step is not None
+    controller = StepController(tracking)
+    size = len(tracking.contract.joints)
+    command = np.array(step.told[0].example)
+    state: dict[str, np.ndarray] = {}
+    for k in range(4):
+        measured = Measurement(0.02 * k, joint_pos=np.full(size, 0.1 * k), joint_vel=np.zeros(size))
+        _, action, target = controller.decide(measured, np.zeros(size), command)
+        given = {"joint_pos": measured.joint_pos, "joint_vel": measured.joint_vel, "command.goal": command}
+        inputs = {name: np.asarray(value, np.float32) for name, value in given.items()}
+        state = state or begin(step, inputs)
+        outputs = tracking.step({**inputs, **state})
+        state = advance(step, outputs)
+        np.testing.assert_allclose(target, outputs["target"])
+        np.testing.assert_allclose(action, outputs["action"])
+    controller.reset()
+    again = controller.decide(Measurement(0.0, joint_pos=np.zeros(size), joint_vel=np.zeros(size)), action, command)[2]
+    assert np.isfinite(again).all()
+
+
+def test_what_nobody_measures_or_tells_is_named(reaching: DeployablePolicy) -> None:
+    controller = StepController(reaching)
+    joints = Measurement(0.0, joint_pos=np.zeros(9))
+    with pytest.raises(RobotError, match="needs 'object1_pos' \\(position of .*, which this robot does not measure"):
+        controller.decide(joints, np.zeros(4), np.zeros(3))
+    seen = dataclasses.replace(joints, readings={"object1_pos": np.zeros(3), "object1_quat": np.array([1.0, 0, 0, 0])})
+    with pytest.raises(RobotError, match="nobody tells 'command.goal': x, y and z m of where .*; say it by --command"):
+        controller.decide(seen, np.zeros(4), np.zeros(0))
+    assert np.isfinite(controller.decide(seen, np.zeros(4), np.array([0.0, 0.6, 0.2]))[2]).all()
+
+
+def test_an_estimator_says_what_the_robot_does_not(reaching: DeployablePolicy) -> None:
+    """The simulated robot is kept from saying where the object is; the estimator says it instead."""
+    robot = connect("mujoco", reaching.contract, SimulatedOptions(realtime=False))
+    whole = robot.read().readings
+
+    def estimator(measured: Measurement) -> dict[str, object]:
+        return {"object1_pos": whole["object1_pos"] + 1.0}
+
+    told = EstimatedRobot(robot, estimator).read().readings
+    np.testing.assert_allclose(told["object1_pos"], whole["object1_pos"] + 1.0)
+    np.testing.assert_allclose(told["object1_quat"], whole["object1_quat"])
+    with pytest.raises(RobotError, match="the estimator gave float; expected a mapping"):
+        EstimatedRobot(robot, lambda measured: 1.0).read()  # type: ignore[arg-type, return-value]
+    robot.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing_there:estimate", "cannot be imported: No module named 'nothing_there'"),
+        ("numpy:no_such_thing", "cannot be imported: module 'numpy' has no attribute"),
+        ("numpy", "expected module:callable, such as my_camera:objects"),
+    ],
+)
+def test_estimators_that_are_none_are_refused(name: str, said: str) -> None:
+    with pytest.raises(EmbodiedError, match=said):
+        load_estimator(name)
+
+
+def test_commands_of_a_step_have_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        deploy.main(["manipulation/reach", "--robot", "mujoco", "--command", "1", "2"])
+    assert "--command has 2 values; expected 3: goal (3: x, y and z m" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_team_is_not_rehearsed_by_one_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        deploy.main(["swarm/formation", "--robot", "mujoco"])
+    assert "is a team of 8, and the bundle is one robot's" in capsys.readouterr().err.replace("\n", " ")
