@@ -94,6 +94,7 @@ def describe(name: str, robot: Path | None = None) -> dict[str, Any]:
         },
         "reward_weights": dict(task.reward_weights),
         "variations": dict(task.variations),
+        "commands": {**task.commands, **task.first_commands},
         "physics_dt": task.timing.physics_dt,
         "control_dt": task.timing.control_dt,
         "episode_seconds": task.timing.episode_seconds,
@@ -148,6 +149,8 @@ def print_description(row: dict[str, Any]) -> None:
         sizes = {name: " x ".join(map(str, shape)) or "1" for name, shape in terms.items()}
         output.print(cli.table(f"observation group {group!r}", sizes))
     output.print(cli.table("reward weights per step", {k: f"{v:g}" for k, v in row["reward_weights"].items()}))
+    if row["commands"]:
+        output.print(cli.table("told to a robot, not measured", row["commands"]))
     if row["variations"]:
         output.print(cli.table("drawn anew for every episode", row["variations"]))
 

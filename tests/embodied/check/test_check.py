@@ -46,6 +46,20 @@ FAULTS = {
         return {"robot": {"place": world.qpos}}
 """,
     ),
+    "command of no field": (
+        "commands are fields of the state",
+        "commands: 'gaol': the state has no such field; expected one of ",
+        """
+    commands = {"gaol": "m"}
+""",
+    ),
+    "too many setpoints": (
+        "commands are fields of the state",
+        "setpoints: there are 2 names; expected 1, as process_action gives",
+        """
+    setpoints = ("speed, m/s", "turn, rad/s")
+""",
+    ),
     "reward without weight": (
         "reward terms are the weighted ones",
         "reward term 'effort': it has no weight; expected one of near",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import embodied  # noqa: F401
+from embodied.new.__main__ import main as new
 from embodied.registry import join_content
 from sim2real.contract.describe_step import describe_step
 from sim2real.graphs.control import ControlGraph
@@ -25,7 +29,10 @@ NAMES = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) f
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_is_what_the_tasks_own_functions_compute(name: str) -> None:
-    task = join_content()[name].load()()
+    same_as_reference(name, join_content()[name].load()())
+
+
+def same_as_reference(name: str, task: Any) -> None:
     described = describe_step(task, name)
     contract = described.contract
     assert contract.step is not None
@@ -53,6 +60,13 @@ def test_a_robot_is_asked_for_what_it_measures_and_no_more() -> None:
     assert {one.name: (one.size, one.places) for one in team.told}["goal.point"] == (3, (0, 1, 2))
     assert {"cf0_cf.quat", "cf0_cf.pos", "cf7_cf.pos"} <= {source.name for source in team.sources}
     assert "cf7_cf.quat" not in {source.name for source in team.sources}
+
+
+@pytest.mark.parametrize("kind", ["arm", "legged", "multirotor"])
+def test_a_task_of_ones_own_has_a_step_as_it_is_written(kind: str, tmp_path: Path) -> None:
+    new(["task", "mine", "--kind", kind, "--folder", str(tmp_path)])
+    name = str(tmp_path / "mine.py")
+    same_as_reference(name, join_content()[name].load()())
 
 
 def test_what_episodes_draw_and_nobody_tells_is_an_error() -> None:
