@@ -133,7 +133,7 @@ def commanded(policy: DeployablePolicy, seed: int) -> np.ndarray:
     if policy.contract.task == "swarm/hover":
         return np.array([0.0, 0.0, 2.0])
     rng = np.random.default_rng([seed, 3])
-    limits = np.array(policy.contract.command_limits)
+    limits = np.array(policy.contract.command_ranges)[:, 1]
     return limits * rng.uniform(-1, 1, 3) * (rng.random(3) < KEEP)
 
 

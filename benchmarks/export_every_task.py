@@ -69,7 +69,9 @@ def main(settings: Settings) -> None:
             results[name] = measure(name, settings.inputs)
         except EmbodiedError as error:
             results[name] = {"refused": str(error)}
-        cli.console().print(f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s", soft_wrap=True, markup=False)
+        cli.console().print(
+            f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s", soft_wrap=True, markup=False
+        )
     cli.write_result(settings.json, cli.command_line("benchmarks.export_every_task"), summary(results, settings.inputs))
 
 
@@ -113,7 +115,11 @@ def policy_for(name: str, task: Any) -> tuple[Policy, str]:
         assert isinstance(policy, Policy)
         return policy, "shipped"
     training = join_content()[name].load_training()
-    own = next((one for one in training.algorithms if isinstance(one, PPOConfig)), PPOConfig()) if training else PPOConfig()
+    own = (
+        next((one for one in training.algorithms if isinstance(one, PPOConfig)), PPOConfig())
+        if training
+        else PPOConfig()
+    )
     return untrained(task, own.actor), "untrained"
 
 
@@ -200,8 +206,6 @@ def _struct(fields: list[tuple[str, int]]) -> list[str]:
 def _filled(names: list[str], given: Mapping[str, np.ndarray]) -> np.ndarray:
     parts = [given[name] for name in names]
     return np.ascontiguousarray(np.concatenate(parts) if parts else np.zeros(1), np.float32)
-
-
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ class Settings(Generic[O]):
     """s that the policy runs."""
     command: tuple[float, ...] = ()
     """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
-    of hover the point x, y, z in m; of others what their contract's step is told. By default zeros; of a point the middle
-    of the workspace; of a step what the simulated task draws."""
-    estimator: str = ""
+    of hover the point x, y, z in m; of others what their contract's step is told. By default zeros; of a point the
+    middle of the workspace; of a step what the simulated task draws."""
+    readings: str = ""
     """`module:callable` that says what the robot does not measure, such as the place of an object: called with every
     measurement, it returns numbers by the names of the step's inputs."""
     soft_start: float | None = None
@@ -138,8 +138,8 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
     loop = LoopSettings(seconds=settings.seconds, soft_start=settings.soft_start)
     with OperatorStop() as stop, contextlib.ExitStack() as stack:
         robot = registry.connect(settings.robot, policy.contract, settings.driver)
-        if settings.estimator:
-            robot = EstimatedRobot(robot, load_estimator(settings.estimator))
+        if settings.readings:
+            robot = EstimatedRobot(robot, load_estimator(settings.readings))
         stack.callback(robot.close)
         policy = robot.setpoint_policy or policy
         sink = stack.enter_context(recorder(settings, policy.contract)) if settings.log else None
@@ -195,9 +195,9 @@ def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
         )
     if len(command) != len(contract.command):
         raise EmbodiedError(f"--command has {len(command)} values; expected {len(contract.command)}: {named}")
-    for name, value, limit in zip(contract.command, command, contract.command_limits, strict=True):
-        if not abs(value) <= limit:
-            raise EmbodiedError(f"--command: {name} is {value}; the policy was trained within [-{limit:g}, {limit:g}]")
+    for name, value, (low, high) in zip(contract.command, command, contract.command_ranges, strict=True):
+        if not low <= value <= high:
+            raise EmbodiedError(f"--command: {name} is {value}; the policy was trained within [{low:g}, {high:g}]")
     return np.array(command, float)
 
 

@@ -34,6 +34,7 @@ from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph, step_bu
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
+from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
@@ -71,7 +72,11 @@ def main(arguments: list[str] | None = None) -> int:
     check_place(settings.out)
     policy, task, path = trained(settings.policy, settings.robot, settings.task)
     name = task_names.label(path)  # a bundle goes to other machines, with other folders
-    made = write_step(settings.out, policy, task, name) if is_whole_step(task) else write(settings.out, policy, describe(task, name))
+    made = (
+        write_step(settings.out, policy, task, name)
+        if is_whole_step(task)
+        else write(settings.out, policy, describe(task, name))
+    )
     rows = {
         "task": name,
         "robot": robot_of(made.contract),
@@ -108,7 +113,9 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
         raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")
     if identities := checkpoint.meta.get("identities"):
         if task is None:
-            raise ExportError(f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(identities)}")
+            raise ExportError(
+                f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(identities)}"
+            )
         if task not in identities:
             raise UnknownNameError(f"task of '{checkpoint.path}'", task, identities)
         return IdentifiedPolicy(policy, identities.index(task), len(identities)), join_content()[task].load()(), task
@@ -250,7 +257,7 @@ def golden_vectors(policy: Policy, contract: Contract) -> bundle.Golden:
 
 def contents(network: Network, contract: Contract, vectors: bundle.Golden) -> tuple[dict[str, bytes], str]:
     """File name -> content of a bundle, but for its manifest; and the policy's digest."""
-    text = bundle.contract_text(contract)
+    text = document.contract_text(contract)
     digest = network.digest(text)
     code = c_code.sources(network, contract, vectors, digest)
     texts = {

@@ -97,14 +97,19 @@ def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
 
 
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
-    """What a robot is told in a deployment is in the task's state, and sent setpoints are as many as there are names."""
+    """What a robot is told in a deployment is in the task's state; setpoints are as many as there are names."""
     given = arguments(task)
     flat = jax.tree_util.tree_flatten_with_path(given.state)[0]
     fields = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
     for hook in ("commands", "first_commands"):
         for name in getattr(task, hook):
             if name not in fields:
-                yield Finding(f"{hook}: {name!r}", "the state has no such field", f"one of {listing(fields)}", place_of(task, hook))
+                yield Finding(
+                    f"{hook}: {name!r}",
+                    "the state has no such field",
+                    f"one of {listing(fields)}",
+                    place_of(task, hook),
+                )
     sent = int(np.prod(jnp.shape(given.command))) // (task.agents or 1)
     if task.setpoints and len(task.setpoints) != sent:
         look = place_of(task, "setpoints")

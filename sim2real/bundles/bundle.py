@@ -21,7 +21,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,12 +30,12 @@ import numpy as np
 import tyro
 
 from embodied.errors import EmbodiedError, guard, listing
-from embodied.storage.configs import from_json, to_json
 from sim2real.bundles import onnx_check
 from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
 from sim2real.bundles.golden_steps import GoldenSteps, difference, walk
 from sim2real.bundles.golden_steps import read as read_steps
 from sim2real.contract.contract import Contract
+from sim2real.contract.document import read_text
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -192,24 +191,9 @@ def load(path: str | Path) -> Bundle:
 def read_contract(data: bytes, path: Path) -> Contract:
     """The contract that `contract_text` wrote; a `BundleError` where it is not exactly that."""
     try:
-        contract = from_json(Contract, json.loads(data, parse_constant=_no_constant))
-        for field in ("offset", "up", "down", "lower", "upper", "max_rate"):
-            contract.row(field)
-        if contract_text(contract).encode() != data:
-            raise ValueError("it is not written as embodied writes it")
+        return read_text(data)
     except (ValueError, TypeError, AttributeError, RecursionError, EmbodiedError) as error:
         raise refused(path, CONTRACT, str(error)) from None
-    return contract
-
-
-def contract_text(contract: Contract) -> str:
-    """A contract as JSON: numbers to the last bit, infinite ones as "inf"."""
-    document = to_json(contract)
-    if contract.model is None:  # as in bundles from before robots came from files
-        del document["model"]
-    if contract.step is None:
-        del document["step"]
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def _session(data: bytes, path: Path) -> InferenceSession:
@@ -247,10 +231,6 @@ def _off(bundle: Bundle, golden: Golden) -> float:
     action, target = (np.array(values) for values in zip(*seen, strict=True))
     ranges = target_scale(bundle.contract)
     return max(np.abs(action - golden.action).max(), (np.abs(target - golden.target) / ranges).max())
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,7 +46,8 @@ def sources(
     _check(contract)
     values = {
         "banner": f"{plain(contract.task)}, exported by embodied. Do not edit: sha256 {digest[:16]}",
-        "command_limit": _vector(contract.command_limits),
+        "command_low": _vector([low for low, _ in contract.command_ranges]),
+        "command_high": _vector([high for _, high in contract.command_ranges]),
         "lowest": _vector([low for low, _ in _space(contract)]),
         "highest": _vector([high for _, high in _space(contract)]),
         # Upside down is -1 but for rounding: without a limit nothing may reach it.
@@ -73,9 +74,9 @@ def _check(contract: Contract) -> None:
         raise ExportError(f"the Crazyflie has {ROTORS} rotors that take thrusts in N; the contract has {units}")
     if MAIN_LOOP % whole_rate(contract):
         raise ExportError(f"control_hz={contract.control_hz:g} does not divide the firmware's {MAIN_LOOP} Hz")
-    if len(contract.command_limits) != 3:
+    if len(contract.command_ranges) != 3:
         raise ExportError(
-            f"a position setpoint has 3 numbers; the contract's command has {len(contract.command_limits)}"
+            f"a position setpoint has 3 numbers; the contract's command has {len(contract.command_ranges)}"
         )
 
 
@@ -106,7 +107,7 @@ def _readme(network: Network, contract: Contract, digest: str) -> str:
         "rate": whole_rate(contract),
         "space": _space_text(contract.workspace) or "the range of floating point",
         "tilt": f" or tilts by more than {math.degrees(contract.max_tilt):.0f} degrees (4)" if limited else "",
-        "commands": _space_text([(-limit, limit) for limit in contract.command_limits]),
+        "commands": _space_text(contract.command_ranges),
         "max_thrust": f"{contract.row('upper').max():g}",
         "flash": f"{4 * network.parameters / 1024:.0f}",
         "ram": f"{8 * widest / 1024:.1f}",

@@ -13,9 +13,10 @@ OPERATORS = {"Sub", "Mul", "Add", "Max", "Min", "Gemm", "Elu", "Tanh", "Relu", "
 """All that a policy needs: a model with any other is not ours."""
 MAX_STEP_NODES = 16384  # a control step with inverse kinematics has some 1,300
 STEP_OPERATORS = {
-    "Neg", "Abs", "Sign", "Sqrt", "Exp", "Log", "Sin", "Cos", "Asin", "Acos", "Atan", "Tanh", "Floor", "Ceil", "Add", "Sub",
-    "Mul", "Div", "Max", "Min", "Pow", "Less", "LessOrEqual", "Equal", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd",
-    "Cast", "Where", "Concat", "Gather", "Reshape", "MatMul", "TopK", "Not", "Or", "IsNaN", "IsInf", "Mod", "Identity",
+    "Neg", "Abs", "Sign", "Sqrt", "Exp", "Log", "Sin", "Cos", "Asin", "Acos", "Atan", "Tanh", "Floor", "Ceil", "Add",
+    "Sub", "Mul", "Div", "Max", "Min", "Pow", "Less", "LessOrEqual", "Equal", "ReduceSum", "ReduceMax", "ReduceMin",
+    "ReduceProd", "Cast", "Where", "Concat", "Gather", "Reshape", "MatMul", "TopK", "Not", "Or", "IsNaN", "IsInf",
+    "Mod", "Identity",
 }  # fmt: skip
 """All that a whole control step needs, see `sim2real.graphs.to_onnx`."""
 

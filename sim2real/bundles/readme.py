@@ -10,20 +10,6 @@ from sim2real.bundles.c_code import identifiers, whole_rate
 from sim2real.bundles.network import Network
 from sim2real.contract.contract import Contract, Term
 
-FORMULAS = {
-    "gyro": "angular velocity of the body, body frame",
-    "gravity": "direction of gravity in the body frame; (0, 0, -1) when level",
-    "up": "direction of the world's z axis in the body frame; (0, 0, 1) when level",
-    "linvel": "velocity of the body where its IMU sits, world frame turned into the body frame",
-    "joint_offset": "measured angle minus default, in the order of the joints below",
-    "joint_vel": "joint velocity, in the order of the joints below",
-    "last_action": "what the policy gave one step before, in [-1, 1], as it gave it; zeros in the first step",
-    "command": "what the operator sets, see Commands",
-    "clock": "cosines of the phases of the left and the right foot, then sines; the right foot half a turn ahead, "
-    "{gait_hz:g} turns a second since the start; phases 0 where the command is shorter than 0.05",
-    "to_command": "commanded point minus position, world frame turned into the body frame",
-}
-"""What each source of a term is, see `sim2real.deployment.terms`."""
 PARTS = {
     "gyro": ("gyro",),
     "gravity": ("orientation",),
@@ -106,7 +92,7 @@ def _observation(contract: Contract) -> str:
     for term in contract.terms:
         size = term.size * term.history
         noise = f"{term.noise:.3g}" if term.noise else EMPTY
-        rows.append((f"{start}–{start + size - 1}", term.name, str(size), term.unit, noise, _formula(term, contract)))
+        rows.append((f"{start}–{start + size - 1}", term.name, str(size), term.unit, noise, _formula(term)))
         start += size
     return f"""## Observation
 
@@ -117,18 +103,21 @@ Quaternions: {", ".join(contract.quaternion)}. Noise is the standard deviation t
 """
 
 
-def _formula(term: Term, contract: Contract) -> str:
+def _formula(term: Term) -> str:
     past = f"; the last {term.history} steps, newest last, all the same at the start" if term.history > 1 else ""
-    return FORMULAS.get(term.source, term.source).format(gait_hz=contract.gait_hz) + past
+    return (term.meaning or term.source) + past
 
 
 def _commands(contract: Contract) -> str:
-    rows = [(name, f"± {limit:g}") for name, limit in zip(contract.command, contract.command_limits, strict=True)]
+    rows = [
+        (name, f"{low:g} to {high:g}")
+        for name, (low, high) in zip(contract.command, contract.command_ranges, strict=True)
+    ]
     return f"""## Commands
 
-In this order. Limits are the largest values of training.
+In this order. Ranges are those of training.
 
-{table(("command", "limit"), rows)}
+{table(("command", "range"), rows)}
 """
 
 

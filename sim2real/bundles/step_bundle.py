@@ -11,11 +11,12 @@ import torch
 from embodied.core.task import Task
 from embodied.core.world import World
 from policies.policy import Policy
-from sim2real.bundles import bundle, golden_steps, step_code
 from sim2real.bundles import files as bundle_files
+from sim2real.bundles import golden_steps, step_code
 from sim2real.bundles.golden_steps import COMMAND, GoldenSteps
 from sim2real.bundles.network import ExportError
 from sim2real.bundles.step_readme import readme
+from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe_step import Described
 from sim2real.graphs import to_onnx
@@ -30,7 +31,7 @@ def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dic
         ExportError: the graph gives other actions than the policy in torch.
     """
     contract = described.contract
-    text = bundle.contract_text(contract)
+    text = document.contract_text(contract)
     bare = to_onnx.build(described.graph, "control step", {}).SerializeToString(deterministic=True)
     digest = hashlib.sha256(text.encode() + b"\n" + bare).hexdigest()
     golden = golden_of(described, policy, task)
@@ -39,7 +40,9 @@ def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dic
     texts = {
         bundle_files.CONTRACT: text,
         bundle_files.GOLDEN: golden_steps.written(contract, golden),
-        bundle_files.README: readme(contract, sum(node.value.size for node in described.graph.nodes if node.value is not None), digest),
+        bundle_files.README: readme(
+            contract, sum(node.value.size for node in described.graph.nodes if node.value is not None), digest
+        ),
         **step_code.sources(described.graph, contract, golden, digest),
     }
     files = {name: content.encode() for name, content in texts.items()}

@@ -1,4 +1,4 @@
-"""A whole control step as C99: `policy.c` and `policy.h`, static memory, no dependency but math.h; `check.c` proves them."""
+"""A whole control step as C99: `policy.c` and `policy.h`, static memory, only math.h; `check.c` proves them."""
 
 from __future__ import annotations
 
@@ -105,10 +105,11 @@ def _body(
 def _begin(one: Remembered, field: str, fields: Mapping[str, str]) -> list[str]:
     if not one.measured:
         return [f"state->{field}[{i}] = {number(value)};" for i, value in enumerate(one.begin)]
-    return [
-        f"state->{field}[{i}] = {number(part.scale)} * input->{fields[part.source]}[{part.place}] + {number(part.offset)};"
-        for i, part in enumerate(one.measured)
-    ]
+    lines = []
+    for i, part in enumerate(one.measured):
+        measured = f"input->{fields[part.source]}[{part.place}]"
+        lines.append(f"state->{field}[{i}] = {number(part.scale)} * {measured} + {number(part.offset)};")
+    return lines
 
 
 def _check(golden: GoldenSteps, fields: Mapping[str, str]) -> dict[str, object]:

@@ -119,7 +119,14 @@ def _begin(one: Remembered) -> str:
 
 def _actuators(contract: Contract) -> str:
     rows = [
-        (str(i), a.name, a.unit, f"{a.offset:.7g}", *_limits((a.lower, a.upper)), *stated(a, ("stiffness", "damping", "max_effort")))
+        (
+            str(i),
+            a.name,
+            a.unit,
+            f"{a.offset:.7g}",
+            *_limits((a.lower, a.upper)),
+            *stated(a, ("stiffness", "damping", "max_effort")),
+        )
         for i, a in enumerate(contract.actuators)
     ]
     note = "\nkp and kd are the servos' gains in training: the robot's must be the same.\n"

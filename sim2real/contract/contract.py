@@ -16,7 +16,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError, listing
 
-FORMAT = 1
+FORMAT = 2
 
 
 class ContractError(EmbodiedError):
@@ -67,7 +67,46 @@ class Joint:
     upper: float
     """rad."""
     max_velocity: float
-    """rad/s, the motor's."""
+    """rad/s, the motor's; inf where nobody states it."""
+    armature: float = 0.0
+    """kg m^2, the rotor's inertia seen at the joint, as training had it."""
+    friction: float = 0.0
+    """N m, dry friction in training."""
+    axis: tuple[float, ...] = ()
+    """(3,) about (along) which it turns (moves) with positive sign, in the body's own frame; empty: not stated."""
+    body: str = ""
+    """The body that it moves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotor:
+    """One rotor, in the order of actions, as training had it."""
+
+    position: tuple[float, float, float]
+    """m from the centre of mass, body frame: x forward, y left, z up."""
+    axis: tuple[float, float, float]
+    """Along which it pushes, body frame."""
+    spin: int
+    """1 counter-clockwise seen from where it pushes, -1 clockwise; the body is driven the other way."""
+    thrust: tuple[float, float]
+    """N = thrust[0] n + thrust[1] n^2 at a speed n, rpm of a Crazyflie, else a fraction of the largest."""
+    torque: tuple[float, float]
+    """N m = torque[0] n + torque[1] n^2, reaction about its axis."""
+    speed_up: tuple[float, ...]
+    """n' = a (c - n) + b (c^2 - n^2) while the command c exceeds n: a 1/s and b; empty: no lag."""
+    speed_down: tuple[float, ...]
+    """The same while c is below n."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where something sits on a body."""
+
+    body: str
+    position: tuple[float, float, float]
+    """m, in the body's frame."""
+    quaternion: tuple[float, float, float, float]
+    """wxyz, from its own frame to the body's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +123,8 @@ class Term:
     """Standard deviation of the noise it had in training."""
     history: int = 1
     """Control steps it holds, newest last."""
+    meaning: str = ""
+    """What the numbers are, with the frame they are in, and what they are before anything has happened."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,9 +180,9 @@ class Remembered:
 class Step:
     """A whole control step as one computation: from what is measured to targets, inverse kinematics and all.
 
-    Inputs of `policy.onnx` are `sources` by their names, `command.NAME` for each of `told`, and `state.NAME` for each of
-    `remembered`; outputs are `target` (A,), `observation` and `action`, and `state.NAME:next`, which go into the next
-    step as `state.NAME`.
+    Inputs of `policy.onnx` are `sources` by their names, `command.NAME` for each of `told`, and `state.NAME` for each
+    of `remembered`; outputs are `target` (A,), `observation` and `action`, and `state.NAME:next`, which go into the
+    next step as `state.NAME`.
     """
 
     sources: tuple[Source, ...]
@@ -190,14 +231,20 @@ class Contract:
     """In the order of the observation."""
     command: tuple[str, ...] = ()
     """Names, with units, of what an operator sets, such as a velocity: the term whose source is `command`."""
-    command_limits: tuple[float, ...] = ()
-    """Largest absolute value of each in training."""
+    command_ranges: tuple[tuple[float, float], ...] = ()
+    """Smallest and largest value of each in training."""
     latency: tuple[float, float] = (0.0, 0.0)
     """s, range of the delay of commands in training."""
     workspace: tuple[tuple[float, float], ...] = ()
     """m, x, y and z between which the body may be; empty: anywhere."""
     gait_hz: float = 0.0
     """Steps of each foot per second that the term with source `clock` counts; 0 without one."""
+    mass: float = 0.0
+    """kg of the whole robot in training; 0: not stated."""
+    rotors: tuple[Rotor, ...] = ()
+    """Of a drone."""
+    imu: Place | None = None
+    """Where gyro, accelerometer and `linvel` are measured; None: not stated, or at the body's origin."""
     max_tilt: float = math.inf
     """rad between the body's z axis and up, beyond which the robot has fallen."""
     quaternion: str = "wxyz"
@@ -206,8 +253,8 @@ class Contract:
     model: ModelFile | None = None
     """The file of a robot of one's own; None of robots under assets/."""
     step: Step | None = None
-    """Of policies whose network is one part of a computation that begins at the measurements; None where the terms above
-    and the rule of `Actuator` are all there is beside the network."""
+    """Of policies whose network is one part of a computation that begins at the measurements; None where the terms
+    above and the rule of `Actuator` are all there is beside the network."""
 
     def __post_init__(self) -> None:
         for kind, items in (("actuator", self.actuators), ("joint", self.joints), ("term", self.terms)):
@@ -215,7 +262,7 @@ class Contract:
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ContractError(f"two {kind}s are called {listing(twice)}")
         if self.format != FORMAT:
-            raise ContractError(f"format {self.format!r}; this version reads {FORMAT}")
+            raise ContractError(f"format {self.format!r}; this version reads {FORMAT}: export it again")
         if self.quaternion != "wxyz":
             raise ContractError(f"quaternions of order {self.quaternion!r}; expected 'wxyz'")
         if not (self.control_hz > 0 and math.isfinite(self.control_hz)):
@@ -231,8 +278,11 @@ class Contract:
                 raise ContractError(
                     f"actuator '{actuator.name}' drives joint '{actuator.joint}'; known: {listing(known)}"
                 )
-        if len(self.command) != len(self.command_limits):
-            raise ContractError(f"{len(self.command)} commands with {len(self.command_limits)} limits")
+        if len(self.command) != len(self.command_ranges):
+            raise ContractError(f"{len(self.command)} commands with {len(self.command_ranges)} ranges")
+        for command, (low, high) in zip(self.command, self.command_ranges, strict=True):
+            if not low <= high:
+                raise ContractError(f"command '{command}': its range is [{low}, {high}]")
 
     @property
     def observation_size(self) -> int:

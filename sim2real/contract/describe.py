@@ -1,8 +1,8 @@
 """The contract of a policy, from the task that it was trained on.
 
-Two families of tasks, legged robots that follow velocities and hovering drones, register a function each, with terms and
-actions in words; any other is described by its whole control step, `sim2real.contract.describe_step`. What MuJoCo's models have no field for, the
-motors' top speeds, stands in `sim2real.contract.speeds`.
+Two families of tasks, legged robots that follow velocities and hovering drones, register a function each, with terms
+and actions in words; any other is described by its whole control step, `sim2real.contract.describe_step`. What MuJoCo's
+models have no field for, the motors' top speeds, stands in `sim2real.contract.speeds`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import numpy as np
 
 from embodied.core.task import Task, TaskWrapper
 from sim2real.contract import model_files
-from sim2real.contract.contract import Actuator, Contract, Joint, Term
-from sim2real.contract.describe_step import describe_step, target_range
+from sim2real.contract.contract import Actuator, Contract, Rotor, Term
+from sim2real.contract.describe_step import describe_step, joint_of, place_of, target_range
 from sim2real.contract.speeds import top_speeds
 from tasks.locomotion.humanoid_joystick import HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
+from tasks.swarm.dynamics.multirotor import Multirotor
+from tasks.swarm.dynamics.quadrotor import Quadrotor
 from tasks.swarm.hover import NOISE, REACH, Hover
 
 LEGGED = {
@@ -34,6 +36,21 @@ LEGGED = {
     "phase": ("clock", "1"),
 }
 """Term of a legged robot's observation -> its source and unit."""
+
+MEANINGS = {
+    "gyro": "angular velocity of the body, body frame",
+    "gravity": "direction of gravity in the body frame; (0, 0, -1) when level",
+    "up": "direction of the world's z axis in the body frame; (0, 0, 1) when level",
+    "linvel": "velocity of the body where its IMU sits, world frame turned into the body frame",
+    "joint_offset": "measured angle minus default, in the order of the joints below",
+    "joint_vel": "joint velocity, in the order of the joints below",
+    "last_action": "what the policy gave one step before, in [-1, 1], as it gave it; zeros in the first step",
+    "command": "what the operator sets, see Commands",
+    "clock": "cosines of the phases of the left and the right foot, then sines; the right foot half a turn ahead, "
+    "{gait_hz:g} turns a second since the start; phases 0 where the command is shorter than 0.05",
+    "to_command": "commanded point minus position, world frame turned into the body frame",
+}
+"""Source of a term -> what it is, see `sim2real.deployment.terms`."""
 
 
 @functools.singledispatch
@@ -87,10 +104,11 @@ def _joystick(task: Joystick, name: str) -> Contract:
             )
         )
         low, high = (float(limit) for limit in layout.limits[i])
-        joints.append(Joint(joint, float(layout.home[i]), low, high, speeds[joint]))
+        joints.append(joint_of(model, joint, float(layout.home[i]), (low, high), speeds[joint]))
     noise = task.config.noise
+    gait = task.step_rate if isinstance(task, HumanoidJoystick) else 0.0
     terms = tuple(
-        Term(term, LEGGED[term][0], size, LEGGED[term][1], float(getattr(noise, term, 0.0)) / math.sqrt(3))
+        _term(term, *LEGGED[term], size, float(getattr(noise, term, 0.0)) / math.sqrt(3), gait)
         for term, size in _sizes(task)
     )
     return Contract(
@@ -102,10 +120,12 @@ def _joystick(task: Joystick, name: str) -> Contract:
         joints=tuple(joints),
         terms=terms,
         command=("forward m/s", "left m/s", "turn left rad/s"),
-        command_limits=tuple(task.config.command.limits),
+        command_ranges=tuple((-limit, limit) for limit in task.config.command.limits),
         latency=task.config.vary.latency,
         max_tilt=math.acos(FALLEN),
-        gait_hz=task.step_rate if isinstance(task, HumanoidJoystick) else 0.0,
+        gait_hz=gait,
+        mass=float(model.body_subtreemass[model.body(robot.trunk).id]),
+        imu=place_of(model, "gyro"),
         model=None if file is None else model_files.recorded(file),
     )
 
@@ -136,7 +156,7 @@ def _hover(task: Hover, name: str) -> Contract:
         "gyro": ("gyro", "rad/s"),
         "action": ("last_action", "1"),
     }
-    terms = tuple(Term(term, known[term][0], size, known[term][1], NOISE.get(term, 0.0)) for term, size in _sizes(task))
+    terms = tuple(_term(term, *known[term], size, NOISE.get(term, 0.0)) for term, size in _sizes(task))
     return Contract(
         task=name,
         robot=task.robot_name,
@@ -146,11 +166,39 @@ def _hover(task: Hover, name: str) -> Contract:
         joints=(),
         terms=terms,
         command=("x m", "y m", "z m"),
-        command_limits=(REACH, REACH, height + REACH),
+        command_ranges=((-REACH, REACH), (-REACH, REACH), (0.0, height + REACH)),
         latency=task.config.latency,
         workspace=((-REACH, REACH), (-REACH, REACH), (0.0, height + REACH)),
         max_tilt=math.pi,
+        mass=float(drone.mass),
+        rotors=_rotors(drone),
+        imu=place_of(task.model, "gyro"),
     )
+
+
+def _rotors(drone: Quadrotor | Multirotor) -> tuple[Rotor, ...]:
+    """In the order of actions."""
+    if isinstance(drone, Multirotor):
+        places, axes, spins = drone.position, drone.axis, drone.spin
+    else:  # the signs of `quadrotor.rotor_wrench`
+        places = drone.lever * np.array([[1, -1, 0], [-1, -1, 0], [-1, 1, 0], [1, 1, 0]])
+        axes, spins = np.tile([0.0, 0.0, 1.0], (4, 1)), np.array([1, -1, 1, -1])
+    thrust, torque = (
+        np.array([np.broadcast_to(part, drone.count) for part in both]).T for both in (drone.thrust, drone.torque)
+    )
+    lags = tuple(map(float, drone.speed_up or ())), tuple(map(float, drone.speed_down or ()))
+    return tuple(
+        Rotor(_floats(places[i]), _floats(axes[i]), int(spins[i]), _floats(thrust[i]), _floats(torque[i]), *lags)
+        for i in range(drone.count)
+    )
+
+
+def _floats(values: np.ndarray) -> Any:
+    return tuple(float(value) for value in values)
+
+
+def _term(name: str, source: str, unit: str, size: int, noise: float, gait_hz: float = 0.0) -> Term:
+    return Term(name, source, size, unit, noise, meaning=MEANINGS[source].format(gait_hz=gait_hz))
 
 
 def _sizes(task: Task[Any]) -> list[tuple[str, int]]:

@@ -17,7 +17,7 @@ from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.env.vec_env import POLICY
 from sim2real.contract import model_files
-from sim2real.contract.contract import Actuator, Contract, Joint, Step, Term
+from sim2real.contract.contract import Actuator, Contract, Joint, Place, Step, Term
 from sim2real.contract.speeds import top_speeds
 from sim2real.graphs.control import ControlGraph, Policy, first_draw, nominal
 from sim2real.graphs.graph import Graph
@@ -46,7 +46,9 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
     limits = np.array([[actuator.lower, actuator.upper] for actuator in actuators]).T
     control = ControlGraph.of(task, policy, driven, (limits[0], limits[1]))
     terms = tuple(
-        Term(term, STEP, math.prod(shape), "") for term, shape in plain.observation_terms[POLICY].items() if math.prod(shape)
+        Term(term, STEP, math.prod(shape), "")
+        for term, shape in plain.observation_terms[POLICY].items()
+        if math.prod(shape)
     )
     file = model_files.of_task(task)
     contract = Contract(
@@ -180,5 +182,33 @@ def _joints(task: Task[Any], names: Sequence[str], robot: str) -> tuple[Joint, .
         joint = model.joint(name)
         limited = bool(model.jnt_limited[joint.id])
         low, high = joint.range if limited else (-math.inf, math.inf)
-        rows.append(Joint(name, float(start[joint.qposadr[0]]), float(low), float(high), speeds[name]))
+        rows.append(joint_of(model, name, float(start[joint.qposadr[0]]), (float(low), float(high)), speeds[name]))
     return tuple(rows)
+
+
+def joint_of(model: mujoco.MjModel, name: str, default: float, limits: tuple[float, float], speed: float) -> Joint:
+    """A joint with what training's model says of it."""
+    joint = model.joint(name)
+    dof = int(joint.dofadr[0])
+    return Joint(
+        name=name,
+        default=default,
+        lower=limits[0],
+        upper=limits[1],
+        max_velocity=speed,
+        armature=float(model.dof_armature[dof]),
+        friction=float(model.dof_frictionloss[dof]),
+        axis=tuple(float(value) for value in joint.axis),
+        body=model.body(int(joint.bodyid[0])).name,
+    )
+
+
+def place_of(model: mujoco.MjModel, sensor: str) -> Place | None:
+    """Where a sensor's site sits; None where the model has no such sensor."""
+    names = [model.sensor(number).name for number in range(model.nsensor)]
+    if sensor not in names or int(model.sensor(sensor).objtype[0]) != int(mujoco.mjtObj.mjOBJ_SITE):
+        return None
+    site = int(model.sensor(sensor).objid[0])
+    body = model.body(int(model.site_bodyid[site])).name
+    position, quaternion = (tuple(float(v) for v in part) for part in (model.site_pos[site], model.site_quat[site]))
+    return Place(body, position, quaternion)  # type: ignore[arg-type]

@@ -74,7 +74,9 @@ class StepController:
 
     def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
         del action  # the step remembers it
-        given = {source.name: reading(measured, source) for source in self._step.sources} | self._told(measured, command)
+        given = {source.name: reading(measured, source) for source in self._step.sources} | self._told(
+            measured, command
+        )
         state = self._state or self._begin(measured, given)
         outputs = self._policy.step({**given, **state})
         self._state = advance(self._step, outputs)

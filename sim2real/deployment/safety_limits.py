@@ -26,8 +26,8 @@ class SafetyConfig:
     overspeed_cycles: int = 2
     """Control cycles in a row; a swinging leg may peak for one, after a lost command."""
     effort: float = 1.0
-    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips; not where the contract has a
-    whole step, whose servos are as stiff as an arm's: they keep their own limits."""
+    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips; not where the contract has
+    a whole step, whose servos are as stiff as an arm's: they keep their own limits."""
     rate: float = 1.0
     """Fraction of each actuator's largest rate at which targets may move. Clips."""
     workspace: tuple[tuple[float, float], ...] | None = None
@@ -134,7 +134,9 @@ class Limits:
             damping=np.where(servo, contract.row("damping"), 0.0),
             # A stiff arm's servo gives all it has at a few milliradians, less than it moves in a period: targets held
             # within those would hold it back. Its own limit does that better, in training as on the robot.
-            effort=config.effort * contract.row("max_effort") if contract.step is None else np.full(len(driven), np.inf),
+            effort=config.effort * contract.row("max_effort")
+            if contract.step is None
+            else np.full(len(driven), np.inf),
             driven=driven,
             axis=np.array(
                 ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators], int

@@ -1,6 +1,6 @@
 """`ControlGraph`: a control step of a task, from what is measured to what is sent, as the task itself computes it.
 
-    measured, told, remembered -> post_step -> observe -> policy -> process_action -> apply_action -> targets, remembered
+    measured, told, remembered -> post_step, observe -> policy -> process_action, apply_action -> targets, remembered
 
 The task's own functions are traced, with all its variations left out and random draws at their average: nothing about
 observations or actions is written a second time. Of a team it is the step of one robot.
@@ -113,12 +113,14 @@ class _Step:
         limits: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:
         self.task, self.sources, self.draws = task, sources, draws
-        self.build = build = Builder()
+        self.build = Builder()
         flat, self.tree = jax.tree_util.tree_flatten_with_path(draws[0].task_state)
         self.names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
         self.shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for _, leaf in flat]
         columns = zip(*(jax.tree.leaves(draw.task_state) for draw in draws), strict=True)
-        self.drawn = {name: [np.asarray(value) for value in column] for name, column in zip(self.names, columns, strict=True)}
+        self.drawn = {
+            name: [np.asarray(value) for value in column] for name, column in zip(self.names, columns, strict=True)
+        }
         if unknown := sorted(set(task.commands) - set(self.names)):
             raise GraphError(f"{task}.commands names {listing(unknown)}; its state has {listing(self.names)}")
         self.begin = [self._leaf(name, fixed) for name in self.names]

@@ -31,7 +31,9 @@ ALIGNED = {*BINARY, "div", "gt", "ge", "ne", "and", "or", "select_n", "clamp"}
 """Primitives whose operands may have axes of length 1 where the result has longer ones."""
 SAME = ("convert_element_type", "copy", "stop_gradient", "reduce_precision", "copy_p")
 INLINE = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
-AVERAGE = {"_uniform": lambda build, low, high: build.binary("mul", build.constant(0.5), build.binary("add", low, high))}
+AVERAGE = {
+    "_uniform": lambda build, low, high: build.binary("mul", build.constant(0.5), build.binary("add", low, high))
+}
 
 Value = tuple[int, tuple[int, ...]]
 """A node and its shape in JAX."""
@@ -109,7 +111,10 @@ class _Lowering:
             closed = inner if hasattr(inner, "consts") else None
             return self.run(closed.jaxpr if closed else inner, closed.consts if closed else (), given)
         if name in ALIGNED:
-            given = [self._aligned(node, atom, equation.outvars[0]) for node, atom in zip(given, equation.invars, strict=True)]
+            given = [
+                self._aligned(node, atom, equation.outvars[0])
+                for node, atom in zip(given, equation.invars, strict=True)
+            ]
         lower = getattr(self, f"on_{name.replace('-', '_')}", None)
         if lower is not None:
             return lower(equation, given)
@@ -421,7 +426,9 @@ class _Lowering:
         axis, shape = equation.params["axis"], equation.invars[0].aval.shape
         if len(shape) != 1 or equation.params["reverse"]:
             return [self.build.failed(self._why(equation), _size(equation.outvars[0]))]
-        return [self.build.matmul(given[0], self.build.constant(np.triu(np.ones((shape[axis],) * 2))), shape[0], shape[0])]
+        return [
+            self.build.matmul(given[0], self.build.constant(np.triu(np.ones((shape[axis],) * 2))), shape[0], shape[0])
+        ]
 
     def on_argmin(self, equation: Any, given: list[int]) -> list[int]:
         return self._argextreme(equation, given, 1.0)
@@ -503,7 +510,6 @@ class _Lowering:
             here = build.binary("eq", which, build.constant(number))
             result = [build.where(here, one, other) for one, other in zip(branch, result, strict=True)]
         return result
-
 
 
 def _size(atom: Any) -> int:

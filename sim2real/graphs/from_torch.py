@@ -1,4 +1,4 @@
-"""A policy in torch as nodes of a graph: `torch.export` writes it in few operators, each of which is translated here."""
+"""A policy in torch as nodes of a graph: `torch.export` writes it in few operators, which are translated here."""
 
 from __future__ import annotations
 
@@ -277,7 +277,9 @@ class _Lowering:
         result = build.binary("div", away, build.take(deviation, back))
         for name, argument in (("mul", weight), ("add", bias)):
             if argument is not None:
-                result = build.binary(name, result, build.take(self._value(argument), np.broadcast_to(_places(argument), shape)))
+                result = build.binary(
+                    name, result, build.take(self._value(argument), np.broadcast_to(_places(argument), shape))
+                )
         return [result]
 
     def on__softmax(self, node: Any) -> int:

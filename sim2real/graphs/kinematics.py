@@ -96,9 +96,7 @@ def _decided(model: mujoco.MjModel, body: int) -> bool:
     return bool(joints) and all(j in driven and int(model.jnt_type[j]) in (HINGE, SLIDE) for j in joints)
 
 
-def _pose(
-    model: mujoco.MjModel, body: int, qpos: Array, known: dict[int, tuple[Array, Array]]
-) -> tuple[Array, Array]:
+def _pose(model: mujoco.MjModel, body: int, qpos: Array, known: dict[int, tuple[Array, Array]]) -> tuple[Array, Array]:
     """Position (3,) m and quaternion (4,) wxyz of a body in the world; kept in `known`."""
     if body == 0:
         return jnp.zeros(3), jnp.array([1.0, 0.0, 0.0, 0.0])

@@ -1,4 +1,4 @@
-"""What a policy's graph is given at every control step, by name: joints, floating bodies and the task's named sensors."""
+"""What a policy's graph is given at every control step, by name: joints, floating bodies, the task's sensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READINGS: Mapping[int, tuple[str, str, str]] = {
     int(kind): said
     for kind, said in {
         S.mjSENS_GYRO: ("rad/s", "angular velocity of {thing}, in its own frame", "site"),
-        S.mjSENS_ACCELEROMETER: ("m/s^2", "proper acceleration at {thing}, in its own frame (at rest 9.81 upwards)", "site"),
+        S.mjSENS_ACCELEROMETER: ("m/s^2", "proper acceleration at {thing}, in its frame (at rest 9.81 up)", "site"),
         S.mjSENS_VELOCIMETER: ("m/s", "velocity of {thing}, in its own frame", "site"),
         S.mjSENS_MAGNETOMETER: ("T", "magnetic field at {thing}, in its own frame", "site"),
         S.mjSENS_TOUCH: ("N", "sum of the normal forces of contacts within {thing}", "site"),
@@ -41,7 +41,7 @@ READINGS: Mapping[int, tuple[str, str, str]] = {
         S.mjSENS_FRAMEANGVEL: ("rad/s", "angular velocity of {thing}{frame}", ""),
         S.mjSENS_FRAMELINACC: ("m/s^2", "linear acceleration of {thing}{frame}", ""),
         S.mjSENS_SUBTREECOM: ("m", "centre of mass of {thing} and all it carries, in the world's frame", "body"),
-        S.mjSENS_SUBTREELINVEL: ("m/s", "velocity of the centre of mass of {thing} and all it carries, world frame", "body"),
+        S.mjSENS_SUBTREELINVEL: ("m/s", "velocity of the centre of mass of {thing} and all it carries, world", "body"),
         S.mjSENS_SUBTREEANGMOM: ("kg m^2/s", "angular momentum of {thing} and all it carries, world frame", "body"),
         S.mjSENS_CONTACT: ("as MuJoCo's contact sensor", "what touches {thing}", ""),
     }.items()
@@ -133,7 +133,10 @@ class Sources:
         for start, (joint, name) in self.bodies.items():
             dof = int(self.model.jnt_dofadr[joint])
             found[f"{name}.pos"], found[f"{name}.quat"] = qpos[..., start : start + 3], qpos[..., start + 3 : start + 7]
-            found[f"{name}.linvel_w"], found[f"{name}.angvel_b"] = qvel[..., dof : dof + 3], qvel[..., dof + 3 : dof + 6]
+            found[f"{name}.linvel_w"], found[f"{name}.angvel_b"] = (
+                qvel[..., dof : dof + 3],
+                qvel[..., dof + 3 : dof + 6],
+            )
         return {**{name: sensordata[..., window] for name, window in self.layout.slices.items()}, **found}
 
 

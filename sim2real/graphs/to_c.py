@@ -70,7 +70,9 @@ class CText:
         self.memory: list[str] = []
         self.statements: list[str] = []
         self._tables: dict[tuple[str, bytes], str] = {}
-        self.names = [inputs.get(node.name, f"v{i}") if node.op is Op.INPUT else f"v{i}" for i, node in enumerate(graph.nodes)]
+        self.names = [
+            inputs.get(node.name, f"v{i}") if node.op is Op.INPUT else f"v{i}" for i, node in enumerate(graph.nodes)
+        ]
         for i, node in enumerate(graph.nodes):
             self._node(i, node)
 
@@ -124,12 +126,11 @@ class CText:
             case Op.REDUCE:
                 first, step = REDUCE[node.name]
                 each = step.format(f"{given[0]}[i * {node.width} + j]")
-                return f"{loop}{{\n        float r = {first};\n        for (j = 0; j < {node.width}; j++) {each}\n        {out}[i] = r;\n    }}"
+                body = [f"float r = {first};", f"for (j = 0; j < {node.width}; j++) {each}", f"{out}[i] = r;"]
+                return "\n        ".join([f"{loop}{{", *body]) + "\n    }"
             case Op.MATMUL:
                 rows = node.size // node.columns
-                return (
-                    f"product({given[0]}, {given[1]}, {out}, {rows}, {node.width}, {node.columns});"
-                )
+                return f"product({given[0]}, {given[1]}, {out}, {rows}, {node.width}, {node.columns});"
         return f"order({given[0]}, {out}, {node.size // node.width}, {node.width});"
 
     def _take(self, node: Node, out: str, given: str, loop: str) -> str:

@@ -123,7 +123,9 @@ class _Writer:
         if node.name == "not":
             self.add("Sub", [self.constant([1.0]), x], out)
         elif node.name == "isfinite":
-            odd = self.add("Or", [self.add("IsNaN", [x], f"{out}/nan"), self.add("IsInf", [x], f"{out}/inf")], f"{out}/odd")
+            odd = self.add(
+                "Or", [self.add("IsNaN", [x], f"{out}/nan"), self.add("IsInf", [x], f"{out}/inf")], f"{out}/odd"
+            )
             self._as(self.add("Not", [odd], f"{out}/finite"), "FLOAT", out)
         else:
             self.add(UNARY[node.name], [x], out)

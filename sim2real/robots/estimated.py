@@ -26,9 +26,9 @@ def load_estimator(name: str) -> Estimator:
     try:
         found = getattr(importlib.import_module(module), attribute) if module and attribute else None
     except (ImportError, AttributeError) as error:
-        raise EmbodiedError(f"--estimator {name!r} cannot be imported: {error}") from None
+        raise EmbodiedError(f"--readings {name!r} cannot be imported: {error}") from None
     if not callable(found):
-        raise EmbodiedError(f"--estimator {name!r}; expected module:callable, such as my_camera:objects")
+        raise EmbodiedError(f"--readings {name!r}; expected module:callable, such as my_camera:objects")
     return found
 
 

@@ -64,7 +64,7 @@ class RobotModel(Protocol):
         ...
 
     def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
-        """Sensor readings, with `noise` times the noise of training; `state`: the task's, None before it is evaluated."""
+        """Sensor readings, with `noise` times training's; `state`: the task's, None before it is evaluated."""
         ...
 
 

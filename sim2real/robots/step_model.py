@@ -25,13 +25,15 @@ from sim2real.robots.mismatch import ModelMismatch
 class StepModel:
     """The task's own model, moved by the targets of a step; it also says what the task would tell the policy."""
 
-    def __init__(self, kind: type[Task[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]) -> None:
+    def __init__(
+        self, kind: type[Task[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
+    ) -> None:
         config = dataclasses.replace(kind.config_type(), **own)
         self.task: Task[Any] = nominal(kind(config))
         if (self.task.agents or 1) > 1:
             raise EmbodiedError(
-                f"'{contract.task}' is a team of {self.task.agents}, and the bundle is one robot's: each runs a loop of its "
-                "own; a rehearsal of all is python -m embodied.evaluate"
+                f"'{contract.task}' is a team of {self.task.agents}, and the bundle is one robot's: each runs a loop "
+                "of its own; a rehearsal of all is python -m embodied.evaluate"
             )
         self.every_step = bool(self.task.setpoints)
         self._mismatch, self._contract = mismatch, contract
@@ -97,7 +99,9 @@ class StepModel:
         for one in self._contract.step.remembered:
             if one.told:
                 readings[f"{STATE}{one.name}"] = _leaf(self._state, one.name).reshape(-1)
-        joints = {} if not self._contract.joints else {"joint_pos": readings[JOINT_POS], "joint_vel": readings[JOINT_VEL]}
+        joints = (
+            {} if not self._contract.joints else {"joint_pos": readings[JOINT_POS], "joint_vel": readings[JOINT_VEL]}
+        )
         return Measurement(time, **joints, readings=readings)
 
 

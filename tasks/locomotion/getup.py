@@ -106,7 +106,7 @@ class Getup(LeggedTask[TaskState]):
     config: GetupConfig
     first_commands: Mapping[str, str] = {
         "limp": "s until it may act: 0 of one that stands, 1 of one that is dropped",
-        "target": "rad, the targets of the joints' servos: those of the home pose, or the measured angles if it is limp",
+        "target": "rad, the targets of the servos: those of the home pose, or the measured angles if it is limp",
     }
     pushed = False
     drop: float = DROP

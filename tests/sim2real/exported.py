@@ -55,7 +55,7 @@ def small_contract(task: str = "family/task") -> Contract:
             Term("joint_pos", "joint_offset", 3, "rad", 0.01, 2),
         ),
         command=("forward m/s",),
-        command_limits=(1.0,),
+        command_ranges=((-1.0, 1.0),),
         latency=(0.0, 0.01),
         max_tilt=1.0,
     )

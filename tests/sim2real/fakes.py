@@ -35,7 +35,7 @@ def leg() -> Contract:
         Term("command", "command", 1, "1"),
     )
     return Contract(
-        "test/leg", "leg", 50.0, 500.0, actuators, joints, terms, ("speed",), (1.0,), max_tilt=1.2
+        "test/leg", "leg", 50.0, 500.0, actuators, joints, terms, ("speed",), ((-1.0, 1.0),), max_tilt=1.2
     )  # fmt: skip
 
 

@@ -92,7 +92,10 @@ def test_every_robot_has_help_with_its_own_options(name, capsys):
 def test_the_default_command_is_to_stand_or_the_middle_of_the_workspace():
     np.testing.assert_array_equal(deploy.commanded(leg(), ()), [0.0])
     box = dataclasses.replace(
-        leg(), command=("x m", "y m", "z m"), command_limits=(3.0, 3.0, 5.0), workspace=((-3, 3), (-1, 3), (0, 4))
+        leg(),
+        command=("x m", "y m", "z m"),
+        command_ranges=((-3.0, 3.0), (-3.0, 3.0), (0.0, 5.0)),
+        workspace=((-3, 3), (-1, 3), (0, 4)),
     )
     np.testing.assert_array_equal(deploy.commanded(box, ()), [0.0, 1.0, 2.0])
 

@@ -156,7 +156,8 @@ def test_a_policy_that_does_not_fit_is_refused_with_both_sizes(tmp_path):
     ("words", "message"),
     [
         (["swarm/hovr"], "did you mean 'swarm/hover'"),
-        (["locomotion/hopper"], "'locomotion/hopper' cannot be deployed"),
+        (["mt10"], "holds a policy of many tasks; say which by --task: manipulation/reach"),
+        (["mt10", "--task", "manipulation/sweep"], "unknown task of "),
         (["manipulation/no-such"], "unknown task"),
         (["/etc"], "no run at '/etc'"),
     ],

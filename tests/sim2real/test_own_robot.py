@@ -27,7 +27,7 @@ from policies.policy import NormalizedActor, Policy
 from policies.training.loading import PREFIX
 from sim2real import deploy, export
 from sim2real.bundles import bundle
-from sim2real.contract import model_files
+from sim2real.contract import document, model_files
 from sim2real.contract.describe import describe
 from sim2real.contract.limits import CLEARANCE, limits_of
 from sim2real.contract.speeds import of_urdf
@@ -117,7 +117,7 @@ def test_a_bipeds_clock_goes_with_its_height(tmp_path: Path) -> None:
     task = kind(kind.config_type(robot=str(file)))
     contract = describe(task, "locomotion/velocity-biped")
     assert contract.gait_hz == task.step_rate
-    assert contract.command_limits == tuple(task.config.command.limits)
+    assert contract.command_ranges == tuple((-limit, limit) for limit in task.config.command.limits)
 
 
 def test_joints_come_in_the_owners_order(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_joints_come_in_the_owners_order(tmp_path: Path) -> None:
 
 def test_a_bundle_of_our_own_robots_is_written_as_ever() -> None:
     task: Any = join_content()["swarm/hover"].load()
-    assert "model" not in json.loads(bundle.contract_text(describe(task(), "swarm/hover")))
+    assert json.loads(document.contract_text(describe(task(), "swarm/hover")))["model"] is None
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])

@@ -21,7 +21,7 @@ from sim2real.graphs.control import nominal
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.timeout(300)
 
-WIRING = '''
+WIRING = """
 import json, sys
 import numpy as np
 import onnxruntime
@@ -46,7 +46,7 @@ for line in sys.stdin:
     state = {name: result[name + ":next"] for name in state}
     print(json.dumps(result["target"].tolist()), flush=True)
 assert not {"embodied", "sim2real", "jax", "torch", "mujoco"} & set(sys.modules)
-'''
+"""
 """The README's, with lines of JSON for sensors and motors; it imports nothing of ours."""
 
 
@@ -69,7 +69,8 @@ def test_a_stranger_shuts_a_drawer_with_the_bundle_alone(tmp_path: Path) -> None
             [sys.executable, "-c", WIRING, str(tmp_path / "bundle")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
         )  # fmt: skip
-        assert stranger.stdin and stranger.stdout
+        assert stranger.stdin
+        assert stranger.stdout
         with stranger:
             for _ in range(round(5 * contract["control_hz"])):
                 measured = {"joint_pos": [data.joint(joint["name"]).qpos[0] for joint in contract["joints"]]}

@@ -35,7 +35,8 @@ struct moment {
 };
 
 static const float rad_per_deg = 0.017453293f;
-static const struct vector command_limit = $command_limit; /* m, largest in training */
+static const struct vector command_low = $command_low;   /* m, smallest in training */
+static const struct vector command_high = $command_high; /* m, largest in training */
 static const struct vector lowest = $lowest;   /* m, where it may be */
 static const struct vector highest = $highest; /* m */
 static const float least_up = $least_up; /* cosine of the largest tilt */
@@ -136,9 +137,9 @@ static struct moment measure(const setpoint_t *setpoint, const sensorData_t *sen
     now.velocity.x = state->velocity.x;
     now.velocity.y = state->velocity.y;
     now.velocity.z = state->velocity.z;
-    now.command.x = bounded(setpoint->position.x, -command_limit.x, command_limit.x);
-    now.command.y = bounded(setpoint->position.y, -command_limit.y, command_limit.y);
-    now.command.z = bounded(setpoint->position.z, -command_limit.z, command_limit.z);
+    now.command.x = bounded(setpoint->position.x, command_low.x, command_high.x);
+    now.command.y = bounded(setpoint->position.y, command_low.y, command_high.y);
+    now.command.z = bounded(setpoint->position.z, command_low.z, command_high.z);
     return now;
 }
 

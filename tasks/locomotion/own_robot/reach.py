@@ -63,7 +63,7 @@ class Guided(Joystick):
     """
 
     config: Any  # a ReachConfig or a BipedReachConfig
-    commands = {"target": "x and y m of the point on the ground to walk to, world frame"}
+    commands: Mapping[str, str] = {"target": "x and y m of the point on the ground to walk to, world frame"}
 
     def declared_terms(self) -> tuple[Term, ...]:
         low, high = self.config.target_distance

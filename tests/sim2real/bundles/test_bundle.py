@@ -23,6 +23,7 @@ from sim2real import export
 from sim2real.bundles import bundle
 from sim2real.bundles.bundle import load, read_golden, write_golden
 from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
+from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from tests.sim2real.exported import observations, small_contract, small_policy
 
@@ -179,7 +180,7 @@ def edited_contract(folder, change):
         (lambda d: d.pop("workspace"), "not written as embodied writes it"),
         (lambda d: d["actuators"][0].update(lower="a", upper="z", offset="k"), "contract.json"),
         (lambda d: d["actuators"].pop(), "maps observation"),
-        (lambda d: d.update(format=2), "format 2"),
+        (lambda d: d.update(format=1), "format 1"),
         (lambda d: d.update(terms=7), "contract.json"),
     ],
 )
@@ -259,7 +260,7 @@ def test_sizes_are_bounded(folder, name):
 
 def test_texts_keep_numbers_to_the_last_bit():
     contract, vectors = small_contract(), export.golden_vectors(small_policy(), small_contract())
-    assert bundle.read_contract(bundle.contract_text(contract).encode(), Path("bundle")) == contract
+    assert bundle.read_contract(document.contract_text(contract).encode(), Path("bundle")) == contract
     text = write_golden(contract, vectors)
     again = read_golden(text.encode(), contract)
     for field in ("observation", "action", "target"):

@@ -300,7 +300,7 @@ def test_a_setpoint_that_is_not_a_number_trips(drone):
 def test_setpoints_are_limited_to_those_of_training(drone, shipped):
     made, _ = shipped
     drone.enable(1)
-    limits = np.array(made.contract.command_limits)
+    limits = np.array(made.contract.command_ranges)[:, 1]
     expected = made.run(Observer(made.contract)(LEVEL, np.zeros(4), limits))[1]
     np.testing.assert_allclose(drone(LEVEL, 100 * limits)[1], np.minimum(expected / THRUST_MAX, 1), atol=1e-5)
 
@@ -352,7 +352,7 @@ def test_the_folder_is_what_the_firmwares_build_expects(shipped):
     [
         ({"control_hz": 30.0}, "control_hz=30 does not divide the firmware's 1000 Hz"),
         ({"terms": (Term("legs", "joint_offset", 3, "rad"),)}, "firmware does not know joint_offset; it knows command"),
-        ({"command": (), "command_limits": ()}, "a position setpoint has 3 numbers; the contract's command has 0"),
+        ({"command": (), "command_ranges": ()}, "a position setpoint has 3 numbers; the contract's command has 0"),
     ],
 )
 def test_what_the_firmware_cannot_do_is_refused(changes, message, tmp_path):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import embodied
-from embodied.errors import EmbodiedError
 from benchmarks.export_every_task import untrained
+from embodied.errors import EmbodiedError
 from policies.networks.mlp import NetworkConfig
 from sim2real import deploy, export
 from sim2real.bundles.golden_steps import advance, begin
@@ -92,10 +92,10 @@ def test_a_step_remembers_from_one_decision_to_the_next(tracking: DeployablePoli
 def test_what_nobody_measures_or_tells_is_named(reaching: DeployablePolicy) -> None:
     controller = StepController(reaching)
     joints = Measurement(0.0, joint_pos=np.zeros(9))
-    with pytest.raises(RobotError, match="needs 'object1_pos' \\(position of .*, which this robot does not measure"):
+    with pytest.raises(RobotError, match=r"needs 'object1_pos' \(position of .*, which this robot does not measure"):
         controller.decide(joints, np.zeros(4), np.zeros(3))
     seen = dataclasses.replace(joints, readings={"object1_pos": np.zeros(3), "object1_quat": np.array([1.0, 0, 0, 0])})
-    with pytest.raises(RobotError, match="nobody tells 'command.goal': x, y and z m of where .*; say it by --command"):
+    with pytest.raises(RobotError, match=r"nobody tells 'command.goal': x, y and z m of where .*; say it by --command"):
         controller.decide(seen, np.zeros(4), np.zeros(0))
     assert np.isfinite(controller.decide(seen, np.zeros(4), np.array([0.0, 0.6, 0.2]))[2]).all()
 

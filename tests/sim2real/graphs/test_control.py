@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -71,17 +71,19 @@ def test_a_task_of_ones_own_has_a_step_as_it_is_written(kind: str, tmp_path: Pat
 
 def test_what_episodes_draw_and_nobody_tells_is_an_error() -> None:
     class Silent(join_content()["locomotion/go1-joystick-flat"].load()):  # type: ignore[misc]
-        commands = {}
+        commands: ClassVar = {}
 
-    with pytest.raises(GraphError, match="'command' of its state begins otherwise in every episode, and is neither told"):
+    with pytest.raises(
+        GraphError, match="'command' of its state begins otherwise in every episode, and is neither told"
+    ):
         ControlGraph.of(Silent())
 
 
 def test_a_command_that_is_no_field_of_the_state_is_named() -> None:
     class Odd(join_content()["locomotion/go1-joystick-flat"].load()):  # type: ignore[misc]
-        commands = {"comand": "forward"}
+        commands: ClassVar = {"comand": "forward"}
 
-    with pytest.raises(GraphError, match="commands names comand; its state has .*command"):
+    with pytest.raises(GraphError, match=r"commands names comand; its state has .*command"):
         ControlGraph.of(Odd())
 
 

@@ -38,7 +38,9 @@ def everything() -> Graph:
     outputs["concat"] = build.concat([a, one, b])
     outputs["take"] = build.take(build.concat([a, b]), np.array([3, 17, 3, 0, 23]))
     outputs["stride"] = build.take(a, np.arange(1, SIZE, 3))
-    outputs["lookup"] = build.lookup(b, build.unary("floor", build.binary("mul", build.unary("abs", a), build.constant(SIZE))))
+    outputs["lookup"] = build.lookup(
+        b, build.unary("floor", build.binary("mul", build.unary("abs", a), build.constant(SIZE)))
+    )
     outputs["matmul"] = build.matmul(a, b, 4, 3)
     outputs["argsort"] = build.argsort(build.take(a, np.array([0, 1, 0, 2] * 3)), 4)  # of equal ones the first first
     return build.graph({name.replace(" ", "_"): node for name, node in outputs.items()}, whole=["a", "b", "one"])
@@ -62,20 +64,21 @@ def test_c_computes_it(tmp_path: Path) -> None:
     graph = everything()
     text = CText(graph, {name: name for name in graph.inputs})
     copies = "\n".join(
-        f"for (i = 0; i < {graph.nodes[node].size}; i++) out[at + i] = {text.output(name)}[i];\nat += {graph.nodes[node].size};"
-        for name, node in graph.outputs.items()
+        f"for (i = 0; i < {size}; i++) out[at + i] = {text.output(name)}[i];\nat += {size};"
+        for name, size in graph.sizes(graph.outputs).items()
     )
     (tmp_path / "step.c").write_text(
         "#include <math.h>\n" + "\n".join([*text.tables, *text.memory, *HELPERS.values()])
         + "\nvoid step(const float *a, const float *b, const float *one, float *out) {\nint i, j, at = 0; (void)j;\n"
         + "\n".join(text.statements) + "\n" + copies + "\n}\n"
     )  # fmt: skip
-    compile_c(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wdouble-promotion", "-fPIC", "-shared",
-               str(tmp_path / "step.c"), "-lm", "-o", str(tmp_path / "step.so")])  # fmt: skip
+    library = str(tmp_path / "step.so")
+    strict = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wdouble-promotion"]
+    compile_c(["-std=c99", "-O2", *strict, "-fPIC", "-shared", str(tmp_path / "step.c"), "-lm", "-o", library])
     expected = graph.run(**GIVEN)
     out = np.zeros(sum(value.size for value in expected.values()), np.float32)
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (*GIVEN.values(), out)]
-    ctypes.CDLL(str(tmp_path / "step.so")).step(*pointers)
+    ctypes.CDLL(library).step(*pointers)
     for name, value in expected.items():
         found, out = out[: value.size], out[value.size :]
         np.testing.assert_allclose(found, value, rtol=2e-6, atol=1e-6, err_msg=name)
@@ -86,7 +89,11 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inward, self.mix, self.norm = nn.Linear(4, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.LayerNorm(8)
+        self.inward, self.mix, self.norm = (
+            nn.Linear(4, 8),
+            nn.MultiheadAttention(8, 2, batch_first=True),
+            nn.LayerNorm(8),
+        )
         self.outward = nn.Sequential(nn.Linear(24, 8), nn.SiLU(), nn.Linear(8, 5), nn.ELU(), nn.Linear(5, 2), nn.Tanh())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -110,7 +117,7 @@ def test_a_network_in_torch_becomes_a_graph() -> None:
 
 def test_what_a_network_does_that_has_no_translation_is_named() -> None:
     build = Builder()
-    with pytest.raises(GraphError, match="the network uses aten.erfinv.* which has no translation"):
+    with pytest.raises(GraphError, match=r"the network uses aten.erfinv.* which has no translation"):
         inline(build, _Odd(), build.input("x", 3))
 
 

@@ -1,0 +1,94 @@
+"""Contracts as documents: what a stranger's program may rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import embodied
+from embodied.registry import join_content
+from sim2real.contract.contract import FORMAT, Contract
+from sim2real.contract.describe import describe
+from sim2real.contract.document import contract_text, read_text, schema
+
+pytestmark = pytest.mark.timeout(120)
+SCHEMA = Path(__file__).parents[3] / "docs" / "contract.schema.json"
+TASKS = (
+    "locomotion/go1-joystick-flat",
+    "locomotion/g1-joystick-flat",
+    "swarm/hover",
+    "manipulation/reach",
+    "locomotion/go1-getup",
+)
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def contract(request: pytest.FixtureRequest) -> Contract:
+    return describe(join_content()[request.param].load()(), request.param)
+
+
+def test_the_schema_in_the_documents_is_that_of_the_code() -> None:
+    """python -m sim2real.contract.document > docs/contract.schema.json"""
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == schema()
+
+
+def test_contracts_meet_the_schema_and_come_back_whole(contract: Contract) -> None:
+    document = json.loads(contract_text(contract))
+    jsonschema.Draft202012Validator(schema()).validate(document)
+    assert read_text(contract_text(contract).encode()) == contract
+    assert document["format"] == FORMAT
+    assert '"inf"' not in contract_text(contract)
+
+
+def test_every_source_has_a_unit_and_says_what_it_is(contract: Contract) -> None:
+    for one in contract.terms if contract.step is None else contract.step.sources:
+        assert one.unit
+        assert len(one.meaning) > 10
+    for low, high in contract.command_ranges:
+        assert low <= high
+
+
+def test_a_hovering_drone_says_where_its_rotors_are_and_how_they_push() -> None:
+    """From these numbers alone the drone hangs level: no torque at equal thrusts, and thrust for its weight."""
+    contract = describe(join_content()["swarm/hover"].load()(), "swarm/hover")
+    assert len(contract.rotors) == 4
+    for axis in (0, 1):
+        assert sum(rotor.position[axis] for rotor in contract.rotors) == pytest.approx(0.0, abs=1e-9)
+    assert sum(rotor.spin for rotor in contract.rotors) == 0
+    assert contract.row("offset").sum() == pytest.approx(contract.mass * 9.81, rel=1e-5)
+    full = [rotor.thrust for rotor in contract.rotors]
+    assert all(b > 0 for _, b in full)
+    assert contract.command_ranges[2][0] == 0.0  # no lower than the floor
+
+
+def test_a_legged_robot_says_what_training_assumed_of_its_joints() -> None:
+    contract = describe(join_content()["locomotion/go1-joystick-flat"].load()(), "locomotion/go1-joystick-flat")
+    assert contract.mass == pytest.approx(12.74, abs=0.01)
+    assert contract.imu is not None
+    assert contract.imu.body == "trunk"
+    for joint in contract.joints:
+        assert joint.armature > 0
+        assert joint.friction > 0
+        assert len(joint.axis) == 3
+        assert joint.body
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.update(format=1), "format 1; this version reads 2: export it again"),
+        (lambda d: d.update(limits=3), "unknown fields limits"),
+        (lambda d: d["command_ranges"][0].reverse(), "its range is"),
+        (lambda d: d["joints"][0].update(name="leg"), "drives joint 'FR_hip'; known: "),
+        (lambda d: d["actuators"][0].update(lower=5.0), "lies outside"),
+    ],
+)
+def test_documents_that_contradict_themselves_are_refused(change, said: str) -> None:
+    contract = describe(join_content()["locomotion/go1-joystick-flat"].load()(), "locomotion/go1-joystick-flat")
+    document = json.loads(contract_text(contract))
+    change(document)
+    with pytest.raises((ValueError, embodied.errors.EmbodiedError), match=said):
+        read_text((json.dumps(document, indent=2) + "\n").encode())
