@@ -27,7 +27,7 @@ from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety
 from sim2real.robots import registry
 from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
-from sim2real.robots.simulated import SimulatedOptions, SimulatedRobot
+from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
 
 CONDITIONS: Mapping[str, dict[str, float]] = {
     "model": {},

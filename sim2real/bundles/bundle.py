@@ -160,7 +160,8 @@ class Bundle:
         names = [entry.name for entry in self._session.get_outputs()]
         if not all(np.isfinite(value).all() for value in given.values()):
             return {entry.name: np.full(entry.shape, np.nan, np.float32) for entry in self._session.get_outputs()}
-        return dict(zip(names, self._session.run(names, given), strict=True))
+        found = self._session.run(names, given)
+        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
 
 
 def load(path: str | Path) -> Bundle:

@@ -63,10 +63,10 @@ def inspect(data: bytes, contract: Contract) -> dict[str, str]:
 def _expected(contract: Contract) -> list[tuple[str, tuple[str | int, ...]]]:
     """Name and shape of every input and output."""
     if contract.step is None:
-        ends = [(INPUT, ("batch", contract.observation_size))]
-        return ends + [(name, ("batch", contract.action_size)) for name in OUTPUTS]
+        named: list[tuple[str, tuple[str | int, ...]]] = [(INPUT, ("batch", contract.observation_size))]
+        return named + [(name, ("batch", contract.action_size)) for name in OUTPUTS]
     step = contract.step
-    ends = [(source.name, (source.size,)) for source in step.sources]
+    ends: list[tuple[str, tuple[str | int, ...]]] = [(source.name, (source.size,)) for source in step.sources]
     ends += [(f"command.{one.name}", (one.size,)) for one in step.told]
     ends += [(f"state.{one.name}{end}", (one.size,)) for one in step.remembered for end in ("", ":next")]
     sizes = {"observation": contract.observation_size, "action": step.action_size, "target": len(contract.actuators)}

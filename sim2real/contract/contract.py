@@ -320,6 +320,12 @@ class DeployablePolicy(Protocol):
         """Action (A,) in [-1, 1] and target (A,) in the actuators' units, from an observation (n,) float32."""
         ...
 
+
+class StepPolicy(Protocol):
+    """A policy whose contract has a whole control step."""
+
+    contract: Contract
+
     def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Outputs of a whole control step by name, where the contract has one; NaN of inputs that are not finite."""
+        """Outputs of a whole control step by name; NaN of inputs that are not finite."""
         ...

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
 from sim2real.bundles.golden_steps import COMMAND, advance, begin
-from sim2real.contract.contract import Contract, DeployablePolicy, Source
+from sim2real.contract.contract import Contract, DeployablePolicy, Source, StepPolicy
 from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement, RobotError
 
@@ -44,7 +44,7 @@ class Controller(Protocol):
 
 
 def controller_of(policy: DeployablePolicy) -> Controller:
-    return ObservingController(policy) if policy.contract.step is None else StepController(policy)
+    return ObservingController(policy) if policy.contract.step is None else StepController(cast(StepPolicy, policy))
 
 
 class ObservingController:
@@ -64,7 +64,7 @@ class ObservingController:
 class StepController:
     """Runs a policy's whole control step and keeps what it remembers."""
 
-    def __init__(self, policy: DeployablePolicy) -> None:
+    def __init__(self, policy: StepPolicy) -> None:
         assert policy.contract.step is not None
         self._policy, self._step = policy, policy.contract.step
         self._state: dict[str, np.ndarray] = {}

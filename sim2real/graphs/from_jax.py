@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -92,7 +93,7 @@ class _Lowering:
         return [read(atom) for atom in jaxpr.outvars]
 
     def _constant(self, value: Any) -> int:
-        if jax.dtypes.issubdtype(getattr(value, "dtype", np.float32), jax.dtypes.prng_key):
+        if jnp.issubdtype(getattr(value, "dtype", np.float32), jax.dtypes.prng_key):
             return self.build.failed("a random key", max(1, math.prod(np.shape(value))))
         return self.build.constant(np.asarray(value))
 
@@ -305,7 +306,7 @@ class _Lowering:
     def on_dynamic_slice(self, equation: Any, given: list[int]) -> list[int]:
         shape, sizes = equation.invars[0].aval.shape, equation.params["slice_sizes"]
         window = np.indices(sizes).reshape(len(sizes), -1)
-        places = np.ravel_multi_index(tuple(window), shape) if sizes else np.zeros(1)
+        places = np.asarray(np.ravel_multi_index(tuple(window), shape) if sizes else np.zeros(1))
         limits = np.array(shape) - np.array(sizes)
         return [self.build.lookup(given[0], self._moved(places, given[1:], limits, _strides(shape)))]
 
@@ -320,7 +321,7 @@ class _Lowering:
 
     def on_dynamic_update_slice(self, equation: Any, given: list[int]) -> list[int]:
         shape, window = equation.invars[0].aval.shape, equation.invars[1].aval.shape
-        inside = np.ravel_multi_index(tuple(np.indices(window).reshape(len(window), -1)), shape)
+        inside = np.asarray(np.ravel_multi_index(tuple(np.indices(window).reshape(len(window), -1)), shape))
         limits = np.array(shape) - np.array(window)
         places = self._moved(inside, given[2:], limits, _strides(shape))
         return [self._written(given[0], places, given[1], "set")]

@@ -141,7 +141,9 @@ class _Lowering:
         return self._moved(node, lambda places: np.broadcast_to(places, _shape(node)))
 
     def on_slice(self, node: Any) -> int:
-        axis, start, stop, step = (*node.args[1:], *(0, None, None, 1)[len(node.args) - 1 :])
+        given: tuple[Any, ...] = node.args[1:]
+        window: tuple[Any, ...] = (*given, *(0, None, None, 1)[len(given) :])
+        axis, start, stop, step = window
         return self._moved(node, lambda places: places[(slice(None),) * axis + (slice(start, stop, step),)])
 
     def on_split_with_sizes(self, node: Any) -> list[int]:
@@ -257,7 +259,9 @@ class _Lowering:
         return self.build.binary("div", result, self.build.constant(float(width))) if mean else result
 
     def on_linalg_vector_norm(self, node: Any) -> int:
-        x, order, axes = (*node.args, 2, None)[:3] if len(node.args) < 3 else node.args[:3]
+        given: tuple[Any, ...] = node.args
+        whole: tuple[Any, ...] = (*given, *(None, 2, None)[len(given) :])
+        x, order, axes = whole[:3]
         if order != 2:
             raise GraphError(f"the network uses a norm of order {order}, which has no translation")
         shape, value = _shape(x), self._value(x)

@@ -219,7 +219,7 @@ class Builder:
             return parts[0]
         return self._made(Op.CONCAT, sum(self.size(part) for part in parts), tuple(parts))
 
-    def take(self, x: int, indices: Vector) -> int:
+    def take(self, x: int, indices: Vector | Sequence[int]) -> int:
         indices = np.asarray(indices, np.int64).reshape(-1)
         node = self.nodes[x]
         if np.array_equal(indices, np.arange(node.size)):

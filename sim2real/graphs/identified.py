@@ -11,6 +11,9 @@ from policies.policy import NormalizedActor, Policy
 class _Identified(nn.Module):
     """A network whose observations end with the same numbers."""
 
+    told: Tensor
+    observation_mean: Tensor
+
     def __init__(self, network: NormalizedActor, told: Tensor) -> None:
         super().__init__()
         self.network, self.actor = network, network.actor

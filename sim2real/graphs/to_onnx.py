@@ -136,7 +136,7 @@ class _Writer:
         elif node.name == "fmod":
             self.add("Mod", given, out, fmod=1)
         elif node.name == "atan2":
-            self._atan2(*given, out)
+            self._atan2(given[0], given[1], out)
         else:
             self.add(BINARY[node.name], given, out)
 

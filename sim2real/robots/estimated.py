@@ -24,10 +24,10 @@ def load_estimator(name: str) -> Estimator:
     """
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute) if module and attribute else None
+        found: Any = getattr(importlib.import_module(module), attribute) if module and attribute else None
     except (ImportError, AttributeError) as error:
         raise EmbodiedError(f"--readings {name!r} cannot be imported: {error}") from None
-    if not callable(found):
+    if not hasattr(found, "__call__"):  # noqa: B004
         raise EmbodiedError(f"--readings {name!r}; expected module:callable, such as my_camera:objects")
     return found
 

@@ -27,13 +27,13 @@ class RobotEntry:
 ROBOTS: Mapping[str, RobotEntry] = {
     "mujoco": RobotEntry(
         "simulated: the task's own model in C MuJoCo",
-        "sim2real.robots.simulated:SimulatedOptions",
-        "sim2real.robots.simulated:connect_mujoco",
+        "sim2real.robots.simulation.simulated:SimulatedOptions",
+        "sim2real.robots.simulation.simulated:connect_mujoco",
     ),
     "pybullet": RobotEntry(
         "simulated: the same robot in PyBullet, an independent engine",
-        "sim2real.robots.simulated:SimulatedOptions",
-        "sim2real.robots.simulated:connect_pybullet",
+        "sim2real.robots.simulation.simulated:SimulatedOptions",
+        "sim2real.robots.simulation.simulated:connect_pybullet",
     ),
     "udp": RobotEntry(
         "any robot behind a bridge that speaks docs/udp.md",

@@ -24,18 +24,8 @@ BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
 def hover() -> Contract:
     rotors = tuple(Actuator(f"rotor{i}", "N", 0.08, 0.04, 0.08, 0.0, 0.12, math.inf) for i in range(1, 5))
     terms = (Term("position", "to_command", 3, "m"),)
-    return Contract(
-        "swarm/hover",
-        "crazyflie",
-        50.0,
-        500.0,
-        rotors,
-        (),
-        terms,
-        ("x m", "y m", "z m"),
-        ((-3.0, 3.0),) * 3,
-        workspace=BOX,
-    )
+    points, ranges = ("x m", "y m", "z m"), ((-3.0, 3.0),) * 3
+    return Contract("swarm/hover", "crazyflie", 50.0, 500.0, rotors, (), terms, points, ranges, workspace=BOX)
 
 
 class Caller:

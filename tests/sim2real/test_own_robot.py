@@ -34,9 +34,9 @@ from sim2real.contract.speeds import of_urdf
 from sim2real.deployment.terms import Observer
 from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.robots import registry
-from sim2real.robots.mismatch import ModelMismatch
-from sim2real.robots.robot_models import model_of
-from sim2real.robots.simulated import SimulatedOptions
+from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.robot_models import model_of
+from sim2real.robots.simulation.simulated import SimulatedOptions
 from tests.embodied.robot.bipeds import biped
 from tests.embodied.robot.test_robot import arm, quadruped
 

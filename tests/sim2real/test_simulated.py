@@ -11,8 +11,8 @@ from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.policies import ShippedPolicy, load
 from sim2real.robots import registry
 from sim2real.robots.base import PARTS, RobotError
-from sim2real.robots.mismatch import ModelMismatch
-from sim2real.robots.simulated import SimulatedOptions, SimulatedRobot
+from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
 from tests.sim2real.fakes import given
 
 GO1, HOVER = "locomotion/go1-joystick-flat", "swarm/hover"

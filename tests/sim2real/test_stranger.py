@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import mujoco
@@ -55,7 +56,7 @@ def test_a_stranger_shuts_a_drawer_with_the_bundle_alone(tmp_path: Path) -> None
     name = "manipulation/drawer-close"
     assert export.main([name, "--out", str(tmp_path / "bundle")]) == 0
     contract = json.loads((tmp_path / "bundle" / "contract.json").read_text())
-    task = nominal(join_content()[name].load()())
+    task: Any = nominal(join_content()[name].load()())
     successes = 0
     for seed in range(3):
         start = jax.jit(task.reset)(jax.random.PRNGKey(seed))

@@ -63,6 +63,7 @@ class Velocity(OwnLegged[TaskState], Joystick):
 
     def __init__(self, config: VelocityConfig | None = None) -> None:
         config = config or self.config_type()
+        assert config is not None
         self.ground = Rough() if config.terrain is Terrain.ROUGH else Flat()
         super().__init__(config)
         self.swing = SWING * self.robot.height
@@ -85,6 +86,7 @@ class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
 
     def __init__(self, config: BipedVelocityConfig | None = None) -> None:
         config = config or self.config_type()
+        assert config is not None
         self.ground = RoughHumanoidJoystick.ground if config.terrain is Terrain.ROUGH else Flat()
         super().__init__(config)
         size = self.robot.height / G1_HEIGHT

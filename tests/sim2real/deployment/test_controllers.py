@@ -14,16 +14,16 @@ from benchmarks.export_every_task import untrained
 from embodied.errors import EmbodiedError
 from policies.networks.mlp import NetworkConfig
 from sim2real import deploy, export
+from sim2real.bundles.bundle import Bundle
 from sim2real.bundles.golden_steps import advance, begin
-from sim2real.contract.contract import DeployablePolicy
 from sim2real.deployment.controllers import StepController
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.policies import load
+from sim2real.deployment.policies import ShippedPolicy
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.estimated import EstimatedRobot, load_estimator
 from sim2real.robots.lerobot import LeRobot
 from sim2real.robots.registry import connect
-from sim2real.robots.simulated import SimulatedOptions
+from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
 from tests.sim2real.test_lerobot import Device
 
@@ -33,7 +33,7 @@ ARM = Path(embodied.__file__).parent / "new" / "templates" / "arm.xml"
 
 
 @pytest.fixture(scope="module")
-def tracking(tmp_path_factory: pytest.TempPathFactory) -> DeployablePolicy:
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """An untrained policy that tracks poses with an arm of somebody's own."""
     folder = tmp_path_factory.mktemp("tracking")
     shutil.copy(ARM, folder / "arm.xml")
@@ -42,11 +42,11 @@ def tracking(tmp_path_factory: pytest.TempPathFactory) -> DeployablePolicy:
 
 
 @pytest.fixture(scope="module")
-def reaching() -> DeployablePolicy:
-    return load("manipulation/reach")
+def reaching() -> ShippedPolicy:
+    return ShippedPolicy("manipulation/reach")
 
 
-def test_a_lerobot_arm_is_driven_by_a_bundle_of_its_own(tracking: DeployablePolicy) -> None:
+def test_a_lerobot_arm_is_driven_by_a_bundle_of_its_own(tracking: Bundle) -> None:
     """Joints and a commanded point are all it takes; the loop sends what the bundle says."""
     joints = [joint.name for joint in tracking.contract.joints]
     device = Device(tuple(joints))
@@ -67,13 +67,14 @@ def test_a_lerobot_arm_is_driven_by_a_bundle_of_its_own(tracking: DeployablePoli
     assert np.abs(np.diff(sent, axis=0)).max() < 0.5  # it moves on, without jumps
 
 
-def test_a_step_remembers_from_one_decision_to_the_next(tracking: DeployablePolicy) -> None:
+def test_a_step_remembers_from_one_decision_to_the_next(tracking: Bundle) -> None:
     step = tracking.contract.step
     assert step is not None
     controller = StepController(tracking)
     size = len(tracking.contract.joints)
     command = np.array(step.told[0].example)
     state: dict[str, np.ndarray] = {}
+    action = np.zeros(size)
     for k in range(4):
         measured = Measurement(0.02 * k, joint_pos=np.full(size, 0.1 * k), joint_vel=np.zeros(size))
         _, action, target = controller.decide(measured, np.zeros(size), command)
@@ -89,7 +90,7 @@ def test_a_step_remembers_from_one_decision_to_the_next(tracking: DeployablePoli
     assert np.isfinite(again).all()
 
 
-def test_what_nobody_measures_or_tells_is_named(reaching: DeployablePolicy) -> None:
+def test_what_nobody_measures_or_tells_is_named(reaching: ShippedPolicy) -> None:
     controller = StepController(reaching)
     joints = Measurement(0.0, joint_pos=np.zeros(9))
     with pytest.raises(RobotError, match=r"needs 'object1_pos' \(position of .*, which this robot does not measure"):
@@ -100,7 +101,7 @@ def test_what_nobody_measures_or_tells_is_named(reaching: DeployablePolicy) -> N
     assert np.isfinite(controller.decide(seen, np.zeros(4), np.array([0.0, 0.6, 0.2]))[2]).all()
 
 
-def test_an_estimator_says_what_the_robot_does_not(reaching: DeployablePolicy) -> None:
+def test_an_estimator_says_what_the_robot_does_not(reaching: ShippedPolicy) -> None:
     """The simulated robot is kept from saying where the object is; the estimator says it instead."""
     robot = connect("mujoco", reaching.contract, SimulatedOptions(realtime=False))
     whole = robot.read().readings

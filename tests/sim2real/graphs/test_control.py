@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import embodied  # noqa: F401
+from embodied.core.task import Task
 from embodied.new.__main__ import main as new
 from embodied.registry import join_content
 from sim2real.contract.describe_step import describe_step
@@ -69,22 +70,19 @@ def test_a_task_of_ones_own_has_a_step_as_it_is_written(kind: str, tmp_path: Pat
     same_as_reference(name, join_content()[name].load()())
 
 
-def test_what_episodes_draw_and_nobody_tells_is_an_error() -> None:
-    class Silent(join_content()["locomotion/go1-joystick-flat"].load()):  # type: ignore[misc]
-        commands: ClassVar = {}
+def changed(**own: Any) -> Task[Any]:
+    """A walking task with other declarations."""
+    return type("Changed", (join_content()["locomotion/go1-joystick-flat"].load(),), own)()
 
-    with pytest.raises(
-        GraphError, match="'command' of its state begins otherwise in every episode, and is neither told"
-    ):
-        ControlGraph.of(Silent())
+
+def test_what_episodes_draw_and_nobody_tells_is_an_error() -> None:
+    with pytest.raises(GraphError, match=r"'command' of its state begins otherwise in every .*, and is neither told"):
+        ControlGraph.of(changed(commands={}))
 
 
 def test_a_command_that_is_no_field_of_the_state_is_named() -> None:
-    class Odd(join_content()["locomotion/go1-joystick-flat"].load()):  # type: ignore[misc]
-        commands: ClassVar = {"comand": "forward"}
-
     with pytest.raises(GraphError, match=r"commands names comand; its state has .*command"):
-        ControlGraph.of(Odd())
+        ControlGraph.of(changed(commands={"comand": "forward"}))
 
 
 def test_the_general_description_agrees_with_the_one_in_words() -> None:

@@ -24,9 +24,9 @@ from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
-from sim2real.robots.mismatch import ModelMismatch
-from sim2real.robots.robot_models import RobotModel, model_of
-from sim2real.robots.task_evaluator import TaskEvaluator
+from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.robot_models import RobotModel, model_of
+from sim2real.robots.simulation.task_evaluator import TaskEvaluator
 
 LONGEST = 1.0  # s, latency
 SLACK = 1e-9  # s, below which two times on a grid of physics steps are the same

@@ -21,8 +21,8 @@ from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe
 from sim2real.deployment.terms import rotate_inverse
 from sim2real.robots.base import Measurement, RobotError
-from sim2real.robots.mismatch import ModelMismatch
-from sim2real.robots.step_model import StepModel
+from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.step_model import StepModel
 from tasks.locomotion.legged import LeggedTask
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.hover import Hover
@@ -224,7 +224,7 @@ def noisy(
     clean: Mapping[str, Any], time: float, rng: np.random.Generator, factor: float, deviations: Mapping[str, float]
 ) -> Measurement:
     """A measurement with normal noise; an orientation is turned by a small random rotation."""
-    parts = {name: np.asarray(value, float) for name, value in clean.items()}
+    parts: dict[str, Any] = {name: np.asarray(value, float) for name, value in clean.items()}
     for name, deviation in deviations.items():
         if name not in parts or not factor:
             continue

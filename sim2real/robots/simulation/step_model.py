@@ -19,7 +19,7 @@ from sim2real.graphs.control import nominal
 from sim2real.graphs.reference import with_leaves
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement
-from sim2real.robots.mismatch import ModelMismatch
+from sim2real.robots.simulation.mismatch import ModelMismatch
 
 
 class StepModel:
