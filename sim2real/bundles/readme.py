@@ -160,7 +160,7 @@ def _safety(contract: Contract) -> str:
         "numbers that are not finite never reach the robot: `policy_step` then returns nonzero and gives the resting "
         "targets, the Python loader gives NaN",
         "targets stay within the limits above and change by at most the largest rate",
-        "measurements older than two periods, missed deadlines and joints beyond their limits stop the policy",
+        "measurements older than five periods, missed deadlines and joints beyond their limits stop the policy",
     ]
     if contract.max_tilt < math.pi:
         degrees = math.degrees(contract.max_tilt)

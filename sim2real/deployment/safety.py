@@ -40,7 +40,10 @@ class Safety:
             return state
         misses = state.misses + 1 if cycle.missed else max(0.0, state.misses - self.limits.config.forgive)
         races = state.racing + 1 if racing(self.limits, cycle.measured).any() else 0
-        state = dataclasses.replace(state, misses=misses, racing=races, readings=_reread(state, cycle))
+        encoders = _turned(self.limits, state, cycle)
+        state = dataclasses.replace(
+            state, misses=misses, racing=races, readings=_reread(state, cycle), encoders=encoders
+        )
         for name, check in CHECKS.items():
             if reason := check(self.limits, state, cycle):
                 return state.trip(name, reason)
@@ -98,8 +101,9 @@ class Safety:
         # Once more, and independently of all above: what is sent is a number within the limits.
         if not ((limits.lower <= sent) & (sent <= limits.upper)).all():
             return state.trip("gate", "the chain itself let a target outside the limits pass")
-        moved = 0.0 if state.target is None else float(np.abs(sent - state.target).max(initial=0.0))
-        return dataclasses.replace(state, target=sent, travel=state.travel + moved)
+        moved = np.zeros(len(sent)) if state.target is None else np.abs(sent - state.target)
+        travels = moved if state.travels is None else state.travels + moved
+        return dataclasses.replace(state, target=sent, travel=state.travel + moved.max(initial=0.0), travels=travels)
 
 
 def soft_start(begin: np.ndarray, stance: np.ndarray, fraction: float) -> np.ndarray:
@@ -121,6 +125,19 @@ def _reread(state: State, cycle: Cycle) -> dict[str, Reading]:
         same = known is not None and np.array_equal(known.value, value)
         readings[part] = known if known is not None and same else Reading(value, cycle.now, state.travel)
     return readings
+
+
+def _turned(limits: Limits, state: State, cycle: Cycle) -> tuple[Reading, ...]:
+    """Each joint's last angle, and since when it has been the same to the last bit."""
+    angles = part_of(cycle.measured, "joint_pos")
+    found = []
+    for joint, angle in enumerate(angles):
+        known = state.encoders[joint] if joint < len(state.encoders) else None
+        driver = int(limits.driver[joint]) if joint < len(limits.driver) else -1
+        travel = 0.0 if state.travels is None or driver < 0 else float(state.travels[driver])
+        same = known is not None and known.value == angle
+        found.append(known if known is not None and same else Reading(angle, cycle.now, travel))
+    return tuple(found)
 
 
 def _count(state: State, clipped: set[str], now: float) -> State:

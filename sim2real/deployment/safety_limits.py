@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from embodied.robot.robot import FINGERS
 from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement
 
@@ -92,6 +94,8 @@ class Limits:
     """(A,) N m."""
     driven: np.ndarray
     """(A,) index of the joint, -1 of none."""
+    driver: np.ndarray
+    """(n,) actuator whose target tells a joint to move, -1 of none and of fingers, which may be held by what they hold."""
     axis: np.ndarray
     """(A,) 0, 1 or 2 where the actuator is a place along x, y or z in the world, as a setpoint of a drone; else -1."""
     joint_names: tuple[str, ...]
@@ -138,6 +142,7 @@ class Limits:
             if contract.step is None
             else np.full(len(driven), np.inf),
             driven=driven,
+            driver=_drivers(joints, driven),
             axis=np.array(
                 ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators], int
             ),
@@ -159,3 +164,12 @@ class Limits:
             if values is not None:
                 pose[index >= 0] = np.asarray(values, float)[index[index >= 0]]
         return pose
+
+
+def _drivers(joints: Sequence[str], driven: np.ndarray) -> np.ndarray:
+    """(n,) actuator of each joint, -1 of none and of what its name says is a finger."""
+    drivers = np.full(len(joints), -1)
+    for actuator, joint in enumerate(driven):
+        if joint >= 0 and not any(word in joints[joint].lower() for word in FINGERS):
+            drivers[joint] = actuator
+    return drivers

@@ -30,7 +30,7 @@ class Reading:
     since: float
     """s."""
     travel: float
-    """`State.travel` at that time."""
+    """`State.travel` at that time; of an encoder that of its joint's target."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +45,12 @@ class State:
     """(A,) the last target that passed; None before the first and after a trip."""
     travel: float = 0.0
     """Way of the targets so far, of the one that moved most in each cycle."""
+    travels: np.ndarray | None = None
+    """(A,) way of each target so far."""
     readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
     """Part of the measurement -> its last value."""
+    encoders: tuple[Reading, ...] = ()
+    """Each joint's last angle, with the way of its own target."""
     misses: float = 0.0
     """Missed deadlines, less those forgiven."""
     racing: int = 0
@@ -110,6 +114,18 @@ def moving(limits: Limits, state: State, cycle: Cycle) -> str:
         commanded = state.travel - reading.travel > limits.config.frozen_motion
         if cycle.now - reading.since > limits.max_frozen and (part not in JOINT_PARTS or commanded):
             return f"'{part}' has been frozen for {cycle.now - reading.since:.3f} s ({limits.max_frozen:g} s)"
+    return ""
+
+
+def turning(limits: Limits, state: State, cycle: Cycle) -> str:
+    """No single encoder repeats itself while its joint is told to move; fingers may be held by what they hold."""
+    for name, encoder, driver in zip(limits.joint_names, state.encoders, limits.driver, strict=False):
+        still = cycle.now - encoder.since
+        if driver < 0 or state.travels is None or still <= limits.max_frozen:
+            continue
+        way = float(state.travels[driver]) - encoder.travel
+        if way > limits.config.frozen_motion:
+            return f"the encoder of {name} has been frozen for {still:.3f} s while its target moved by {way:.2f} rad"
     return ""
 
 
@@ -215,6 +231,7 @@ CHECKS: Mapping[str, Check] = {
     "finite measurement": finite,
     "stale": fresh,
     "frozen": moving,
+    "frozen encoder": turning,
     "deadline": punctual,
     "joint range": in_range,
     "joint speed": not_racing,

@@ -181,6 +181,63 @@ def test_limits_that_exclude_each_other_trip():
     assert "m0" in state.reason
 
 
+def swung(contract, change, seconds=1.0, name=None):
+    """Joints that follow targets of one period a second; each measurement is changed. Where it trips, and when."""
+    safety, state = Safety.of(contract), State()
+    period = contract.period
+    for count in range(round(seconds / period)):
+        now = count * period
+        target = 0.3 * np.sin(2 * np.pi * now) * np.ones(3)
+        followed = 0.3 * np.sin(2 * np.pi * (now - 0.04)) * np.ones(3) + 1e-6 * np.cos(1e3 * now)
+        cycle = Cycle(now, measured(now, joint_pos=change(followed, now), joint_vel=None, orientation=None))
+        state = through(safety, state, cycle, target)
+        if state.reason:
+            return state.step, now, state.reason
+    return "", seconds, ""
+
+
+@pytest.mark.parametrize("joint", [0, 1, 2])
+@pytest.mark.parametrize("begin", [0.3, 0.52, 0.75])
+def test_a_single_frozen_encoder_trips_within_a_third_of_a_second_of_motion(joint, begin):
+    held = {}
+
+    def freeze(angles, now):
+        if now >= begin:
+            held.setdefault("angle", angles[joint])
+            angles[joint] = held["angle"]
+        return angles
+
+    step, when, reason = swung(leg(), freeze, 2.0)
+    assert step == "frozen encoder"
+    assert f"the encoder of j{joint} has been frozen for" in reason
+    assert when - begin <= 0.3 + 1e-9
+
+
+def test_an_encoder_that_rests_while_nothing_is_asked_of_its_joint_is_fine():
+    safety, state = Safety.of(leg()), State()
+    for count in range(100):
+        cycle = Cycle(
+            0.02 * count,
+            measured(
+                0.02 * count, joint_pos=np.array([0.0, 1e-6 * count, 1e-6 * count]), joint_vel=None, orientation=None
+            ),
+        )
+        state = through(safety, state, cycle, np.array([0.0, 0.1 * np.sin(count), 0.1 * np.cos(count)]))
+    assert not state.reason
+
+
+def test_fingers_may_be_held_by_what_they_hold():
+    joints = tuple(dataclasses.replace(joint, name=f"gripper_{joint.name}") for joint in leg().joints)
+    actuators = tuple(dataclasses.replace(one, joint=f"gripper_{one.joint}") for one in leg().actuators)
+    gripper = dataclasses.replace(leg(), joints=joints, actuators=actuators)
+
+    def held(angles, now):
+        angles[0] = 0.0
+        return angles
+
+    assert swung(gripper, held) == ("", 1.0, "")
+
+
 def test_a_frozen_sensor_trips_after_its_time():
     cycles = [Cycle(0.02 * i, measured(0.02 * i, gyro=np.ones(3))) for i in range(100)]
     state, count = steps(Safety.of(leg()), cycles)
