@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -95,7 +94,7 @@ class Limits:
     driven: np.ndarray
     """(A,) index of the joint, -1 of none."""
     driver: np.ndarray
-    """(n,) actuator whose target tells a joint to move, -1 of none and of fingers, which may be held by what they hold."""
+    """(n,) actuator whose target tells a joint to move; -1 of none, and of fingers, which what they hold may hold."""
     axis: np.ndarray
     """(A,) 0, 1 or 2 where the actuator is a place along x, y or z in the world, as a setpoint of a drone; else -1."""
     joint_names: tuple[str, ...]
@@ -166,7 +165,7 @@ class Limits:
         return pose
 
 
-def _drivers(joints: Sequence[str], driven: np.ndarray) -> np.ndarray:
+def _drivers(joints: list[str], driven: np.ndarray) -> np.ndarray:
     """(n,) actuator of each joint, -1 of none and of what its name says is a finger."""
     drivers = np.full(len(joints), -1)
     for actuator, joint in enumerate(driven):
