@@ -35,7 +35,8 @@ from policies.policy import NormalizedActor, Policy
 from policies.ppo.ppo import PPOConfig
 from policies.training.loading import open_checkpoint, policy_from_checkpoint, shipped
 from sim2real import export
-from sim2real.bundles import bundle, c_code, step_bundle
+from sim2real.bundles import bundle, c_code
+from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
 from sim2real.graphs.control import STATE, TOLD

@@ -30,10 +30,11 @@ from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal,
 from embodied.storage.runs import Run
 from policies.policy import Policy
 from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint, shipped
-from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph, step_bundle
+from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
+from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe, is_whole_step

@@ -18,9 +18,7 @@ python -m sim2real.bundles.bundle FOLDER verifies a bundle and says what it is.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,10 +28,10 @@ import numpy as np
 import tyro
 
 from embodied.errors import EmbodiedError, guard, listing
-from sim2real.bundles import onnx_check
+from sim2real.bundles import golden_table, onnx_check
 from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
-from sim2real.bundles.golden_steps import GoldenSteps, difference, walk
-from sim2real.bundles.golden_steps import read as read_steps
+from sim2real.bundles.step.golden import GoldenSteps, difference, walk
+from sim2real.bundles.step.golden import read as read_steps
 from sim2real.contract.contract import Contract
 from sim2real.contract.document import read_text
 
@@ -62,12 +60,9 @@ def target_scale(contract: Contract) -> np.ndarray:
 
 def write_golden(contract: Contract, golden: Golden) -> str:
     """`golden.csv`, to the last bit of float32."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(golden_columns(contract))
-    for row in np.concatenate([golden.observation, golden.action, golden.target], 1):
-        writer.writerow(str(value) for value in row)
-    return table.getvalue()
+    return golden_table.written(
+        golden_columns(contract), np.concatenate([golden.observation, golden.action, golden.target], 1)
+    )
 
 
 def golden_columns(contract: Contract) -> list[str]:
@@ -77,17 +72,7 @@ def golden_columns(contract: Contract) -> list[str]:
 
 def read_golden(data: bytes, contract: Contract) -> Golden:
     """What `write_golden` wrote; a `ValueError` where columns are not the contract's or a number is not finite."""
-    try:
-        header, *rows = list(csv.reader(io.StringIO(data.decode())))
-    except csv.Error as error:
-        raise ValueError(str(error)) from None
-    if header != golden_columns(contract):
-        raise ValueError("its columns are not those of the contract")
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"it has rows that are not of {len(header)} numbers")
-    values = np.array(rows, np.float32).reshape(len(rows), len(header))
-    if not len(rows) or not np.isfinite(values).all():
-        raise ValueError("it has no rows, or numbers that are not finite")
+    values = golden_table.read(data, golden_columns(contract))
     cuts = np.cumsum([contract.observation_size, contract.action_size])
     return Golden(*np.split(values, cuts, 1))
 

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from sim2real.bundles.golden_steps import COMMAND, advance, begin
+from sim2real.bundles.step.golden import COMMAND, advance, begin
 from sim2real.contract.contract import Contract, DeployablePolicy, Source, StepPolicy
 from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement, RobotError

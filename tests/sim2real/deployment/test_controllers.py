@@ -15,7 +15,7 @@ from embodied.errors import EmbodiedError
 from policies.networks.mlp import NetworkConfig
 from sim2real import deploy, export
 from sim2real.bundles.bundle import Bundle
-from sim2real.bundles.golden_steps import advance, begin
+from sim2real.bundles.step.golden import advance, begin
 from sim2real.deployment.controllers import StepController
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.policies import ShippedPolicy

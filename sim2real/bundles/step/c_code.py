@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sim2real.bundles import golden_steps
 from sim2real.bundles.c_code import fill, identifiers, plain, rows, whole_rate
-from sim2real.bundles.golden_steps import GoldenSteps
 from sim2real.bundles.network import ExportError
+from sim2real.bundles.step.golden import COMMAND, NEXT, STATE, GoldenSteps, outside
 from sim2real.contract.contract import Contract, Remembered, Step
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.to_c import HELPERS, CText, identifier, number
@@ -26,7 +25,7 @@ def sources(graph: Graph, contract: Contract, golden: GoldenSteps, digest: str) 
     banner = (
         f"{plain(contract.task)} for {plain(contract.robot)}, exported by embodied. Do not edit: sha256 {digest[:16]}"
     )
-    fields, kept = _fields(golden_steps.outside(step)), _fields({one.name: one.size for one in step.remembered})
+    fields, kept = _fields(outside(step)), _fields({one.name: one.size for one in step.remembered})
     return {
         "policy.h": fill("step.h", {"banner": banner, **_header(contract, step, fields, kept)}),
         "policy.c": fill("step.c", {"banner": banner, **_body(graph, contract, step, fields, kept)}),
@@ -49,9 +48,7 @@ def _fields(sizes: Mapping[str, int]) -> dict[str, str]:
 
 def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, object]:
     given = [(f"float {fields[one.name]}[{one.size}];", f"{one.unit}: {one.meaning}") for one in step.sources]
-    given += [
-        (f"float {fields[golden_steps.COMMAND + one.name]}[{one.size}];", f"told: {one.meaning}") for one in step.told
-    ]
+    given += [(f"float {fields[COMMAND + one.name]}[{one.size}];", f"told: {one.meaning}") for one in step.told]
     state = [(f"float {kept[one.name]}[{one.size}];", _kept(one)) for one in step.remembered]
     names = identifiers("POLICY_ACTUATOR", (actuator.name for actuator in contract.actuators))
     actuators = [f"    {names[a.name]} = {i}, /* {plain(a.unit)} */" for i, a in enumerate(contract.actuators)]
@@ -77,12 +74,12 @@ def _body(
     graph: Graph, contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]
 ) -> dict[str, object]:
     given = {name: f"input->{field}" for name, field in fields.items()}
-    given |= {f"{golden_steps.STATE}{name}": f"state->{field}" for name, field in kept.items()}
+    given |= {f"{STATE}{name}": f"state->{field}" for name, field in kept.items()}
     text = CText(graph, given)
     helpers = [helper for name, helper in HELPERS.items() if any(f"{name}(" in line for line in text.statements)]
     ends = []
     for one in step.remembered:
-        source = text.output(f"{golden_steps.STATE}{one.name}{golden_steps.NEXT}")
+        source = text.output(f"{STATE}{one.name}{NEXT}")
         ends.append(f"for (i = 0; i < {one.size}; i++) next.{kept[one.name]}[i] = {source}[i];")
     return {
         "tables": "\n".join(text.tables),
@@ -94,7 +91,7 @@ def _body(
         or "state->nothing = 0;",
         "tests": "\n    ".join(
             f"for (i = 0; i < {size}; i++) finite &= is_finite(input->{fields[name]}[i]);"
-            for name, size in golden_steps.outside(step).items()
+            for name, size in outside(step).items()
         ),
         "target": text.output("target"),
         "action": text.output("action"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from sim2real.bundles import golden_table
 from sim2real.contract.contract import Contract, Remembered, Step
 
 COUNT = 32  # steps
@@ -94,28 +93,14 @@ def columns(contract: Contract) -> list[str]:
 
 def written(contract: Contract, golden: GoldenSteps) -> str:
     """`golden.csv`, to the last bit of float32."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(columns(contract))
-    for row in np.concatenate([*golden.inputs.values(), golden.action, golden.target], 1):
-        writer.writerow(str(value) for value in row)
-    return table.getvalue()
+    rows = np.concatenate([*golden.inputs.values(), golden.action, golden.target], 1)
+    return golden_table.written(columns(contract), rows)
 
 
 def read(data: bytes, contract: Contract) -> GoldenSteps:
     """What `written` wrote; a `ValueError` where columns are not the contract's or a number is not finite."""
     assert contract.step is not None
-    try:
-        header, *rows = list(csv.reader(io.StringIO(data.decode())))
-    except csv.Error as error:
-        raise ValueError(str(error)) from None
-    if header != columns(contract):
-        raise ValueError("its columns are not those of the contract")
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"it has rows that are not of {len(header)} numbers")
-    values = np.array(rows, np.float32).reshape(len(rows), len(header))
-    if not len(rows) or not np.isfinite(values).all():
-        raise ValueError("it has no rows, or numbers that are not finite")
+    values = golden_table.read(data, columns(contract))
     sizes = [*outside(contract.step).values(), contract.step.action_size]
     *inputs, action, target = np.split(values, np.cumsum(sizes), 1)
     return GoldenSteps(dict(zip(outside(contract.step), inputs, strict=True)), action, target)

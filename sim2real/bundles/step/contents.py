@@ -12,10 +12,10 @@ from embodied.core.task import Task
 from embodied.core.world import World
 from policies.policy import Policy
 from sim2real.bundles import files as bundle_files
-from sim2real.bundles import golden_steps, step_code
-from sim2real.bundles.golden_steps import COMMAND, GoldenSteps
 from sim2real.bundles.network import ExportError
-from sim2real.bundles.step_readme import readme
+from sim2real.bundles.step import c_code
+from sim2real.bundles.step.golden import COMMAND, TOLERANCE, GoldenSteps, spread, walk, written
+from sim2real.bundles.step.readme import readme
 from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe_step import Described
@@ -39,11 +39,11 @@ def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dic
     model = to_onnx.build(described.graph, "control step", metadata)
     texts = {
         bundle_files.CONTRACT: text,
-        bundle_files.GOLDEN: golden_steps.written(contract, golden),
+        bundle_files.GOLDEN: written(contract, golden),
         bundle_files.README: readme(
             contract, sum(node.value.size for node in described.graph.nodes if node.value is not None), digest
         ),
-        **step_code.sources(described.graph, contract, golden, digest),
+        **c_code.sources(described.graph, contract, golden, digest),
     }
     files = {name: content.encode() for name, content in texts.items()}
     files[bundle_files.ONNX] = model.SerializeToString(deterministic=True)
@@ -54,14 +54,14 @@ def golden_of(described: Described, policy: Policy, task: Task[Any]) -> GoldenSt
     """Steps around an episode's start, with what the graph makes of them."""
     step = described.contract.step
     assert step is not None
-    inputs = golden_steps.spread(step, starting(described.contract, task))
-    observation, action, target = golden_steps.walk(step, inputs, lambda given: described.graph.run(**given))
+    inputs = spread(step, starting(described.contract, task))
+    observation, action, target = walk(step, inputs, lambda given: described.graph.run(**given))
     device = policy.network.observation_mean.device
     expected = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
-    if not np.abs(action - expected).max(initial=0) <= golden_steps.TOLERANCE:
+    if not np.abs(action - expected).max(initial=0) <= TOLERANCE:
         raise ExportError(
             f"the exported network is {np.abs(action - expected).max():.2g} away from the policy in torch, more than "
-            f"{golden_steps.TOLERANCE}"
+            f"{TOLERANCE}"
         )
     return GoldenSteps(inputs, action, target)
 
