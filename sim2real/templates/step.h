@@ -6,8 +6,9 @@
 extern "C" {
 #endif
 
+#define POLICY_RATE_HZ $rate /* calls of policy_step a second, as in training */
+
 enum {
-    POLICY_RATE_HZ = $rate, /* calls of policy_step a second, as in training */
     POLICY_TARGETS = $targets,
     POLICY_ACTIONS = $actions,
 

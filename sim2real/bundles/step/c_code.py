@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sim2real.bundles.c_code import fill, identifiers, plain, rows, whole_rate
+from sim2real.bundles.c_code import fill, identifiers, plain, rows
 from sim2real.bundles.network import ExportError
 from sim2real.bundles.step.golden import COMMAND, NEXT, STATE, GoldenSteps, outside
 from sim2real.contract.contract import Contract, Remembered, Step
@@ -18,7 +18,7 @@ def sources(graph: Graph, contract: Contract, golden: GoldenSteps, digest: str) 
     """File name -> text of the step, its header and its check.
 
     Raises:
-        ExportError: names that differ in the contract would be the same in C, or the rate is no whole number.
+        ExportError: names that differ in the contract would be the same in C.
     """
     step = contract.step
     assert step is not None
@@ -53,7 +53,7 @@ def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Map
     names = identifiers("POLICY_ACTUATOR", (actuator.name for actuator in contract.actuators))
     actuators = [f"    {names[a.name]} = {i}, /* {plain(a.unit)} */" for i, a in enumerate(contract.actuators)]
     return {
-        "rate": whole_rate(contract),
+        "rate": repr(float(contract.control_hz)),
         "targets": len(contract.actuators),
         "actions": step.action_size,
         "inputs": _lines(given),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from sim2real.bundles.c_code import identifiers, whole_rate
+from sim2real.bundles.c_code import identifiers
 from sim2real.bundles.readme import EMPTY, joints_table, model_note, stated, table, timing
 from sim2real.contract.contract import Contract, Remembered, Step
 
@@ -207,7 +207,7 @@ for (;;) {{
 }}
 ```
 
-Prove it on the processor that will run it; a step may take {1e3 / whole_rate(contract):g} ms at most:
+Prove it on the processor that will run it; a step may take {1e3 * contract.period:.4g} ms at most:
 
 ```
 cc -std=c99 -O2 check.c policy.c -lm -o /tmp/check && /tmp/check
