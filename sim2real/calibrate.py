@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,13 +21,13 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from embodied.errors import guard
+from embodied.errors import guard, listing
 from sim2real.identification import calibration as cb
 from sim2real.identification import gauss_newton, parameters, search, shooting
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Calibration, OpenLoop
 from sim2real.identification.calibration_page import page
-from sim2real.identification.parameters import CalibrationError
+from sim2real.identification.parameters import CalibrationError, Parameter
 from sim2real.identification.simulate import Track, Twin, Windows
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log
@@ -36,6 +36,8 @@ from sim2real.twins.own_robot import Groups
 
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
+EXIT_DOUBTFUL = 1
+"""A result was written that nobody should train on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +73,8 @@ class Command(Settings):
     """Estimate the parameters of a robot's twin from a log.
 
     Writes OUT/calibration.json and OUT/index.html, which says how sure each value is, what the log cannot tell, and how
-    much better the twin follows a part of the log that was kept back. Then train on it:
+    much better the twin follows a part of the log that was kept back. Exit code 1: written, but not to be trusted,
+    since the fit did not converge or ran into bounds. Then train on it:
 
         python -m sim2real.calibrate run.mcap --robot crazyflie --known drone_mass 0.0331 --out twin/
         python -m embodied.train swarm/hover --calibration twin/
@@ -118,6 +121,10 @@ def calibrate(
     if settings.search.generations:
         values = search.evolve(twin, values, starts, windows, settings.search, progress)
     fit = gauss_newton.fit(twin, windows, starts, values, settings.fit, progress)
+    if names := at_bounds(chosen, fit):
+        progress(f"{listing(names)} ran into a bound; once more from elsewhere")
+        again = gauss_newton.fit(twin, windows, starts, elsewhere(chosen, values, fit), settings.fit, progress)
+        fit = again if not at_bounds(chosen, again) or again.costs[-1] < fit.costs[-1] else fit
     values[list(fit.free)] = fit.values
     covariance = gauss_newton.covariance(twin, windows, fit)
     errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
@@ -130,9 +137,27 @@ def calibrate(
         timestep=twin.timestep,
         seconds=float(len(windows) * window),
         took=time.monotonic() - began,
-        converged=fit.converged,
+        converged=fit.converged and not at_bounds(chosen, fit),
     )
     return result, track
+
+
+def at_bounds(known: Sequence[Parameter], fit: gauss_newton.Fit) -> list[str]:
+    """Names of what a fit left at a bound other than zero: the model lacks something, or the bound is wrong."""
+    found = [cb.Estimate(known[i], float(value), 0.0) for i, value in zip(fit.free, fit.values, strict=True)]
+    return [estimate.name for estimate in found if estimate.at_bound]
+
+
+def elsewhere(known: Sequence[Parameter], values: np.ndarray, fit: gauss_newton.Fit) -> np.ndarray:
+    """(all,) where to begin again: what ran into a bound begins half way to the other one."""
+    begin = values.copy()
+    names = at_bounds(known, fit)
+    for i, value in zip(fit.free, fit.values, strict=True):
+        parameter = known[i]
+        if parameter.name in names:
+            far = parameter.lower if parameter.upper - value < value - parameter.lower else parameter.upper
+            begin[i] = (parameter.nominal + far) / 2
+    return begin
 
 
 def driven(log: Log) -> Log:
@@ -211,10 +236,16 @@ def main(arguments: list[str] | None = None) -> int:
     (command.out / PAGE).write_text(text, encoding="utf-8")
     for table in tables(result):
         output.print(table)
-    if not result.converged:
+    bounded = [estimate.name for estimate in result.estimates if estimate.at_bound]
+    if bounded:
+        output.print(
+            f"{listing(bounded)} at a bound, from two beginnings: the robot has something that the model lacks, such "
+            "as a payload; do not train on this twin"
+        )
+    elif not result.converged:
         output.print("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
     print(command.out / PAGE)
-    return 0
+    return 0 if result.converged else EXIT_DOUBTFUL
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ TIMED = 3  # joints whose delay is estimated, those that move most
 
 def channels(log: Log, limits: Limits) -> Iterator[Finding]:
     """Channels that are missing, too short, or too slow."""
-    needed = ("command", "joint_pos") if limits.names else ("command", "gyro", "accelerometer", "position")
-    useful = ("joint_vel", "joint_torque") if limits.names else ("orientation", "linvel")
+    needed = ("command", "joint_pos") if limits.names else ("command", "gyro", "orientation", "position")
+    useful = ("joint_vel", "joint_torque") if limits.names else ("accelerometer", "linvel")
     useful += ("gyro", "accelerometer", "orientation") if limits.names and limits.floating else ()
     for name in (*needed, *useful):
         if name not in log or not len(log[name]):

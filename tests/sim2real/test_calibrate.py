@@ -176,3 +176,24 @@ def test_mistakes_are_one_line(leg, tmp_path, capsys, words, message):
     said = capsys.readouterr().err.strip()
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("upper", "fine"), [(10.0, True), (2.0, False)])
+def test_a_fit_that_ran_into_a_bound_is_not_called_converged(upper, fine):
+    """The toy's decay is 3 1/s: with a bound below that there is no right answer, whatever the fit began with."""
+    toy = toys.Toy()
+    decay = dataclasses.replace(toy.parameters[0], upper=upper)
+    said = []
+    bounded = dataclasses.replace(toy, parameters=(decay, *toy.parameters[1:]))
+    result, _ = cal.calibrate(toys.log_of(0), bounded, cal.Settings(), said.append)
+    assert result.converged == fine
+    assert any("ran into a bound; once more from elsewhere" in line for line in said) == (not fine)
+    assert [estimate.name for estimate in result.estimates if estimate.at_bound] == ([] if fine else [decay.name])
+
+
+def test_what_ran_into_a_bound_begins_again_half_way_to_the_other_one():
+    toy = toys.Toy()
+    fit = dataclasses.make_dataclass("Fit", ["free", "values"])((0, 1, 3), np.array([10.0, 2.0, 0.011]))
+    begin = cal.elsewhere(toy.parameters, np.array([9.0, 2.0, 0.0, 0.011]), fit)
+    assert cal.at_bounds(toy.parameters, fit) == [toy.parameters[0].name]
+    np.testing.assert_allclose(begin, [(1.0 + 0.0) / 2, 2.0, 0.0, 0.011])

@@ -341,5 +341,5 @@ def test_an_empty_log_and_a_drone_do_no_harm():
     assert {finding.channel for finding in preflight(Log({}), limits("go1"))} >= {"command", "joint_pos"}
     drone = preflight(Log({"gyro": sound()["gyro"]}), limits("crazyflie"))
     assert {finding.channel for finding in drone if finding.severity is Severity.ERROR} == {
-        "command", "accelerometer", "position"
+        "command", "orientation", "position"
     }  # fmt: skip
