@@ -20,7 +20,7 @@ from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Joint, Place, Step, Term
 from sim2real.contract.speeds import top_speeds
 from sim2real.graphs.control import ControlGraph, Policy, first_draw, nominal
-from sim2real.graphs.graph import Graph
+from sim2real.graphs.graph import Graph, GraphError
 
 STEP = "step"
 """Source of terms that the graph computes."""
@@ -44,7 +44,10 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
     actuators = _setpoints(plain) if plain.setpoints else _actuators(plain)
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     limits = np.array([[actuator.lower, actuator.upper] for actuator in actuators]).T
-    control = ControlGraph.of(task, policy, driven, (limits[0], limits[1]))
+    try:
+        control = ControlGraph.of(task, policy, driven, (limits[0], limits[1]))
+    except GraphError as error:
+        raise GraphError(f"'{name}' cannot be deployed: {error}") from None
     terms = tuple(
         Term(term, STEP, math.prod(shape), "")
         for term, shape in plain.observation_terms[POLICY].items()

@@ -302,8 +302,8 @@ class _Step:
         measured = [self._reading(column) for column in np.array(begin).T]
         if None in measured:
             raise GraphError(
-                f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither told (key "
-                "commands of the task) nor measured"
+                f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither told nor "
+                "measured; if somebody tells the robot, name it in the task's `commands`"
             )
         return Remembered(name, len(places), _floats(begin[0]), tuple(one for one in measured if one))
 

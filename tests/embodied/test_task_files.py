@@ -111,7 +111,9 @@ def test_a_run_goes_on_from_its_copy_where_the_file_is_gone(folder: Path) -> Non
 def test_export_and_ship_say_what_they_cannot_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trained()
     assert run(export.main, str(path), "--out", "bundle") == 2
-    assert "mass.py:Sound' cannot be deployed: a Sound has no contract" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "mass.py:Sound' cannot be deployed: Sound: 'goal' of its state begins otherwise in every episode" in shown
+    assert "if somebody tells the robot, name it in the task's `commands`" in shown
     assert run(ship.main, str(path)) == 2
     assert "mass.py:Sound is a task of your own; the package ships policies of its tasks" in capsys.readouterr().err
 
