@@ -94,9 +94,10 @@ def clock(change: Callable[[float], float]) -> Begin:
 
 def lossy(share: float) -> Begin:
     """Measurements are lost, so many of all."""
-    rng, kept = np.random.default_rng(0), [None]
 
     def begin(robot: FaultyRobot) -> None:
+        rng, kept = np.random.default_rng(0), [None]
+
         def measure(measured: Measurement) -> Measurement:
             if kept[0] is None or rng.random() >= share:
                 kept[0] = measured  # type: ignore[call-overload]
