@@ -37,9 +37,10 @@ from policies.training.loading import open_checkpoint, policy_from_checkpoint, s
 from sim2real import export
 from sim2real.bundles import bundle, c_code
 from sim2real.bundles.step import contents as step_bundle
+from sim2real.bundles.step.golden import outside
+from sim2real.contract.contract import STATE
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
-from sim2real.graphs.control import STATE, TOLD
 from sim2real.graphs.from_torch import policy_nodes
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
@@ -102,10 +103,10 @@ def measure(name: str, inputs: int) -> dict[str, Any]:
             export.write(folder, policy, describe(task, name))
             return {"kind": "terms", "policy": how, "golden": True, "c_check": c_code.prove(folder)}
         described = describe_step(task, name, policy_nodes(policy))
-        files, digest = step_bundle.contents(described, policy, task)
+        files, digest = step_bundle.contents(described, policy)
         made = export.finished(folder, files, described.contract, digest)
         checked = c_code.prove(folder)
-        figures = compared(made, described.graph, folder, Path(place), policy, task, inputs)
+        figures = compared(made, described.graph, folder, Path(place), policy, described.task, inputs)
     return {"kind": "step", "policy": how, "golden": True, "c_check": checked, **figures}
 
 
@@ -181,9 +182,7 @@ class Library:
         subprocess.run(command, check=True, timeout=300)
         step = made.contract.step
         assert step is not None
-        self._inputs = _struct(
-            [(source.name, source.size) for source in step.sources] + [(TOLD + one.name, one.size) for one in step.told]
-        )
+        self._inputs = _struct([*outside(step).items()])
         self._state = _struct([(STATE + one.name, one.size) for one in step.remembered])
         self._step = ctypes.CDLL(str(library)).policy_step
         self._action = np.zeros(step.action_size, np.float32)

@@ -189,7 +189,7 @@ def write_step(out: Path, policy: Policy, task: Task[Any], name: str) -> bundle.
     if policy.group != POLICY:
         raise ExportError(f"the policy reads '{policy.group}'; a step hands it '{POLICY}'")
     described = describe_step(task, name, policy_nodes(policy))
-    files, digest = step_bundle.contents(described, policy, task)
+    files, digest = step_bundle.contents(described, policy)
     return finished(out, files, described.contract, digest)
 
 

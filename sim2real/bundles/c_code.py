@@ -18,9 +18,9 @@ from policies.networks.mlp import Activation
 from sim2real.bundles.bundle import Golden, target_scale
 from sim2real.bundles.network import ExportError, Layer, Network
 from sim2real.contract.contract import Contract
+from sim2real.graphs.to_c import number, wrapped
 
 BLOCK = 16  # outputs side by side: four vectors of SSE or NEON, and half of the registers of a Cortex-M4
-WIDTH = 110  # characters of a line of numbers
 COMPILE = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wdouble-promotion")
 COMPILE_TIME = 300.0  # s
 ACTIVATIONS: dict[Activation, str] = {
@@ -79,20 +79,9 @@ def whole_rate(contract: Contract) -> int:
     return rate
 
 
-def number(value: float) -> str:
-    """The shortest literal that a compiler rounds to this float32."""
-    return np.format_float_scientific(np.float32(value), unique=True, trim="0") + "f"
-
-
 def rows(values: Iterable[float], indent: str = "    ") -> str:
-    """Float literals, wrapped into lines of at most `WIDTH` characters."""
-    lines, line = [], indent
-    for text in map(number, values):
-        if len(line) + len(text) + 2 > WIDTH:
-            lines.append(line.rstrip())
-            line = indent
-        line += f"{text}, "
-    return "\n".join([*lines, line.rstrip().rstrip(",")])
+    """Float literals, wrapped into lines."""
+    return wrapped(map(number, values), indent)
 
 
 def _array(name: str, values: np.ndarray, remark: str = "") -> str:

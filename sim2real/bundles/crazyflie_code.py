@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sim2real.bundles.bundle import Golden
-from sim2real.bundles.c_code import BLOCK, fill, identifiers, number, plain, whole_rate
+from sim2real.bundles.c_code import BLOCK, fill, identifiers, plain, whole_rate
 from sim2real.bundles.network import ExportError, Network
 from sim2real.contract.contract import Contract, Term
+from sim2real.graphs.to_c import number
 
 ROBOT = "crazyflie"
 MAIN_LOOP = 1000  # Hz, RATE_MAIN_LOOP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from embodied.errors import EmbodiedError
-from sim2real.contract.contract import Contract
+from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract
 
 INPUT, OUTPUTS = "observation", ("action", "target")
 MAX_NODES = 256  # an exported policy of as many layers as anybody trains has fewer
@@ -67,8 +67,8 @@ def _expected(contract: Contract) -> list[tuple[str, tuple[str | int, ...]]]:
         return named + [(name, ("batch", contract.action_size)) for name in OUTPUTS]
     step = contract.step
     ends: list[tuple[str, tuple[str | int, ...]]] = [(source.name, (source.size,)) for source in step.sources]
-    ends += [(f"command.{one.name}", (one.size,)) for one in step.told]
-    ends += [(f"state.{one.name}{end}", (one.size,)) for one in step.remembered for end in ("", ":next")]
+    ends += [(f"{COMMAND}{one.name}", (one.size,)) for one in step.told]
+    ends += [(f"{STATE}{one.name}{end}", (one.size,)) for one in step.remembered for end in ("", NEXT)]
     sizes = {"observation": contract.observation_size, "action": step.action_size, "target": len(contract.actuators)}
     return ends + [(name, (size,)) for name, size in sizes.items()]
 

@@ -17,6 +17,8 @@ import numpy as np
 from embodied.errors import EmbodiedError, listing
 
 FORMAT = 2
+STATE, COMMAND, NEXT = "state.", "command.", ":next"
+"""How inputs of a whole control step begin that are remembered or told, and how outputs end that are remembered."""
 
 
 class ContractError(EmbodiedError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +31,8 @@ class Described:
 
     contract: Contract
     graph: Graph
+    task: Task[Any]
+    """With its variations left out, as the graph computes it."""
 
 
 def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> Described:
@@ -45,7 +46,7 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     limits = np.array([[actuator.lower, actuator.upper] for actuator in actuators]).T
     try:
-        control = ControlGraph.of(task, policy, driven, (limits[0], limits[1]))
+        control = ControlGraph.of(plain, policy, driven, (limits[0], limits[1]))
     except GraphError as error:
         raise GraphError(f"'{name}' cannot be deployed: {error}") from None
     terms = tuple(
@@ -56,16 +57,16 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
     file = model_files.of_task(task)
     contract = Contract(
         task=name,
-        robot=robot_of(plain, name) if file is None else file.stem,
+        robot=robot_of(name) if file is None else file.stem,
         control_hz=1 / plain.timing.control_dt,
         physics_hz=1 / plain.timing.physics_dt,
         actuators=actuators,
-        joints=_joints(plain, control.joints, robot_of(plain, name)),
+        joints=_joints(plain, control.joints, robot_of(name)),
         terms=terms,
         model=None if file is None else model_files.recorded(file),
         step=Step(control.sources, control.told, control.remembered, plain.action_size, *_base(plain.model, driven)),
     )
-    return Described(contract, control.graph)
+    return Described(contract, control.graph, plain)
 
 
 def _base(model: mujoco.MjModel, driven: Sequence[str]) -> tuple[tuple[float, ...], str]:
@@ -82,10 +83,8 @@ def _base(model: mujoco.MjModel, driven: Sequence[str]) -> tuple[tuple[float, ..
     return tuple(float(value) for value in pose), model.body(body).name
 
 
-@functools.singledispatch
-def robot_of(task: Task[Any], name: str) -> str:
+def robot_of(name: str) -> str:
     """Name of a task's robot: the first word of the task's own name, unless its family has one robot."""
-    del task
     family, _, own = name.partition("/")
     return {"manipulation": "panda", "swarm": "crazyflie"}.get(family, own.partition("-")[0] or family)
 

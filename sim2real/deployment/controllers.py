@@ -7,8 +7,8 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from sim2real.bundles.step.golden import COMMAND, advance, begin
-from sim2real.contract.contract import Contract, DeployablePolicy, Source, StepPolicy
+from sim2real.bundles.step.golden import advance, begin
+from sim2real.contract.contract import COMMAND, STATE, Contract, DeployablePolicy, Source, StepPolicy
 from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement, RobotError
 
@@ -99,7 +99,7 @@ class StepController:
     def _begin(self, measured: Measurement, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         state = begin(self._step, given)
         for one in self._step.remembered:
-            name = f"state.{one.name}"
+            name = f"{STATE}{one.name}"
             if one.told and name in measured.readings:
                 state[name] = np.asarray(measured.readings[name], np.float32)
         return state

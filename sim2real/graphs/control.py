@@ -21,14 +21,13 @@ from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.env.vec_env import POLICY
 from embodied.errors import listing
-from sim2real.contract.contract import Measured, Remembered, Source, Told
+from sim2real.contract.contract import COMMAND, NEXT, STATE, Measured, Remembered, Source, Told
 from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder, Graph, GraphError
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 
 DRAWS = 64  # episodes that are compared
 ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins
-STATE, TOLD, NEXT = "state.", "command.", ":next"
 BEGUN = "deployment.begun"
 """What is remembered besides the task's state: 0 in the first step, 1 after,"""
 PREVIOUS = "deployment.last_action"
@@ -89,8 +88,9 @@ def nominal(task: Task[Any]) -> Task[Any]:
     return task.rebuilt(left_out=("all",)) if optional else task
 
 
+@functools.lru_cache(maxsize=2)
 def draws_of(task: Task[Any]) -> list[ResetState[Any]]:
-    """How `DRAWS` episodes begin."""
+    """How `DRAWS` episodes begin; kept, for whoever describes and proves a task asks for them again."""
     drawn = jax.device_get(jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.PRNGKey(0), DRAWS)))
     return [jax.tree.map(lambda leaf, i=i: leaf[i], drawn) for i in range(DRAWS)]
 
@@ -129,7 +129,7 @@ class _Step:
     def _leaf(self, name: str, fixed: Mapping[str, np.ndarray]) -> int:
         size = self.drawn[name][0].size
         if name in self.task.commands:
-            return self.build.input(TOLD + name, size)
+            return self.build.input(COMMAND + name, size)
         return self.build.constant(fixed[name]) if name in fixed else self.build.input(STATE + name, size)
 
     def _trace(self, policy: Policy | None, limits: tuple[np.ndarray, np.ndarray] | None) -> None:
@@ -274,7 +274,11 @@ class _Step:
 
     def result(self) -> ControlGraph:
         graph, kept = self.closed()
-        told = [self._told(name, graph.kept[TOLD + name]) for name in self.task.commands if TOLD + name in graph.inputs]
+        told = [
+            self._told(name, graph.kept[COMMAND + name])
+            for name in self.task.commands
+            if COMMAND + name in graph.inputs
+        ]
         remembered = [self._remembered(name, places) for name, places in kept.items()]
         sources = [source for name, source in self.sources.known.items() if name in graph.inputs]
         self._check_measured(graph, remembered)

@@ -1,7 +1,7 @@
 """`Graph`: a computation over flat float32 arrays of fixed sizes, small enough to read, to run and to translate.
 
 Every value is a vector. What shapes would say, static index lists do: a slice, a transpose, a broadcast, a squeeze are
-all one operation, `take`. So thirteen kinds of operation are enough for every task's observations and actions, and each
+all one operation, `take`. So eleven kinds of node are enough for every task's observations and actions, and each
 has one line of numpy here, one of ONNX in `to_onnx`, one loop of C in `to_c`.
 
 Truth values are 0 and 1, whole numbers floats.

@@ -16,13 +16,13 @@ from embodied.core.episode import flatten_observation
 from embodied.core.task import Task
 from embodied.core.world import SensorLayout, World
 from embodied.env.vec_env import POLICY
-from sim2real.contract.contract import Step
-from sim2real.graphs.control import BEGUN, PREVIOUS, STATE, TOLD, draws_of, nominal
+from sim2real.bundles.step.golden import around
+from sim2real.contract.contract import COMMAND, STATE, Step
+from sim2real.graphs.control import BEGUN, PREVIOUS, draws_of, nominal
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.sources import Sources
 
-SPREAD = 0.02  # of the larger of 1 and a number, of what is measured, told and remembered in trials
-SPEEDS = 0.1  # rad/s or m/s of joints there
+SPEEDS = 0.1  # rad/s or m/s, spread of joint velocities
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +96,9 @@ class Reference:
             joints: Of the contract.
             graph: The step's.
         """
-        kept = {name.partition(".")[2]: places for name, places in graph.kept.items() if name.startswith((STATE, TOLD))}
+        kept = {
+            name.partition(".")[2]: places for name, places in graph.kept.items() if name.startswith((STATE, COMMAND))
+        }
         self.task, self.step = nominal(task), step
         self._places = {name: tuple(int(place) for place in places) for name, places in kept.items()}
         self._reset = draws_of(self.task)[0]
@@ -120,17 +122,17 @@ class Reference:
         joint velocities within 0.1 rad/s or m/s.
         """
         rng, reset = np.random.default_rng(seed), self._reset
-        qpos = _around(rng, np.asarray(reset.qpos, float), count)
+        qpos = around(rng, np.asarray(reset.qpos, float), count)
         qvel = np.asarray(reset.qvel, float) + SPEEDS * rng.standard_normal((count, self.task.model.nv))
         qvel[0] = reset.qvel
         worlds = sensed_worlds(self.task.model, qpos, qvel, reset.mocap_pos)
         values = self._sources.values(*worlds)
         given = {source.name: values[source.name] for source in self.step.sources}
-        told = {TOLD + one.name: one.example for one in self.step.told}
+        told = {COMMAND + one.name: one.example for one in self.step.told}
         kept = {STATE + one.name: one.begin for one in self.step.remembered}
         for name, values in {**told, **kept}.items():
             fixed = self._is_whole(name.partition(".")[2])
-            given[name] = np.tile(values, (count, 1)) if fixed else _around(rng, np.array(values, float), count)
+            given[name] = np.tile(values, (count, 1)) if fixed else around(rng, np.array(values, float), count)
         if STATE + BEGUN in given:
             given[STATE + BEGUN] = (np.arange(count) > 0)[:, None]
         return Steps(worlds, {name: np.asarray(value, np.float32) for name, value in given.items()})
@@ -138,7 +140,7 @@ class Reference:
     def observe(self, steps: Steps) -> tuple[np.ndarray, Any]:
         """Observations (count, n), and the states that `act` takes."""
         count = len(steps.worlds[0])
-        known = {name: jnp.asarray(value) for name, value in steps.given.items() if name.startswith((STATE, TOLD))}
+        known = {name: jnp.asarray(value) for name, value in steps.given.items() if name.startswith((STATE, COMMAND))}
         known.setdefault(STATE + BEGUN, jnp.asarray(np.arange(count) > 0, jnp.float32)[:, None])
         observation, state = self._sense(*map(jnp.asarray, steps.worlds), known)
         return np.array(observation), state
@@ -157,7 +159,7 @@ class Reference:
 
     def _sensed(self, qpos: Any, qvel: Any, sensordata: Any, given: Any) -> tuple[Any, Any]:
         world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
-        told = self._given(given, TOLD)
+        told = self._given(given, COMMAND)
         before = with_leaves(with_leaves(self._base, self._given(given, STATE)), told)
         after = with_leaves(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), told)
         begun = given[STATE + BEGUN][0] > 0
@@ -172,13 +174,6 @@ class Reference:
         target = command if self.task.setpoints else self.task.apply_action(world, state, command)[0].ctrl
         assert target is not None
         return target.reshape(self.task.agents or 1, -1)[0]
-
-
-def _around(rng: np.random.Generator, base: np.ndarray, count: int) -> np.ndarray:
-    """(count, ...), the first as it is."""
-    rows = base + SPREAD * np.maximum(1.0, np.abs(base)) * rng.standard_normal((count, *base.shape))
-    rows[0] = base
-    return rows
 
 
 def sensed_worlds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def number(value: float) -> str:
     return np.format_float_scientific(np.float32(value), unique=True, trim="0") + "f"
 
 
-def wrapped(texts: list[str], indent: str = "    ") -> str:
+def wrapped(texts: Iterable[str], indent: str = "    ") -> str:
     """Entries of an initialiser, in lines of at most `WIDTH` characters."""
     lines, line = [], indent
     for text in texts:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 import torch
 
-from embodied.core.task import Task
 from embodied.core.world import World
 from policies.policy import Policy
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError
 from sim2real.bundles.step import c_code
-from sim2real.bundles.step.golden import COMMAND, TOLERANCE, GoldenSteps, spread, walk, written
+from sim2real.bundles.step.golden import TOLERANCE, GoldenSteps, spread, walk, written
 from sim2real.bundles.step.readme import readme
 from sim2real.contract import document
-from sim2real.contract.contract import Contract
+from sim2real.contract.contract import COMMAND
 from sim2real.contract.describe_step import Described
 from sim2real.graphs import to_onnx
-from sim2real.graphs.control import first_draw, nominal
+from sim2real.graphs.control import first_draw
 from sim2real.graphs.sources import Sources
 
 
-def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dict[str, bytes], str]:
+def contents(described: Described, policy: Policy) -> tuple[dict[str, bytes], str]:
     """File name -> content, but for the manifest; and the policy's digest.
 
     Raises:
@@ -34,7 +32,7 @@ def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dic
     text = document.contract_text(contract)
     bare = to_onnx.build(described.graph, "control step", {}).SerializeToString(deterministic=True)
     digest = hashlib.sha256(text.encode() + b"\n" + bare).hexdigest()
-    golden = golden_of(described, policy, task)
+    golden = golden_of(described, policy)
     metadata = {"contract": text, "sha256": digest, "producer": "embodied sim2real.export"}
     model = to_onnx.build(described.graph, "control step", metadata)
     texts = {
@@ -50,11 +48,11 @@ def contents(described: Described, policy: Policy, task: Task[Any]) -> tuple[dic
     return dict(sorted(files.items())), digest
 
 
-def golden_of(described: Described, policy: Policy, task: Task[Any]) -> GoldenSteps:
+def golden_of(described: Described, policy: Policy) -> GoldenSteps:
     """Steps around an episode's start, with what the graph makes of them."""
     step = described.contract.step
     assert step is not None
-    inputs = spread(step, starting(described.contract, task))
+    inputs = spread(step, starting(described))
     observation, action, target = walk(step, inputs, lambda given: described.graph.run(**given))
     device = policy.network.observation_mean.device
     expected = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
@@ -66,13 +64,13 @@ def golden_of(described: Described, policy: Policy, task: Task[Any]) -> GoldenSt
     return GoldenSteps(inputs, action, target)
 
 
-def starting(contract: Contract, task: Task[Any]) -> dict[str, np.ndarray]:
+def starting(described: Described) -> dict[str, np.ndarray]:
     """Inputs of the first step of an episode: what is measured in simulation, and the contract's examples."""
+    contract, task = described.contract, described.task
     assert contract.step is not None
-    plain = nominal(task)
-    reset = first_draw(plain)
-    world = World.posed(plain.model, reset.qpos, reset.qvel, reset.mocap_pos)
+    reset = first_draw(task)
+    world = World.posed(task.model, reset.qpos, reset.qvel, reset.mocap_pos)
     joints = [joint.name for joint in contract.joints]
     parts = (np.asarray(part, float) for part in (world.qpos, world.qvel, world.sensordata))
     told = {f"{COMMAND}{one.name}": np.array(one.example) for one in contract.step.told}
-    return {**Sources(plain.model, joints).values(*parts), **told}
+    return {**Sources(task.model, joints).values(*parts), **told}

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from sim2real.bundles import golden_table
-from sim2real.contract.contract import Contract, Remembered, Step
+from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract, Remembered, Step
 
 COUNT = 32  # steps
 SPREAD = 0.02  # of the larger of 1 and a number: by how much what is measured and told is moved from an episode's start
 TOLERANCE = 1e-5  # of targets and actions, relative to the larger of 1 and the largest
-STATE, COMMAND, NEXT = "state.", "command.", ":next"
 
 Runner = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 """Inputs of a control step by name -> its outputs."""
@@ -75,12 +74,13 @@ def walk(step: Step, inputs: Mapping[str, np.ndarray], runner: Runner) -> tuple[
 def spread(step: Step, start: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Inputs of `COUNT` steps around those of an episode's start; the first is that one."""
     rng = np.random.default_rng(0)
-    rows = {}
-    for name, size in outside(step).items():
-        base = np.asarray(start[name], float)
-        moved = SPREAD * np.maximum(1.0, np.abs(base)) * rng.standard_normal((COUNT, size))
-        moved[0] = 0.0
-        rows[name] = (base + moved).astype(np.float32)
+    return {name: around(rng, np.asarray(start[name], float), COUNT).astype(np.float32) for name in outside(step)}
+
+
+def around(rng: np.random.Generator, base: np.ndarray, count: int) -> np.ndarray:
+    """(count, ...) numbers around some, `SPREAD` times the larger of 1 and each; the first row is they themselves."""
+    rows = base + SPREAD * np.maximum(1.0, np.abs(base)) * rng.standard_normal((count, *base.shape))
+    rows[0] = base
     return rows
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sim2real.bundles.c_code import identifiers
 from sim2real.bundles.readme import EMPTY, joints_table, model_note, stated, table, timing
-from sim2real.contract.contract import Contract, Remembered, Step
+from sim2real.contract.contract import COMMAND, STATE, Contract, Remembered, Step
 
 
 def readme(contract: Contract, numbers: int, digest: str) -> str:
@@ -82,7 +82,7 @@ def _told(step: Step) -> str:
     for one in step.told:
         example = ", ".join(f"{value:.4g}" for value in one.example[:8]) + (", ..." if one.size > 8 else "")
         places = ", ".join(map(str, one.places)) if one.places else EMPTY
-        rows.append((f"command.{one.name}", str(one.size), one.meaning, places, example))
+        rows.append((f"{COMMAND}{one.name}", str(one.size), one.meaning, places, example))
     return f"""## Told
 
 What an operator, a planner or an estimator gives at every step. Examples are those of one episode of training.
@@ -94,7 +94,7 @@ What an operator, a planner or an estimator gives at every step. Examples are th
 def _state(step: Step) -> str:
     if not step.remembered:
         return ""
-    rows = [(f"state.{one.name}", str(one.size), _begin(one)) for one in step.remembered]
+    rows = [(f"{STATE}{one.name}", str(one.size), _begin(one)) for one in step.remembered]
     return f"""## Remembered
 
 Each step gives `state.NAME:next`, which is `state.NAME` of the next step. Before the first:
@@ -154,7 +154,7 @@ deadlines stop it, and that joints beyond their limits do. `python -m sim2real.d
 
 
 def _onnx(step: Step) -> str:
-    outside = [source.name for source in step.sources] + [f"command.{one.name}" for one in step.told]
+    outside = [source.name for source in step.sources] + [f"{COMMAND}{one.name}" for one in step.told]
     given = ", ".join(f'"{name}": ...' for name in outside[:3]) + (", ..." if len(outside) > 3 else "")
     return f"""## With ONNX Runtime alone
 

@@ -13,8 +13,7 @@ import numpy as np
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError
-from sim2real.bundles.step.golden import COMMAND, STATE
-from sim2real.contract.contract import Contract
+from sim2real.contract.contract import COMMAND, STATE, Contract
 from sim2real.graphs.control import nominal
 from sim2real.graphs.reference import with_leaves
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
