@@ -100,7 +100,9 @@ class StepController:
         state = begin(self._step, given)
         for one in self._step.remembered:
             name = f"{STATE}{one.name}"
-            if one.told and name in measured.readings:
+            if one.told and name not in measured.readings:
+                raise RobotError(f"nobody tells '{name}' before the first step: {one.told}; say it by --readings")
+            if one.told:
                 state[name] = np.asarray(measured.readings[name], np.float32)
         return state
 
