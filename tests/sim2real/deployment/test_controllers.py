@@ -104,8 +104,8 @@ def test_what_nobody_measures_or_tells_is_named(reaching: ShippedPolicy) -> None
 def test_an_example_never_stands_in_for_what_has_to_be_told_first() -> None:
     """Getting up begins with the servos' targets: somebody has to say them."""
     policy = ShippedPolicy("locomotion/go1-getup")
-    parts = {"joint_pos": np.zeros(12), "joint_vel": np.zeros(12), "gyro": np.zeros(3)}
-    measured = Measurement(0.0, **parts, orientation=np.array([1.0, 0.0, 0.0, 0.0]))
+    still, level = np.zeros(12), np.array([1.0, 0.0, 0.0, 0.0])
+    measured = Measurement(0.0, joint_pos=still, joint_vel=still, gyro=np.zeros(3), orientation=level)
     with pytest.raises(RobotError, match=r"nobody tells 'state.*' before the first step: .*; say it by --readings"):
         StepController(policy).decide(measured, np.zeros(12), np.zeros(0))
     told = dataclasses.replace(measured, readings={"state.limp": np.zeros(1), "state.target": np.zeros(12)})
