@@ -1,9 +1,21 @@
-"""The language instruction of an episode, and the dialogue a robot may have about it before it acts."""
+"""The language instruction of an episode, the dialogue a robot may have about it before it acts, and its words.
+
+Words are hashed character n-grams; this needs neither torch nor jax, so that a robot can do it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import zlib
 from collections.abc import Mapping
+
+from embodied.errors import EmbodiedError
+
+MAX_CHARACTERS = 500  # of an instruction
+MAX_WORDS = 64
+NGRAM = 3  # characters
+SHOWN = 40  # characters of a refused instruction that its error repeats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,3 +53,48 @@ class Instruction:
     """Where the robot may ask first."""
     matches: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Phrase -> number of objects in this episode that it fits; the same phrases in every episode of a task."""
+
+
+def check_instruction(text: str) -> str:
+    """The instruction with single spaces.
+
+    Raises:
+        EmbodiedError: it is no text, empty, or too long.
+    """
+    if not isinstance(text, str):
+        raise EmbodiedError(f"instruction {text!r} is a {type(text).__name__}; expected text")
+    plain = " ".join(text.split())
+    if not plain or not words_of(plain):
+        raise EmbodiedError(f"instruction {text[:SHOWN]!r} says nothing; expected words, such as 'open the drawer'")
+    if len(plain) > MAX_CHARACTERS or len(words_of(plain)) > MAX_WORDS:
+        raise EmbodiedError(
+            f"instruction {plain[:SHOWN] + '...'!r} has {len(plain):,} characters and {len(words_of(plain)):,} words; "
+            f"expected at most {MAX_CHARACTERS} and {MAX_WORDS}"
+        )
+    return plain
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation."""
+    return re.findall(r"\w+", text.lower())
+
+
+def ngrams(word: str) -> list[str]:
+    """A word and its character trigrams, its ends marked (fastText, Bojanowski et al. 2017)."""
+    marked = f"<{word}>"
+    return [marked, *(marked[i : i + NGRAM] for i in range(len(marked) - NGRAM + 1) if len(marked) > NGRAM)]
+
+
+def bucket_of(ngram: str, buckets: int) -> int:
+    """The embedding of an n-gram among `buckets`: by CRC-32, which is the same in every process and version."""
+    return zlib.crc32(ngram.encode()) % buckets
+
+
+def word_ids(instruction: str, buckets: int) -> list[list[int]]:
+    """The numbers of each word's n-grams among `buckets`.
+
+    Raises:
+        EmbodiedError: the instruction is no text, empty, or too long.
+    """
+    words = words_of(check_instruction(instruction))
+    return [[bucket_of(ngram, buckets) for ngram in ngrams(word)] for word in words]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embodied.core.instruction import check_instruction
 from embodied.datasets.episode import Episode
-from policies.vla.model.text_encoder import check_instruction
 
 
 @dataclasses.dataclass(frozen=True)

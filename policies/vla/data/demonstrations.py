@@ -10,11 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
+from embodied.core.instruction import check_instruction
 from embodied.datasets.episode import Episode
 from embodied.datasets.reader import open_dataset
 from embodied.errors import EmbodiedError, UnknownNameError
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
-from policies.vla.model.text_encoder import check_instruction
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ class FlowHead(nn.Module):
         """A head on features of `width`, integrated in `steps` Euler steps."""
         super().__init__()
         self.shape, self.steps = (chunk, action_size), steps
+        self.noise_shape = self.shape
         self.condition = nn.Linear(chunk * width, HIDDEN)
         self.noisy_action = nn.Linear(chunk * action_size, HIDDEN)
         self.time = nn.Linear(2 * FREQUENCIES, HIDDEN)
@@ -53,8 +54,13 @@ class FlowHead(nn.Module):
 
     def sample(self, features: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
         """(B, chunk, A) actions, clipped to [-1, 1]."""
-        condition = self.condition(features.flatten(1))
-        x = features.new_empty(len(features), *self.shape).normal_(generator=generator) * temperature
+        noise = features.new_empty(len(features), *self.shape).normal_(generator=generator)
+        return self.decode(features, noise * temperature)
+
+    def decode(self, features: Tensor, noise: Tensor | None) -> Tensor:
+        """(B, chunk, A) actions, clipped to [-1, 1], integrated from noise of that shape."""
+        assert noise is not None
+        condition, x = self.condition(features.flatten(1)), noise
         for step in range(self.steps):
             time = x.new_full((len(x),), step / self.steps)
             x = x + self.velocity(condition, x, time) / self.steps

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from embodied.core.instruction import check_instruction
 from embodied.errors import EmbodiedError, listing, reason
 from policies.vla.model.lora import adapt
-from policies.vla.model.text_encoder import check_instruction
 
 CONFIG, PREPROCESSOR, TOKENIZER = "config.json", "preprocessor_config.json", "tokenizer.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from embodied.errors import EmbodiedError
+from embodied.core.instruction import MAX_WORDS, word_ids
 from policies.vla.model.attention import Block
 
-MAX_CHARACTERS = 500  # of an instruction
-MAX_WORDS = 64
-NGRAM = 3  # characters
-SHOWN = 40  # characters of a refused instruction that its error repeats
-
-
-def check_instruction(text: str) -> str:
-    """The instruction with single spaces.
-
-    Raises:
-        EmbodiedError: it is no text, empty, or too long.
-    """
-    if not isinstance(text, str):
-        raise EmbodiedError(f"instruction {text!r} is a {type(text).__name__}; expected text")
-    plain = " ".join(text.split())
-    if not plain or not words_of(plain):
-        raise EmbodiedError(f"instruction {text[:SHOWN]!r} says nothing; expected words, such as 'open the drawer'")
-    if len(plain) > MAX_CHARACTERS or len(words_of(plain)) > MAX_WORDS:
-        raise EmbodiedError(
-            f"instruction {plain[:SHOWN] + '...'!r} has {len(plain):,} characters and {len(words_of(plain)):,} words; "
-            f"expected at most {MAX_CHARACTERS} and {MAX_WORDS}"
-        )
-    return plain
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation."""
-    return re.findall(r"\w+", text.lower())
-
-
-def ngrams(word: str) -> list[str]:
-    """A word and its character trigrams, its ends marked (fastText, Bojanowski et al. 2017)."""
-    marked = f"<{word}>"
-    return [marked, *(marked[i : i + NGRAM] for i in range(len(marked) - NGRAM + 1) if len(marked) > NGRAM)]
-
-
-def bucket_of(ngram: str, buckets: int) -> int:
-    """The embedding of an n-gram among `buckets`: by CRC-32, which is the same in every process and version."""
-    return zlib.crc32(ngram.encode()) % buckets
+NOTHING = -1  # in place of a word or an n-gram that is not there
 
 
 class HashedTextEncoder(nn.Module):
@@ -60,7 +20,7 @@ class HashedTextEncoder(nn.Module):
         """An encoder of `layers` blocks of `width` channels, with `buckets` n-gram embeddings."""
         super().__init__()
         self.size, self.buckets = width, buckets
-        self.ngram_embedding = nn.EmbeddingBag(buckets, width, mode="mean")
+        self.ngram_embedding = nn.Embedding(buckets, width)
         self.position_embedding = nn.Parameter(torch.randn(MAX_WORDS, width) * 0.02)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
@@ -71,20 +31,29 @@ class HashedTextEncoder(nn.Module):
         Raises:
             EmbodiedError: one is empty or too long.
         """
-        texts = [words_of(check_instruction(text)) for text in instructions]
-        counts = torch.tensor([len(words) for words in texts], device=self.position_embedding.device)
-        present = torch.arange(int(counts.max()), device=self.position_embedding.device) < counts[:, None]
-        embedded = self._embed([word for words in texts for word in words])
-        tokens = embedded.new_zeros(*present.shape, self.size)
-        tokens[present] = embedded
-        tokens = tokens + self.position_embedding[: present.shape[1]]
-        for block in self.blocks:
-            tokens = block(tokens, mask=present[:, None, None])
-        return (self.norm(tokens) * present[..., None]).sum(1) / counts[:, None]
+        return self.encode(self.tokenize(instructions))
 
-    def _embed(self, words: list[str]) -> Tensor:
-        """(n, width) of n words."""
-        hashed = [[bucket_of(ngram, self.buckets) for ngram in ngrams(word)] for word in words]
-        flat = torch.tensor([number for numbers in hashed for number in numbers], device=self.position_embedding.device)
-        lengths = torch.tensor([0, *(len(numbers) for numbers in hashed[:-1])], device=self.position_embedding.device)
-        return self.ngram_embedding(flat, lengths.cumsum(0))
+    def tokenize(self, instructions: Sequence[str]) -> Tensor:
+        """(k, words, n) int64: the n-grams of each word of k instructions, `NOTHING` where there are fewer.
+
+        Raises:
+            EmbodiedError: one is empty or too long.
+        """
+        texts = [word_ids(text, self.buckets) for text in instructions]
+        words, most = max(map(len, texts)), max(len(ids) for text in texts for ids in text)
+        tokens = torch.full((len(texts), words, most), NOTHING)
+        for row, text in enumerate(texts):
+            for place, ids in enumerate(text):
+                tokens[row, place, : len(ids)] = torch.tensor(ids)
+        return tokens.to(self.position_embedding.device)
+
+    def encode(self, tokens: Tensor) -> Tensor:
+        """(k, size) of the tokens (k, words, n) of k instructions."""
+        known = tokens != NOTHING
+        counts = known.sum(-1, keepdim=True)
+        present = counts[..., 0] > 0
+        embedded = self.ngram_embedding(tokens.clamp(min=0)) * known[..., None]
+        words = embedded.sum(-2) / counts.clamp(min=1) + self.position_embedding[: tokens.shape[1]]
+        for block in self.blocks:
+            words = block(words, mask=present[:, None, None])
+        return (self.norm(words) * present[..., None]).sum(1) / present.sum(1, keepdim=True)

@@ -65,6 +65,8 @@ class TokenHead(nn.Module):
 
     temperature = 0.0
     """Default sampling temperature: the most likely tokens."""
+    noise_shape = None
+    """`decode` takes no noise."""
 
     def __init__(self, width: int, action_size: int, bins: int) -> None:
         super().__init__()
@@ -85,3 +87,8 @@ class TokenHead(nn.Module):
     def sample(self, features: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
         """(B, chunk, A) actions in (-1, 1)."""
         return detokenize(self.distribution(features, temperature).sample(generator), self.bins)
+
+    def decode(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
+        """(B, chunk, A) actions in (-1, 1): the most likely tokens."""
+        del noise
+        return self.sample(features, 0.0)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from embodied.core.instruction import bucket_of, check_instruction, ngrams
 from embodied.errors import EmbodiedError
-from policies.vla.model.text_encoder import HashedTextEncoder, bucket_of, check_instruction, ngrams
+from policies.vla.model.text_encoder import HashedTextEncoder
 
 
 @pytest.fixture(scope="module")
