@@ -49,6 +49,8 @@ class Settings(Generic[O]):
         python -m sim2real.deploy bundle/ --robot udp --address 192.168.123.10:9870 --seconds 30
         python -m sim2real.deploy bundle/ --robot crazyflie --uri radio://0/80/2M/E7E7E7E7E7 --command 0 0 1
         python -m sim2real.deploy locomotion/go1-joystick-flat --robot mujoco --no-realtime
+        python -m sim2real.deploy drawer/ --robot mujoco --instruction "open the drawer"
+        python -m sim2real.deploy drawer/ --robot udp --address 10.0.0.7:9870 --readings my_cameras:images
 
     Exit codes: 0 ran to its end; 2 could not begin; 3 latched by the safety chain; 4 stopped by the operator.
     """
@@ -63,6 +65,8 @@ class Settings(Generic[O]):
     """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
     of hover the point x, y, z in m; of others what their contract's step is told. By default zeros; of a point the
     middle of the workspace; of a step what the simulated task draws."""
+    instruction: str = ""
+    """What a policy that follows instructions is told; by default the first it was trained on for its task."""
     readings: str = ""
     """`module:callable` that says what the robot does not measure, such as the place of an object: called with every
     measurement, it returns numbers by the names of the step's inputs."""
@@ -150,7 +154,8 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
         gc.collect()
         gc.freeze()
         stack.callback(gc.unfreeze)
-        report = Loop(robot, policy, command, loop, safety=safety, sink=sink, stop=stop, watch=watch).run()
+        options = {"safety": safety, "sink": sink, "stop": stop, "watch": watch, "instruction": settings.instruction}
+        report = Loop(robot, policy, command, loop, **options).run()
         if sink is not None:
             sink.note("outcome", report.reason or "whole")
         return Result(report, robot.task_result())

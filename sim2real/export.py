@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal,
 from embodied.storage.runs import Run
 from policies.policy import Policy
 from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint, shipped
+from policies.vla.policy import VLAPolicy
 from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError, Network
+from sim2real.bundles.planner.network import SEEING, PlannerNetwork
 from sim2real.bundles.readme import readme
 from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract import document
@@ -55,6 +57,7 @@ class Settings:
         python -m sim2real.export runs/swarm/hover/20261121-103000 --out hover/
         python -m sim2real.export runs/locomotion/velocity/20261125-103000 --robot a1/a1.urdf --out a1/
         python -m sim2real.export mt10 --task manipulation/window-open --out window/
+        python -m sim2real.export runs/vla/mt10 --task manipulation/drawer-open --out drawer/
     """
 
     policy: tyro.conf.Positional[str]
@@ -73,11 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     check_place(settings.out)
     policy, task, path = trained(settings.policy, settings.robot, settings.task)
     name = task_names.label(path)  # a bundle goes to other machines, with other folders
-    made = (
-        write_step(settings.out, policy, task, name)
-        if is_whole_step(task)
-        else write(settings.out, policy, describe(task, name))
-    )
+    made = written(settings.out, policy, task, name)
     rows = {
         "task": name,
         "robot": robot_of(made.contract),
@@ -85,6 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
         "action": f"{len(made.contract.actuators)} targets",
         "ONNX": f"verified with {len(made.golden.target)} golden vectors",
         "C99": c_code.prove(settings.out) or "not verified here: no C compiler found",
+        **bundle.planner_rows(made.contract),
         "sha256": made.sha256[:16],
     }
     cli.console().print(cli.table(f"-> {settings.out}", rows))
@@ -96,7 +96,16 @@ def robot_of(contract: Contract) -> str:
     return contract.robot if contract.model is None else f"{contract.robot}, of {Path(contract.model.path).name}"
 
 
-def trained(name: str, robot: Path | None = None, task: str | None = None) -> tuple[Policy, Task[Any], str]:
+def written(out: Path, policy: Any, task: Task[Any], name: str) -> bundle.Bundle:
+    """A bundle of any policy, in the form that suits it; as `write`."""
+    if (seeing := SEEING.get(type(policy))) is not None:
+        return write_planner(out, seeing(policy, task, name), task, name)
+    if is_whole_step(task):
+        return write_step(out, policy, task, name)
+    return write(out, policy, describe(task, name))
+
+
+def trained(name: str, robot: Path | None = None, task: str | None = None) -> tuple[Any, Task[Any], str]:
     """The policy that a command line means, its task as it was trained, and the task's name.
 
     Args:
@@ -109,19 +118,25 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
     """
     checkpoint = open_checkpoint(find(name))
     policy = policy_from_checkpoint(checkpoint, f"policy '{name}'")
-    if not isinstance(policy, Policy):
-        kind = checkpoint.meta["policy"]["kind"]
-        raise ExportError(f"'{checkpoint.path}' holds a policy of kind '{kind}', which sees and listens; not exported")
+    if isinstance(policy, VLAPolicy):
+        known = [one.task for one in policy.training_tasks]
+        chosen = known[0] if task is None and len(known) == 1 else one_of(checkpoint, known, task)
+        return policy, join_content()[chosen].load()(), chosen
     if identities := checkpoint.meta.get("identities"):
-        if task is None:
-            raise ExportError(
-                f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(identities)}"
-            )
-        if task not in identities:
-            raise UnknownNameError(f"task of '{checkpoint.path}'", task, identities)
-        return IdentifiedPolicy(policy, identities.index(task), len(identities)), join_content()[task].load()(), task
+        chosen = one_of(checkpoint, identities, task)
+        identified = IdentifiedPolicy(policy, identities.index(chosen), len(identities))
+        return identified, join_content()[chosen].load()(), chosen
     own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
     return policy, task_of(checkpoint, own, robot), own
+
+
+def one_of(checkpoint: Checkpoint, known: Sequence[str], task: str | None) -> str:
+    """The task that was asked for, of those that a policy was trained on."""
+    if task is None:
+        raise ExportError(f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(known)}")
+    if task not in known:
+        raise UnknownNameError(f"task of '{checkpoint.path}'", task, known)
+    return task
 
 
 def find(name: str) -> Path:
@@ -190,6 +205,24 @@ def write_step(out: Path, policy: Policy, task: Task[Any], name: str) -> bundle.
         raise ExportError(f"the policy reads '{policy.group}'; a step hands it '{POLICY}'")
     described = describe_step(task, name, policy_nodes(policy))
     files, digest = step_bundle.contents(described, policy)
+    return finished(out, files, described.contract, digest)
+
+
+def write_planner(out: Path, network: PlannerNetwork, task: Task[Any], name: str) -> bundle.Bundle:
+    """Write a bundle of a policy that sees: its network, and the control step that its actions go through.
+
+    Args:
+        out: The folder; a bundle that is there is replaced.
+        network: The policy's.
+        task: As it was trained.
+        name: What it is called.
+
+    Raises:
+        EmbodiedError: task or policy cannot be exported, or the folder is in use.
+    """
+    check_place(out)
+    described = describe_step(task, name, group=network.group, planner=network.planner)
+    files, digest = step_bundle.contents(described, network=network)
     return finished(out, files, described.contract, digest)
 
 

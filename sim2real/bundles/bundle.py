@@ -8,6 +8,7 @@ A bundle is a folder of these files and no others:
     policy.c/.h      see `sim2real.bundles.c_code`; check.c proves them
     golden.csv       observations, and the actions and targets that torch gave for them
     README.md        how to deploy it
+    planner.onnx     the network of a policy that sees, `sim2real.bundles.planner`; planner.safetensors proves it
     crazyflie/       a controller for the drone's firmware, where that is the robot
 
 Hashes find damage and edits; they do not say who made a bundle. Therefore nothing in it is executed: JSON and CSV are
@@ -29,7 +30,10 @@ import tyro
 
 from embodied.errors import EmbodiedError, guard, listing
 from sim2real.bundles import golden_table, onnx_check
-from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, BundleError, refused, verified_files
+from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, PLANNER, PLANS, BundleError, refused, verified_files
+from sim2real.bundles.onnx_session import session
+from sim2real.bundles.planner import golden as plans
+from sim2real.bundles.planner.runtime import PlannerRuntime
 from sim2real.bundles.step.golden import GoldenSteps, difference, walk
 from sim2real.bundles.step.golden import read as read_steps
 from sim2real.contract.contract import Contract
@@ -78,7 +82,7 @@ def read_golden(data: bytes, contract: Contract) -> Golden:
 
 
 class Bundle:
-    """A verified policy. Made by `load`; it has `run`, or where its contract has a `step`, `step`."""
+    """A verified policy. Made by `load`; it has `run`, or where its contract has a `step`, `step` (and `plan`)."""
 
     path: Path
     """The folder it was read from."""
@@ -94,9 +98,10 @@ class Bundle:
         sha256: str,
         golden: Golden | GoldenSteps,
         session: InferenceSession,
+        planner: PlannerRuntime | None = None,
     ) -> None:
         self.path, self.contract, self.sha256, self.golden = path, contract, sha256, golden
-        self._session = session
+        self._session, self._planner = session, planner
 
     def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One step of the policy.
@@ -148,6 +153,21 @@ class Bundle:
         found = self._session.run(names, given)
         return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
 
+    def plan(self, images: Mapping[str, np.ndarray], observation: np.ndarray, instruction: str = "") -> np.ndarray:
+        """(chunk, k) actions in [-1, 1]; NaN where the observation is not finite.
+
+        Args:
+            images: Camera -> (height, width, 3) uint8, RGB, as the contract's `planner` has them.
+            observation: (n,) of `step`.
+            instruction: What the policy is told; empty: the contract's first.
+
+        Raises:
+            EmbodiedError: it does not see, or an image or the instruction is none that it takes.
+        """
+        if self._planner is None:
+            raise BundleError(f"bundle '{self.path}' has no {PLANNER}: its policy does not see")
+        return self._planner.plan(images, observation, instruction)
+
 
 def load(path: str | Path) -> Bundle:
     """Read a bundle and verify all of it: names, sizes, hashes, contract, network, golden vectors.
@@ -169,9 +189,39 @@ def load(path: str | Path) -> Bundle:
         vectors = read_golden(files[GOLDEN], contract) if contract.step is None else read_steps(files[GOLDEN], contract)
     except ValueError as error:
         raise refused(path, GOLDEN, str(error)) from None
-    bundle = Bundle(path, contract, sha256, vectors, _session(files[ONNX], path))
+    try:
+        runtime = session(files[ONNX])
+    except ValueError as error:
+        raise refused(path, ONNX, str(error)) from None
+    bundle = Bundle(path, contract, sha256, vectors, runtime, _planner(files, contract, sha256, path))
     _prove(bundle)
     return bundle
+
+
+def _planner(files: Mapping[str, bytes], contract: Contract, sha256: str, path: Path) -> PlannerRuntime | None:
+    """The network of a policy that sees, once it has reproduced its golden plans."""
+    planner = None if contract.step is None else contract.step.planner
+    if (planner is not None) != (PLANNER in files) or (PLANNER in files) != (PLANS in files):
+        raise refused(path, CONTRACT, f"{PLANNER} and {PLANS} belong to a contract with a planner, and only there")
+    if planner is None:
+        return None
+    inputs = {name: shape for name, (shape, _) in plans.shapes(planner, contract).items()}
+    ends = {**inputs, plans.CHUNK: (planner.chunk, contract.action_size)}
+    try:
+        if onnx_check.inspect_planner(files[PLANNER], ends).get("sha256") != sha256:
+            raise ValueError(f"it was made for another contract than {CONTRACT}")
+        runtime = PlannerRuntime(files[PLANNER], planner, contract)
+    except ValueError as error:
+        raise refused(path, PLANNER, str(error)) from None
+    try:
+        golden = plans.read(files[PLANS], planner, contract)
+    except ValueError as error:
+        raise refused(path, PLANS, str(error)) from None
+    if not (worst := runtime.off(golden)) <= plans.TOLERANCE:
+        raise refused(
+            path, PLANNER, f"it is {worst:.2g} away from {PLANS}, more than {plans.TOLERANCE}; do not deploy it"
+        )
+    return runtime
 
 
 def read_contract(data: bytes, path: Path) -> Contract:
@@ -180,21 +230,6 @@ def read_contract(data: bytes, path: Path) -> Contract:
         return read_text(data)
     except (ValueError, TypeError, AttributeError, RecursionError, EmbodiedError) as error:
         raise refused(path, CONTRACT, str(error)) from None
-
-
-def _session(data: bytes, path: Path) -> InferenceSession:
-    """A runtime with one thread: a policy is too small for more, and a control loop has no use for their jitter."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise EmbodiedError('running a bundle needs onnxruntime: pip install "embodied-sim[sim2real]"') from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors; they are raised anyway
-    try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
-    except Exception as error:  # The runtime's exceptions have no public base class.
-        raise refused(path, ONNX, f"ONNX Runtime refuses it: {str(error).splitlines()[0]}") from None
 
 
 def _prove(bundle: Bundle) -> None:
@@ -241,10 +276,24 @@ def main(arguments: list[str] | None = None) -> int:
         "action": f"{contract.action_size}: {listing(actuator.name for actuator in contract.actuators)}",
         "rate": f"{contract.control_hz:g} Hz",
         "golden vectors": f"{len(bundle.golden.target)}, reproduced within {TOLERANCE}",
+        **planner_rows(contract),
         "sha256": bundle.sha256[:16],
     }
     cli.console().print(cli.table(f"{settings.bundle} is whole", rows))
     return 0
+
+
+def planner_rows(contract: Contract) -> dict[str, str]:
+    """What a policy that sees looks at and is told, for a table."""
+    planner = None if contract.step is None else contract.step.planner
+    if planner is None:
+        return {}
+    rows = {
+        "cameras": ", ".join(f"{one.name} {one.width} x {one.height} on {one.body}" for one in planner.cameras),
+        "planner": f"{planner.chunk} actions, of which {planner.execute} are carried out: "
+        f"{contract.control_hz / planner.execute:g} times a second",
+    }
+    return rows if planner.words is None else rows | {"instructions": " ".join(planner.words.instructions)}
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from embodied.storage.files import unseal
 
 FORMAT = 1
 MANIFEST, CONTRACT, ONNX, GOLDEN, README = "manifest.json", "contract.json", "policy.onnx", "golden.csv", "README.md"
+PLANNER, PLANS = "planner.onnx", "planner.safetensors"
 REQUIRED = (CONTRACT, ONNX, GOLDEN, README, "policy.c", "policy.h", "check.c")
 CRAZYFLIE = ("Kbuild", "Makefile", "README.md", "app-config", "controller_embodied.c", "policy.c", "policy.h")
-OPTIONAL = tuple(f"crazyflie/{name}" for name in CRAZYFLIE)
-MAX_BYTES = {MANIFEST: 1 << 16, CONTRACT: 1 << 20, GOLDEN: 1 << 24, README: 1 << 20}
+OPTIONAL = (PLANNER, PLANS, *(f"crazyflie/{name}" for name in CRAZYFLIE))
+MAX_BYTES = {MANIFEST: 1 << 16, CONTRACT: 1 << 20, GOLDEN: 1 << 24, README: 1 << 20, PLANNER: (1 << 31) - 1}
 MAX_OTHER_BYTES = 1 << 28  # 256 MiB, some 10^7 parameters as C text
 FOREIGN = {
     b"PK\x03\x04": "a zip archive, such as torch.save writes around a pickle",

@@ -1,11 +1,13 @@
-"""Which ONNX models are accepted: those that `bundles.onnx_graph` could have written. Needs neither torch nor jax."""
+"""Which ONNX models are accepted: those that an export could have written. Needs neither torch nor jax."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract
+from sim2real.contract.planner import PLANNED
 
 INPUT, OUTPUTS = "observation", ("action", "target")
 MAX_NODES = 256  # an exported policy of as many layers as anybody trains has fewer
@@ -19,6 +21,15 @@ STEP_OPERATORS = {
     "Mod", "Identity",
 }  # fmt: skip
 """All that a whole control step needs, see `sim2real.graphs.to_onnx`."""
+MAX_PLANNER_NODES = 65536  # an encoder of images of a hundred layers has some thousands
+PLANNER_OPERATORS = OPERATORS | STEP_OPERATORS | {
+    "And", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Constant", "ConstantOfShape", "Conv", "Einsum",
+    "Erf", "Expand", "Flatten", "GatherElements", "GatherND", "Gelu", "GlobalAveragePool", "Greater", "GreaterOrEqual",
+    "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "LayerNormalization", "LeakyRelu",
+    "LogSoftmax", "MaxPool", "Pad", "Range", "Reciprocal", "ReduceL2", "ReduceMean", "ReduceSumSquare", "Resize",
+    "Shape", "Slice", "Softmax", "Softplus", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+}  # fmt: skip
+"""Pure functions of tensors, as torch writes a network that sees: no loops, no branches, no files."""
 
 
 def onnx_package() -> Any:
@@ -30,11 +41,23 @@ def onnx_package() -> Any:
 
 
 def inspect(data: bytes, contract: Contract) -> dict[str, str]:
-    """Check that bytes hold a model such as `build` makes, before a runtime sees them; its metadata.
+    """Check that bytes hold the `policy.onnx` of a contract, before a runtime sees them; its metadata.
 
     Raises:
         ValueError: Says what is wrong: no model, other operators, data outside the file, other inputs or outputs.
     """
+    allowed, most = (OPERATORS, MAX_NODES) if contract.step is None else (STEP_OPERATORS, MAX_STEP_NODES)
+    return _inspected(data, allowed, most, _expected(contract))
+
+
+def inspect_planner(data: bytes, ends: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """The same of a `planner.onnx` with inputs and outputs of these shapes."""
+    return _inspected(data, PLANNER_OPERATORS, MAX_PLANNER_NODES, list(ends.items()))
+
+
+def _inspected(
+    data: bytes, allowed: Set[str], most: int, expected: Sequence[tuple[str, tuple[str | int, ...]]]
+) -> dict[str, str]:
     onnx = onnx_package()
     try:
         model = onnx.load_model_from_string(data)
@@ -44,7 +67,6 @@ def inspect(data: bytes, contract: Contract) -> dict[str, str]:
     names = [name for node in graph.node for name in (node.op_type, node.name, *node.input, *node.output)]
     if not all(isinstance(name, str) for name in (*names, *(entry.name for entry in graph.initializer))):
         raise ValueError("it has names that are not text")
-    allowed, most = (OPERATORS, MAX_NODES) if contract.step is None else (STEP_OPERATORS, MAX_STEP_NODES)
     if other := {node.op_type for node in graph.node} - allowed:
         raise ValueError(f"it has operators that no exported policy has: {', '.join(sorted(other))}")
     if len(graph.node) > most:
@@ -54,7 +76,6 @@ def inspect(data: bytes, contract: Contract) -> dict[str, str]:
     if any(entry.data_location != onnx.TensorProto.DEFAULT or entry.external_data for entry in graph.initializer):
         raise ValueError("its constants lie in other files; those of an exported policy are inside")
     found = [(entry.name, _shape(entry)) for entry in (*graph.input, *graph.output)]
-    expected = _expected(contract)
     if sorted(found) != sorted(expected):
         raise ValueError(f"it maps {_signature(found)}; the contract says {_signature(expected)}")
     return {entry.key: entry.value for entry in model.metadata_props}
@@ -69,6 +90,7 @@ def _expected(contract: Contract) -> list[tuple[str, tuple[str | int, ...]]]:
     ends: list[tuple[str, tuple[str | int, ...]]] = [(source.name, (source.size,)) for source in step.sources]
     ends += [(f"{COMMAND}{one.name}", (one.size,)) for one in step.told]
     ends += [(f"{STATE}{one.name}{end}", (one.size,)) for one in step.remembered for end in ("", NEXT)]
+    ends += [(PLANNED, (step.action_size,))] if step.planner is not None else []
     sizes = {"observation": contract.observation_size, "action": step.action_size, "target": len(contract.actuators)}
     return ends + [(name, (size,)) for name, size in sizes.items()]
 
@@ -77,5 +99,5 @@ def _shape(value: Any) -> tuple[str | int, ...]:
     return tuple(size.dim_param or size.dim_value for size in value.type.tensor_type.shape.dim)
 
 
-def _signature(ends: list[tuple[str, tuple[str | int, ...]]]) -> str:
+def _signature(ends: Sequence[tuple[str, tuple[str | int, ...]]]) -> str:
     return ", ".join(f"{name}{list(shape)}" for name, shape in ends)

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from embodied.errors import EmbodiedError, listing
+from sim2real.contract.planner import Planner
 
 FORMAT = 2
 STATE, COMMAND, NEXT = "state.", "command.", ":next"
@@ -183,8 +184,8 @@ class Step:
     """A whole control step as one computation: from what is measured to targets, inverse kinematics and all.
 
     Inputs of `policy.onnx` are `sources` by their names, `command.NAME` for each of `told`, and `state.NAME` for each
-    of `remembered`; outputs are `target` (A,), `observation` and `action`, and `state.NAME:next`, which go into the
-    next step as `state.NAME`.
+    of `remembered`, and `planned.action` where there is a `planner`; outputs are `target` (A,), `observation` and
+    `action`, and `state.NAME:next`, which go into the next step as `state.NAME`.
     """
 
     sources: tuple[Source, ...]
@@ -196,6 +197,8 @@ class Step:
     """Position m and quaternion wxyz of the robot's fixed base in the world's frame; empty: it floats."""
     base_body: str = ""
     """Which body of the model that is."""
+    planner: Planner | None = None
+    """The network that sees and chooses the actions, in a file of its own; None: the step has the whole policy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -330,4 +333,21 @@ class StepPolicy(Protocol):
 
     def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Outputs of a whole control step by name; NaN of inputs that are not finite."""
+        ...
+
+
+class PlanningPolicy(StepPolicy, Protocol):
+    """A policy whose step is told actions that a network plans from images."""
+
+    def plan(self, images: Mapping[str, np.ndarray], observation: np.ndarray, instruction: str) -> np.ndarray:
+        """(chunk, k) actions in [-1, 1].
+
+        Args:
+            images: Camera -> (height, width, 3) uint8, RGB.
+            observation: (n,) of the step.
+            instruction: What it is told; empty: its default.
+
+        Raises:
+            EmbodiedError: an image or the instruction is none that it takes.
+        """
         ...

@@ -17,6 +17,7 @@ from embodied.core.world import World
 from embodied.env.vec_env import POLICY
 from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Joint, Place, Step, Term
+from sim2real.contract.planner import Planner
 from sim2real.contract.speeds import top_speeds
 from sim2real.graphs.control import ControlGraph, Policy, first_draw, nominal
 from sim2real.graphs.graph import Graph, GraphError
@@ -35,8 +36,17 @@ class Described:
     """With its variations left out, as the graph computes it."""
 
 
-def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> Described:
-    """The contract of a task registered under `name`, and its control step with a policy in it.
+def describe_step(
+    task: Task[Any], name: str, policy: Policy | None = None, group: str = POLICY, planner: Planner | None = None
+) -> Described:
+    """The contract of a task registered under `name`, and its control step.
+
+    Args:
+        task: With or without variations.
+        name: It is registered under.
+        policy: Put into the step; None: its action is an input.
+        group: Observation group that the policy reads.
+        planner: What gives that input, if anything is said of it.
 
     Raises:
         GraphError: something in the task or the policy has no translation.
@@ -46,12 +56,12 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     limits = np.array([[actuator.lower, actuator.upper] for actuator in actuators]).T
     try:
-        control = ControlGraph.of(plain, policy, driven, (limits[0], limits[1]))
+        control = ControlGraph.of(plain, policy, driven, (limits[0], limits[1]), group)
     except GraphError as error:
         raise GraphError(f"'{name}' cannot be deployed: {error}") from None
     terms = tuple(
         Term(term, STEP, math.prod(shape), "")
-        for term, shape in plain.observation_terms[POLICY].items()
+        for term, shape in plain.observation_terms[group].items()
         if math.prod(shape)
     )
     file = model_files.of_task(task)
@@ -64,7 +74,9 @@ def describe_step(task: Task[Any], name: str, policy: Policy | None = None) -> D
         joints=_joints(plain, control.joints, robot_of(name)),
         terms=terms,
         model=None if file is None else model_files.recorded(file),
-        step=Step(control.sources, control.told, control.remembered, plain.action_size, *_base(plain.model, driven)),
+        step=Step(
+            control.sources, control.told, control.remembered, plain.action_size, *_base(plain.model, driven), planner
+        ),
     )
     return Described(contract, control.graph, plain)
 

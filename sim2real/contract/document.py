@@ -19,6 +19,7 @@ from typing import Any
 
 from embodied.storage.configs import from_json, to_json
 from sim2real.contract import contract as contracts
+from sim2real.contract import planner as planners
 from sim2real.contract.contract import Contract
 
 UNBOUNDED = {
@@ -131,7 +132,8 @@ def _entry(hint: Any, kinds: dict[str, Any]) -> dict[str, Any]:
 def _descriptions() -> dict[str, dict[str, str]]:
     """Class -> field -> the text below it."""
     found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(Path(contracts.__file__).read_text(encoding="utf-8")).body:
+    modules = (ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (contracts, planners))
+    for node in (node for module in modules for node in module.body):
         if isinstance(node, ast.ClassDef):
             fields = found.setdefault(node.name, {})
             for line, following in zip(node.body, node.body[1:], strict=False):

@@ -72,6 +72,7 @@ class Loop:
         sink: Sink | None = None,
         stop: Callable[[], str] = str,
         watch: Callable[[Progress], None] | None = None,
+        instruction: str = "",
     ) -> None:
         """Prepare; nothing is sent before `run`.
 
@@ -84,12 +85,13 @@ class Loop:
             sink: Where each cycle is logged, such as `sim2real.logs.mcap_log.Recorder`.
             stop: Asked in every cycle; why the operator stops the robot, or an empty text.
             watch: Called after every cycle.
+            instruction: What a policy that follows instructions is told; empty: its first.
         """
         self.robot, self.policy, self.contract = robot, policy, policy.contract
         self.command = np.asarray(command, float)
         self.settings = settings or LoopSettings()
         self.safety = safety or Safety.of(self.contract)
-        self.controller = controller_of(policy)
+        self.controller = controller_of(policy, instruction)
         self._log = LoopLog(sink, self.contract) if sink is not None else None
         self._stop, self._watch = stop, watch
         self._entered = Phase.CHECK

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from embodied.core.world import ResetState, World
 from embodied.env.vec_env import POLICY
 from embodied.errors import listing
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Measured, Remembered, Source, Told
+from sim2real.contract.planner import PLANNED
 from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder, Graph, GraphError
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
@@ -42,8 +43,9 @@ Policy = Callable[[Builder, int], int]
 class ControlGraph:
     """The step of one robot.
 
-    Inputs of the graph are `sources` by their names, `command.NAME` and `state.NAME` of what is told and remembered;
-    outputs `target`, `observation`, `action` and `state.NAME:next`, as the next step takes it.
+    Inputs of the graph are `sources` by their names, `command.NAME` and `state.NAME` of what is told and remembered,
+    and `planned.action` where no policy was put in; outputs `target`, `observation`, `action` and `state.NAME:next`,
+    as the next step takes it.
     """
 
     graph: Graph
@@ -60,6 +62,7 @@ class ControlGraph:
         policy: Policy | None = None,
         joints: Sequence[str] = (),
         limits: tuple[np.ndarray, np.ndarray] | None = None,
+        group: str = POLICY,
     ) -> ControlGraph:
         """Trace a task.
 
@@ -68,18 +71,19 @@ class ControlGraph:
             policy: Put in between; None: the action is an input of the graph.
             joints: Hinges and slides to measure though nothing is computed of them.
             limits: (A,) and (A,), smallest and largest target; MuJoCo clips them likewise.
+            group: Observation group that the policy reads.
 
         Raises:
             GraphError: something in it has no translation, or differs between episodes and nobody tells it.
         """
         plain = nominal(task)
         draws = draws_of(plain)
-        first = _Step(plain, policy, draws, Sources(plain.model), {}, limits)
+        first = _Step(plain, policy, draws, Sources(plain.model), {}, limits, group)
         fixed = first.constants()
-        used = first.closed()[0].kept
+        used = first.closed(whole=())[0].kept
         names = Sources(plain.model).joints
         needed = {names[place] for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())} | set(joints)
-        return _Step(plain, policy, draws, Sources(plain.model, [*needed]), fixed, limits).result()
+        return _Step(plain, policy, draws, Sources(plain.model, [*needed]), fixed, limits, group).result()
 
 
 def nominal(task: Task[Any]) -> Task[Any]:
@@ -111,8 +115,9 @@ class _Step:
         sources: Sources,
         fixed: Mapping[str, np.ndarray],
         limits: tuple[np.ndarray, np.ndarray] | None,
+        group: str,
     ) -> None:
-        self.task, self.sources, self.draws = task, sources, draws
+        self.task, self.sources, self.draws, self.group = task, sources, draws, group
         self.build = Builder()
         flat, self.tree = jax.tree_util.tree_flatten_with_path(draws[0].task_state)
         self.names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
@@ -144,11 +149,12 @@ class _Step:
         self.seen = self._first_step(after)
 
         def observe(world: World, state: Any) -> Any:
-            return flatten_observation({POLICY: task.observe(world, state, key)[POLICY]}, task.agents)[POLICY]
+            read = {self.group: task.observe(world, state, key)[self.group]}
+            return flatten_observation(read, task.agents)[self.group]
 
         whole = inline(build, observe, world, self._state(self.seen))
         self.observation = build.take(whole, np.arange(build.size(whole) // agents))
-        self.action = build.input(ACTION, size) if policy is None else policy(build, self.observation)
+        self.action = build.input(PLANNED, size) if policy is None else policy(build, self.observation)
         action = self._of_team(self.action, agents, shape)
         command, state = inline(build, task.process_action, world, self._state(self.seen), action, key)
         if task.setpoints:
@@ -221,14 +227,17 @@ class _Step:
             if name not in self.task.commands and self.after[name] == own[name] and self.is_same(name)
         }
 
-    def closed(self) -> tuple[Graph, dict[str, np.ndarray]]:
-        """The graph with all that it has to remember; and name -> places of what is left of each field."""
+    def closed(self, whole: Iterable[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+        """The graph with all that it has to remember; and name -> places of what is left of each field.
+
+        Inputs in `whole` are asked for as they are, if anything of them is needed.
+        """
         build = self.build
         kept: dict[str, np.ndarray] = {}
         base = {TARGET: self.target, OBSERVATION: self.observation, ACTION: self.action}
         while True:
             outputs = base | {STATE + name + NEXT: self._next(name, places) for name, places in kept.items()}
-            graph = build.graph(outputs, whole=self.sources.known)
+            graph = build.graph(outputs, whole)
             now = {name.removeprefix(STATE): places for name, places in graph.kept.items() if name.startswith(STATE)}
             if all(np.array_equal(now.get(name, ()), kept.get(name, ())) for name in {*now, *kept}):
                 return graph, kept
@@ -273,7 +282,7 @@ class _Step:
         return np.array(rows)
 
     def result(self) -> ControlGraph:
-        graph, kept = self.closed()
+        graph, kept = self.closed(self.sources.known)
         told = [
             self._told(name, graph.kept[COMMAND + name])
             for name in self.task.commands

@@ -41,7 +41,8 @@ class Measurement:
     linvel: np.ndarray | None = None
     """(3,) m/s, world frame."""
     readings: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Whatever else a policy's step needs, by the name of its input: places of objects, touch, and `command.NAME`."""
+    """Whatever else a policy needs, by the name of its input: places of objects, touch, `command.NAME`, and of policies
+    that see `image.CAMERA`, (height, width, 3) uint8. Looked up only when it is needed, so it may cost something."""
 
 
 PARTS = tuple(field.name for field in dataclasses.fields(Measurement) if field.name not in ("time", "readings"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from sim2real.contract.planner import IMAGE
 from sim2real.robots.base import Measurement, Phase, Robot, RobotError, TaskResult
 
 Estimator = Callable[[Measurement], Mapping[str, Any]]
-"""What it says of a measurement: input of a whole control step, `command.NAME` and `state.NAME` included -> numbers."""
+"""What it says of a measurement: input of a whole control step -> numbers, `command.NAME`, `state.NAME` and images
+`image.CAMERA`, (height, width, 3) uint8 RGB, included."""
 
 
 def load_estimator(name: str) -> Estimator:
@@ -51,8 +54,8 @@ class EstimatedRobot(Robot):
         found = self._estimator(measured)
         if not isinstance(found, Mapping):
             raise RobotError(f"the estimator gave {type(found).__name__}; expected a mapping of names to numbers")
-        own = {name: np.atleast_1d(np.asarray(value, float)) for name, value in found.items()}
-        return dataclasses.replace(measured, readings={**measured.readings, **own})
+        own = {name: _numbers(name, value) for name, value in found.items()}
+        return dataclasses.replace(measured, readings=collections.ChainMap(own, measured.readings))  # type: ignore[arg-type]
 
     def write(self, target: np.ndarray) -> None:
         self.robot.write(target)
@@ -71,3 +74,8 @@ class EstimatedRobot(Robot):
 
     def task_result(self) -> TaskResult | None:
         return self.robot.task_result()
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    """An image as it is, anything else as float64."""
+    return np.asarray(value) if name.startswith(IMAGE) else np.atleast_1d(np.asarray(value, float))

@@ -43,18 +43,43 @@ void policy_begin(const struct policy_input *input, struct policy_state *state)
     $begin
 }
 
+static void compute(const struct policy_input *input, const struct policy_state *state)
+{
+    int i, j;
+
+    (void)i;
+    (void)j;
+    (void)state;
+    $statements
+}
+
+int policy_observe(const struct policy_input *input, const struct policy_state *state, float observation[])
+{
+    int finite = 1;
+    int i;
+
+    $measured_tests
+    if (!finite) {
+        return POLICY_BAD_INPUT;
+    }
+    compute(input, state);
+    for (i = 0; i < POLICY_OBSERVATIONS; i++) {
+        observation[i] = $observation[i];
+    }
+    return POLICY_OK;
+}
+
 int policy_step(const struct policy_input *input, struct policy_state *state, float action[], float target[])
 {
     struct policy_state next;
     int finite = 1;
-    int i, j;
+    int i;
 
-    (void)j;
     $tests
     if (!finite) {
         return rest(POLICY_BAD_INPUT, action, target);
     }
-    $statements
+    compute(input, state);
     $ends
     for (i = 0; i < POLICY_TARGETS; i++) {
         finite &= is_finite($target[i]);

@@ -11,6 +11,7 @@ extern "C" {
 enum {
     POLICY_TARGETS = $targets,
     POLICY_ACTIONS = $actions,
+    POLICY_OBSERVATIONS = $observations,
 
     /* Where each actuator stands among the targets; its unit. */
 $actuators
@@ -34,6 +35,10 @@ $state
 
 /* The state before the first step, from what is measured then. */
 void policy_begin(const struct policy_input *input, struct policy_state *state);
+
+/* What the policy reads, POLICY_OBSERVATIONS numbers, of what is measured and told; planned_action is not used. Changes
+ * nothing; returns POLICY_OK or POLICY_BAD_INPUT. */
+int policy_observe(const struct policy_input *input, const struct policy_state *state, float observation[]);
 
 /* One control step, from measurements to targets.
  *

@@ -10,6 +10,7 @@ from sim2real.bundles.c_code import fill, identifiers, plain, rows
 from sim2real.bundles.network import ExportError
 from sim2real.bundles.step.golden import GoldenSteps, outside
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract, Remembered, Step
+from sim2real.contract.planner import PLANNED
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.to_c import HELPERS, CText, identifier, number
 
@@ -49,6 +50,8 @@ def _fields(sizes: Mapping[str, int]) -> dict[str, str]:
 def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, object]:
     given = [(f"float {fields[one.name]}[{one.size}];", f"{one.unit}: {one.meaning}") for one in step.sources]
     given += [(f"float {fields[COMMAND + one.name]}[{one.size}];", f"told: {one.meaning}") for one in step.told]
+    if step.planner is not None:
+        given.append((f"float {fields[PLANNED]}[{step.action_size}];", "this step's action of the chunk, in [-1, 1]"))
     state = [(f"float {kept[one.name]}[{one.size}];", _kept(one)) for one in step.remembered]
     names = identifiers("POLICY_ACTUATOR", (actuator.name for actuator in contract.actuators))
     actuators = [f"    {names[a.name]} = {i}, /* {plain(a.unit)} */" for i, a in enumerate(contract.actuators)]
@@ -56,6 +59,7 @@ def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Map
         "rate": repr(float(contract.control_hz)),
         "targets": len(contract.actuators),
         "actions": step.action_size,
+        "observations": contract.observation_size,
         "inputs": _lines(given),
         "state": _lines(state) if state else "    char nothing; /* C wants a member */",
         "actuators": "\n".join(actuators),
@@ -89,14 +93,19 @@ def _body(
         "ends": "\n    ".join(ends) or "next = *state;",
         "begin": "\n    ".join(line for one in step.remembered for line in _begin(one, kept[one.name], fields))
         or "state->nothing = 0;",
-        "tests": "\n    ".join(
-            f"for (i = 0; i < {size}; i++) finite &= is_finite(input->{fields[name]}[i]);"
-            for name, size in outside(step).items()
-        ),
+        "tests": _tests(outside(step), fields),
+        "measured_tests": _tests({name: size for name, size in outside(step).items() if name != PLANNED}, fields),
+        "observation": text.output("observation"),
         "target": text.output("target"),
         "action": text.output("action"),
         "rest": rows(contract.row("offset")),
     }
+
+
+def _tests(sizes: Mapping[str, int], fields: Mapping[str, str]) -> str:
+    return "\n    ".join(
+        f"for (i = 0; i < {size}; i++) finite &= is_finite(input->{fields[name]}[i]);" for name, size in sizes.items()
+    )
 
 
 def _begin(one: Remembered, field: str, fields: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Content of a bundle with a whole control step: ONNX, C, golden steps, README."""
+"""Content of a bundle with a whole control step: ONNX, C, golden steps, README; the planner of a policy that sees."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from embodied.core.world import World
 from policies.policy import Policy
 from sim2real.bundles import files as bundle_files
 from sim2real.bundles.network import ExportError
+from sim2real.bundles.planner import golden as plans
+from sim2real.bundles.planner.network import PlannerNetwork, with_metadata
 from sim2real.bundles.step import c_code
 from sim2real.bundles.step.golden import TOLERANCE, GoldenSteps, spread, walk, written
 from sim2real.bundles.step.readme import readme
@@ -21,9 +23,18 @@ from sim2real.graphs import to_onnx
 from sim2real.graphs.control import first_draw
 from sim2real.graphs.sources import Sources
 
+PRODUCER = {"producer": "embodied sim2real.export"}
 
-def contents(described: Described, policy: Policy) -> tuple[dict[str, bytes], str]:
+
+def contents(
+    described: Described, policy: Policy | None = None, network: PlannerNetwork | None = None
+) -> tuple[dict[str, bytes], str]:
     """File name -> content, but for the manifest; and the policy's digest.
+
+    Args:
+        described: Contract and control step.
+        policy: That the step holds.
+        network: That plans the step's actions.
 
     Raises:
         ExportError: the graph gives other actions than the policy in torch.
@@ -31,9 +42,10 @@ def contents(described: Described, policy: Policy) -> tuple[dict[str, bytes], st
     contract = described.contract
     text = document.contract_text(contract)
     bare = to_onnx.build(described.graph, "control step", {}).SerializeToString(deterministic=True)
-    digest = hashlib.sha256(text.encode() + b"\n" + bare).hexdigest()
+    seeing = b"" if network is None else network.serialised(contract)
+    digest = hashlib.sha256(text.encode() + b"\n" + bare + seeing).hexdigest()
     golden = golden_of(described, policy)
-    metadata = {"contract": text, "sha256": digest, "producer": "embodied sim2real.export"}
+    metadata = {"contract": text, "sha256": digest, **PRODUCER}
     model = to_onnx.build(described.graph, "control step", metadata)
     texts = {
         bundle_files.CONTRACT: text,
@@ -45,15 +57,20 @@ def contents(described: Described, policy: Policy) -> tuple[dict[str, bytes], st
     }
     files = {name: content.encode() for name, content in texts.items()}
     files[bundle_files.ONNX] = model.SerializeToString(deterministic=True)
+    if network is not None:
+        files[bundle_files.PLANNER] = with_metadata(seeing, {"sha256": digest, **PRODUCER})
+        files[bundle_files.PLANS] = plans.written(network.golden(contract))
     return dict(sorted(files.items())), digest
 
 
-def golden_of(described: Described, policy: Policy) -> GoldenSteps:
-    """Steps around an episode's start, with what the graph makes of them."""
+def golden_of(described: Described, policy: Policy | None) -> GoldenSteps:
+    """Steps around an episode's start, with what the graph makes of them, which is what the policy in it would do."""
     step = described.contract.step
     assert step is not None
     inputs = spread(step, starting(described))
     observation, action, target = walk(step, inputs, lambda given: described.graph.run(**given))
+    if policy is None:
+        return GoldenSteps(inputs, action, target)
     device = policy.network.observation_mean.device
     expected = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
     if not np.abs(action - expected).max(initial=0) <= TOLERANCE:

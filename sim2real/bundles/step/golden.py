@@ -9,6 +9,7 @@ import numpy as np
 
 from sim2real.bundles import golden_table
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract, Remembered, Step
+from sim2real.contract.planner import PLANNED
 
 COUNT = 32  # steps
 SPREAD = 0.02  # of the larger of 1 and a number: by how much what is measured and told is moved from an episode's start
@@ -35,9 +36,10 @@ class GoldenSteps:
 
 
 def outside(step: Step) -> dict[str, int]:
-    """Name -> size of the inputs of a step that come from outside: sources, then commands."""
+    """Name -> size of the inputs of a step that come from outside: sources, commands, then a planned action."""
     told = {f"{COMMAND}{one.name}": one.size for one in step.told}
-    return {**{source.name: source.size for source in step.sources}, **told}
+    planned = {} if step.planner is None else {PLANNED: step.action_size}
+    return {**{source.name: source.size for source in step.sources}, **told, **planned}
 
 
 def begin(step: Step, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -72,9 +74,12 @@ def walk(step: Step, inputs: Mapping[str, np.ndarray], runner: Runner) -> tuple[
 
 
 def spread(step: Step, start: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Inputs of `COUNT` steps around those of an episode's start; the first is that one."""
+    """Inputs of `COUNT` steps around those of an episode's start, the first is that one; planned actions are any."""
     rng = np.random.default_rng(0)
-    return {name: around(rng, np.asarray(start[name], float), COUNT).astype(np.float32) for name in outside(step)}
+    rows = {name: around(rng, np.asarray(start[name], float), COUNT) for name in outside(step) if name != PLANNED}
+    if step.planner is not None:
+        rows[PLANNED] = rng.uniform(-1, 1, (COUNT, step.action_size))
+    return {name: values.astype(np.float32) for name, values in rows.items()}
 
 
 def around(rng: np.random.Generator, base: np.ndarray, count: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from sim2real.bundles.c_code import identifiers
 from sim2real.bundles.readme import EMPTY, joints_table, model_note, stated, table, timing
 from sim2real.contract.contract import COMMAND, STATE, Contract, Remembered, Step
+from sim2real.contract.planner import IMAGE, PLANNED, Planner
 
 
 def readme(contract: Contract, numbers: int, digest: str) -> str:
@@ -20,8 +21,8 @@ def readme(contract: Contract, numbers: int, digest: str) -> str:
     """
     step = contract.step
     assert step is not None
-    parts = [_head(contract, numbers, digest), timing(contract), _inputs(step), _told(step), _state(step)]
-    parts += [_actuators(contract), joints_table(contract), _safety(), _onnx(step), _c(contract)]
+    parts = [_head(contract, numbers, digest), timing(contract), _inputs(step), _told(step), _planner(contract)]
+    parts += [_state(step), _actuators(contract), joints_table(contract), _safety(), _onnx(step), _c(contract)]
     return "\n".join(part for part in parts if part)
 
 
@@ -39,7 +40,7 @@ and what turns actions into targets. One computation of {numbers:,} numbers; its
 | `policy.c`, `policy.h` | the same as C99: static memory, no dependency but math.h |
 | `check.c` | proves `policy.c` on your processor |
 | `golden.csv` | consecutive steps: inputs, the policy's actions, and targets |
-| `contract.json` | everything below, at full precision, for programs |
+{_planner_files(contract)}| `contract.json` | everything below, at full precision, for programs |
 | `manifest.json` | sizes and SHA-256 of all files |
 
 ## First
@@ -53,6 +54,78 @@ python -m sim2real.deploy . --robot mujoco           # a rehearsal in simulation
 Order, signs, default pose and units are what deployments most often get wrong: check each row on the robot, motors off,
 before the first step. Build and write nothing in this folder: a bundle with other files in it is refused.
 {model_note(contract)}"""
+
+
+def _planner_files(contract: Contract) -> str:
+    assert contract.step is not None
+    if contract.step.planner is None:
+        return ""
+    return """| `planner.onnx` | the network that sees, for ONNX Runtime |
+| `planner.safetensors` | inputs of it with what it made of them where it was exported |
+"""
+
+
+def _planner(contract: Contract) -> str:
+    assert contract.step is not None
+    planner = contract.step.planner
+    if planner is None:
+        return ""
+    rows = [
+        (f"{IMAGE}{one.name}", f"{one.height} x {one.width} x 3", f"{one.focal_length:.6g}", _pair(one.center),
+         one.body, " ".join(f"{v:.5g}" for v in one.position), " ".join(f"{v:.5g}" for v in one.quaternion))
+        for one in planner.cameras
+    ]  # fmt: skip
+    rate = contract.control_hz / planner.execute
+    return f"""## Seen
+
+`planner.onnx` runs {rate:.4g} times a second, at every step whose number is a multiple of {planner.execute}, and plans
+{planner.chunk} actions, `chunk`; {planner.execute} of them are carried out, one in each step, as `{PLANNED}` of
+`policy.onnx`. It reads the step's `observation` (an output of `policy.onnx` that does not depend on `{PLANNED}`: hand
+it zeros and keep nothing of that call) and these images, uint8, RGB, rows from the top, taken now:
+
+{table(("input", "height, width, colours", "focal length, px", "centre, px", "fixed to", "position, m", "wxyz"), rows)}
+
+Cameras are pinholes: undistort your images, and crop and scale them to this angle of view. A camera's frame is OpenCV's
+(x right, y down, z ahead), in the frame of the body it is fixed to. Light, colours and background differ from
+training's on any real table: what the policy makes of them, only trying tells.
+{_words(planner)}{_noise(contract, planner)}"""
+
+
+def _pair(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values)
+
+
+def _words(planner: Planner) -> str:
+    if planner.words is None:
+        return ""
+    words = planner.words
+    known = "\n".join(f"- {text}" for text in words.instructions)
+    return f"""
+It is told what to do by `tokens` ({words.words}, {words.ngrams}) int64, -1 where there is nothing. It was trained on
+
+{known}
+
+```python
+import re, zlib
+import numpy as np
+
+def tokens_of(text):
+    tokens = np.full(({words.words}, {words.ngrams}), -1, np.int64)
+    for row, word in enumerate(re.findall(r"\\w+", text.lower())):
+        marked = f"<{{word}}>"
+        ngrams = [marked] + [marked[i : i + 3] for i in range(len(marked) - 2) if len(marked) > 3]
+        tokens[row, : len(ngrams)] = [zlib.crc32(ngram.encode()) % {words.buckets} for ngram in ngrams]
+    return tokens
+```
+"""
+
+
+def _noise(contract: Contract, planner: Planner) -> str:
+    if not planner.noise:
+        return ""
+    return f"""
+Its input `noise` ({planner.chunk}, {contract.action_size}) is standard normal, drawn anew each time.
+"""
 
 
 def _inputs(step: Step) -> str:
@@ -156,6 +229,9 @@ deadlines stop it, and that joints beyond their limits do. `python -m sim2real.d
 def _onnx(step: Step) -> str:
     outside = [source.name for source in step.sources] + [f"{COMMAND}{one.name}" for one in step.told]
     given = ", ".join(f'"{name}": ...' for name in outside[:3]) + (", ..." if len(outside) > 3 else "")
+    planner = step.planner
+    setup = "" if planner is None else PLANNER_SETUP.format(noise=_drawn(step, planner))
+    planned = "" if planner is None else PLANNER_STEP
     return f"""## With ONNX Runtime alone
 
 ```python
@@ -175,14 +251,38 @@ def begin(measured):  # what is remembered, before the first step
 
 outputs = [entry.name for entry in session.get_outputs()]
 state = None
-while running():
+{setup}while running():
     given = {{{given}}}  # float32 arrays, by the names above
     state = state or begin(given)
-    result = dict(zip(outputs, session.run(outputs, {{**given, **state}})))
+{planned}    result = dict(zip(outputs, session.run(outputs, {{**given, **state}})))
     state = {{name: result[name + ":next"] for name in state}}
     write(result["target"])
 ```
 """
+
+
+PLANNER_SETUP = """planner = onnxruntime.InferenceSession("planner.onnx", providers=["CPUExecutionProvider"])
+chunk = []
+
+def plan(observation):
+    seen = {{"image." + one["name"]: photograph(one["name"]) for one in step["planner"]["cameras"]}}
+    return planner.run(None, {{**seen, "observation": observation{noise}}})[0]
+
+"""
+PLANNER_STEP = """    if not len(chunk):
+        nothing = np.zeros(step["action_size"], np.float32)
+        observation = session.run(["observation"], {**given, **state, "planned.action": nothing})[0]
+        chunk = plan(observation)[: step["planner"]["execute"]]
+    given["planned.action"], chunk = chunk[0], chunk[1:]
+"""
+
+
+def _drawn(step: Step, planner: Planner) -> str:
+    """Further inputs of a planner, in Python."""
+    told = "" if planner.words is None else f', "tokens": tokens_of("{planner.words.instructions[0]}")'
+    if not planner.noise:
+        return told
+    return f'{told}, "noise": np.random.randn({planner.chunk}, {step.action_size}).astype("f")'
 
 
 def _c(contract: Contract) -> str:
@@ -199,7 +299,7 @@ float action[POLICY_ACTIONS], target[POLICY_TARGETS];
 measure(&input);
 policy_begin(&input, &state);
 for (;;) {{
-    if (policy_step(&input, &state, action, target) != POLICY_OK) {{
+{_c_planner(contract)}    if (policy_step(&input, &state, action, target) != POLICY_OK) {{
         stop(); /* something is not finite; target holds the resting targets */
     }}
     write_first(target[{first}]);
@@ -212,4 +312,13 @@ Prove it on the processor that will run it; a step may take {1e3 * contract.peri
 ```
 cc -std=c99 -O2 check.c policy.c -lm -o /tmp/check && /tmp/check
 ```
+"""
+
+
+def _c_planner(contract: Contract) -> str:
+    assert contract.step is not None
+    if contract.step.planner is None:
+        return ""
+    return """    if (policy_observe(&input, &state, observation) != POLICY_OK) break;
+    next_action(observation, input.planned_action); /* of the chunk; planner.onnx makes a new one when it is used up */
 """

@@ -19,6 +19,7 @@ from sim2real.graphs.reference import with_leaves
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.photographer import Photographer
 
 
 class StepModel:
@@ -39,6 +40,7 @@ class StepModel:
         self._sources = Sources(self.task.model, [joint.name for joint in contract.joints])
         self._state: Any = None
         self._apply = jax.jit(self.task.apply_action)
+        self._photographer = None if contract.step is None else Photographer.of(self.task, contract.step.planner)
         self._rest = np.array([actuator.offset for actuator in contract.actuators])
         self._bias = np.asarray(mismatch.encoder_bias) if mismatch.encoder_bias else np.zeros(len(contract.joints))
 
@@ -101,7 +103,9 @@ class StepModel:
         joints = (
             {} if not self._contract.joints else {"joint_pos": readings[JOINT_POS], "joint_vel": readings[JOINT_VEL]}
         )
-        return Measurement(time, **joints, readings=readings)
+        if self._photographer is None:
+            return Measurement(time, **joints, readings=readings)
+        return Measurement(time, **joints, readings=self._photographer.beside(readings, world, state))
 
 
 def _leaf(state: Any, path: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from embodied.core.task import Task
 from embodied.new.__main__ import main as new
 from embodied.registry import join_content
 from sim2real.contract.describe_step import describe_step
+from sim2real.contract.planner import PLANNED
 from sim2real.graphs.control import ControlGraph
 from sim2real.graphs.graph import GraphError
 from sim2real.graphs.reference import Reference
@@ -44,7 +45,7 @@ def same_as_reference(name: str, task: Any) -> None:
     target = np.clip(reference.act(steps, state, action), contract.row("lower"), contract.row("upper"))
     for row in range(5):
         given = {one: value[row] for one, value in steps.given.items()}
-        found = described.graph.run(**given, action=action[row])
+        found = described.graph.run(**given, **{PLANNED: action[row]})
         np.testing.assert_allclose(found["observation"], observation[row], atol=2e-5, rtol=2e-5)
         np.testing.assert_allclose(found["target"], target[row], atol=2e-5, rtol=2e-5)
 
