@@ -28,7 +28,8 @@ class SafetyConfig:
     """Control cycles in a row; a swinging leg may peak for one, after a lost command."""
     effort: float = 1.0
     """Fraction of each actuator's largest effort that a target may ask of its servo. Clips; not where the contract has
-    a whole step, whose servos are as stiff as an arm's: they keep their own limits."""
+    a whole step, whose servos are as stiff as an arm's: they keep their own limits, and are only braked near top
+    speed."""
     rate: float = 1.0
     """Fraction of each actuator's largest rate at which targets may move. Clips."""
     workspace: tuple[tuple[float, float], ...] | None = None
@@ -91,6 +92,9 @@ class Limits:
     """(A,) N m s/rad."""
     effort: np.ndarray
     """(A,) N m."""
+    lead: np.ndarray
+    """(A,) rad by which the target of a stiff servo may be ahead of a joint near its top speed: what its largest effort
+    takes, and the way of a control period; inf where `effort` bounds it."""
     driven: np.ndarray
     """(A,) index of the joint, -1 of none."""
     driver: np.ndarray
@@ -121,6 +125,10 @@ class Limits:
         lower[servo] = np.maximum(lower[servo], (low + margin)[driven[servo]])
         upper[servo] = np.minimum(upper[servo], (high - margin)[driven[servo]])
         period = contract.period
+        stiff = servo & (contract.step is not None) & (contract.row("stiffness") > 0)
+        lead = np.full(len(driven), np.inf)
+        reach = contract.row("max_effort")[stiff] / contract.row("stiffness")[stiff]
+        lead[stiff] = reach + contract.joint_row("max_velocity")[driven[stiff]] * period
         box = contract.workspace if config.workspace is None else config.workspace
 
         def chosen(value: float | None, default: float) -> float:
@@ -140,6 +148,7 @@ class Limits:
             effort=config.effort * contract.row("max_effort")
             if contract.step is None
             else np.full(len(driven), np.inf),
+            lead=lead,
             driven=driven,
             driver=_drivers(joints, driven),
             axis=np.array(

@@ -218,12 +218,32 @@ def effort(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.n
     )
     q = cycle.measured.joint_pos[joint]
     qd = np.zeros(len(q)) if cycle.measured.joint_vel is None else cycle.measured.joint_vel[joint]
-    top, fade = limits.top_speed[joint], 1 - limits.config.brake_from
-    left = np.where(np.isfinite(top), np.clip((1 - np.abs(qd) / top) / fade, 0.0, 1.0), 1.0)
+    left = below_top_speed(limits, joint, qd)
     held = q + kd * qd / kp
     low[servo] = held - most * np.where(qd < 0, left, 1.0) / kp
     high[servo] = held + most * np.where(qd > 0, left, 1.0) / kp
     return low, high
+
+
+def braking(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.ndarray]:
+    """Near top speed a stiff servo's target is ahead of its joint by less and less, until it drives it no further."""
+    del state
+    low, high = np.full(len(limits.names), -np.inf), np.full(len(limits.names), np.inf)
+    servo = np.isfinite(limits.lead)
+    if not servo.any() or cycle.measured.joint_pos is None or cycle.measured.joint_vel is None:
+        return low, high
+    joint = limits.driven[servo]
+    qd, left = cycle.measured.joint_vel[joint], below_top_speed(limits, joint, cycle.measured.joint_vel[joint])
+    held = cycle.measured.joint_pos[joint] + limits.damping[servo] * qd / limits.stiffness[servo]
+    low[servo] = np.where((left < 1) & (qd < 0), held - left * limits.lead[servo], -np.inf)
+    high[servo] = np.where((left < 1) & (qd > 0), held + left * limits.lead[servo], np.inf)
+    return low, high
+
+
+def below_top_speed(limits: Limits, joint: np.ndarray, qd: np.ndarray) -> np.ndarray:
+    """Fraction of its effort that a joint (of these, at these speeds) may be driven on with: 1, near top speed less."""
+    top, fade = limits.top_speed[joint], 1 - limits.config.brake_from
+    return np.where(np.isfinite(top), np.clip((1 - np.abs(qd) / top) / fade, 0.0, 1.0), 1.0)
 
 
 CHECKS: Mapping[str, Check] = {
@@ -239,7 +259,7 @@ CHECKS: Mapping[str, Check] = {
     "workspace": inside,
 }
 """Steps that trip on a measurement, in their order."""
-BOUNDS: Mapping[str, Bound] = {"position": position, "rate": rate, "effort": effort}
+BOUNDS: Mapping[str, Bound] = {"position": position, "rate": rate, "effort": effort, "braking": braking}
 """Steps that clip a target."""
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.contract import Actuator, Contract, Joint, Step, Term
 from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
 from sim2real.robots.base import Measurement
 from tests.sim2real.fakes import given
@@ -169,6 +169,22 @@ def test_near_top_speed_a_motor_may_brake_but_not_push():
     effort = KP * given(state.target) - KD * given(fast.joint_vel)
     assert effort[0] == pytest.approx(0.0)
     assert effort[1] == pytest.approx(EFFORT)  # against its motion: brakes with all it has
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.5, 0.89, 0.95, 1.0, 1.4])
+def test_the_stiff_servos_of_a_whole_step_are_braked_near_top_speed_and_free_below(speed):
+    safety = Safety.of(leg(step=Step((), (), (), 3)))
+    turning = measured(0.0, joint_vel=np.array([speed * TOP, -speed * TOP, 0.0]))
+    state = through(safety, State(), Cycle(0.0, turning), [0.7, 0.7, 0.7])
+    drive = KP * given(state.target) - KD * given(turning.joint_vel)
+    np.testing.assert_allclose(given(state.target)[1:], 0.7)  # against its motion, and from rest: no limit but its own
+    if speed < 0.9:
+        assert given(state.target)[0] == pytest.approx(0.7)
+    else:
+        left = max(0.0, 1 - speed) / 0.1
+        lead = EFFORT / KP + TOP / 50
+        assert given(state.target)[0] == pytest.approx(min(0.7, KD * speed * TOP / KP + left * lead))
+    assert speed < 1 or drive[0] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_limits_that_exclude_each_other_trip():
