@@ -1,8 +1,9 @@
 """`lerobot`: an object with LeRobot's Robot interface: connect, get_observation, send_action, disconnect.
 
 Only the interface is used, so anything that has it will do, and LeRobot need not be installed to import this. Its
-dictionaries have an entry `MOTOR.pos` for each motor, in degrees or in percent of the calibrated range. Speeds are
-differences of angles.
+dictionaries have an entry `MOTOR.pos` for each motor, in degrees or in percent of the calibrated range, and one with a
+picture (height, width, 3) uint8, RGB, for each camera. Speeds are differences of angles; pictures are cut and scaled to
+what the policy sees, whose angle of view the camera has to have.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import importlib
 import time
 from typing import Any, Protocol
 
+import cv2
 import numpy as np
 
 from embodied.errors import EmbodiedError, listing, reason
 from sim2real.contract.contract import Contract
+from sim2real.contract.planner import IMAGE, PolicyCamera
 from sim2real.robots.base import Measurement, Robot, RobotError
 
 SMOOTHING = 0.5  # of each new difference in the estimate of speeds: encoders of 12 bit have steps of 1.5 mrad
@@ -29,7 +32,7 @@ class LeRobotDevice(Protocol):
     def connect(self) -> None: ...
 
     def get_observation(self) -> dict[str, Any]:
-        """Keys `MOTOR.pos`, besides others."""
+        """Keys `MOTOR.pos`, and the names of cameras."""
         ...
 
     def send_action(self, action: dict[str, Any]) -> Any:
@@ -105,6 +108,8 @@ class LeRobot(Robot):
             raise EmbodiedError(f"--reversed names {listing(unknown)}; the motors are {listing(motors)}")
         self._device, self._keys = device, [f"{motor}.pos" for motor in motors]
         self._scale, self._zero = scales(contract, options, motors)
+        planner = None if contract.step is None else contract.step.planner
+        self._cameras = () if planner is None else planner.cameras
         self._last: Measurement | None = None
         self._held: np.ndarray | None = None
         self._limp = False
@@ -115,7 +120,7 @@ class LeRobot(Robot):
         self.read()
 
     def read(self) -> Measurement:
-        """Angles from the bus, and speeds by differences; a `RobotError` where a motor does not answer."""
+        """Angles from the bus, speeds by differences, pictures; a `RobotError` where a motor does not answer."""
         observation = self._device.get_observation()
         if missing := [key for key in self._keys if key not in observation]:
             raise RobotError(f"the robot does not observe {listing(missing)}; it has {listing(observation)}")
@@ -125,8 +130,13 @@ class LeRobot(Robot):
         if last is not None and last.joint_pos is not None and last.joint_vel is not None and taken > last.time:
             difference = (angles - last.joint_pos) / (taken - last.time)
             speed = last.joint_vel + SMOOTHING * (difference - last.joint_vel)
-        self._last = Measurement(taken, joint_pos=angles, joint_vel=speed)
+        shown = {f"{IMAGE}{one.name}": fitted(observation[one.name], one) for one in self._cameras_of(observation)}
+        self._last = Measurement(taken, joint_pos=angles, joint_vel=speed, readings=shown)
         return self._last
+
+    def _cameras_of(self, observation: dict[str, Any]) -> list[PolicyCamera]:
+        """The policy's cameras that an observation has; an estimator may have the others."""
+        return [camera for camera in self._cameras if camera.name in observation]
 
     def write(self, target: np.ndarray) -> None:
         self._held = None
@@ -156,6 +166,22 @@ class LeRobot(Robot):
     def _send(self, angles: np.ndarray) -> None:
         numbers = (np.asarray(angles, float) - self._zero) / self._scale
         self._device.send_action(dict(zip(self._keys, map(float, numbers), strict=True)))
+
+
+def fitted(picture: Any, camera: PolicyCamera) -> np.ndarray:
+    """(height, width, 3) uint8: a picture cut about its middle to the proportions of what a policy sees, and scaled.
+
+    Raises:
+        RobotError: it is no picture (height, width, 3) uint8.
+    """
+    picture = np.asarray(picture)
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        raise RobotError(f"camera '{camera.name}' gives {picture.dtype} {picture.shape}; expected uint8 (h, w, 3), RGB")
+    height, width = picture.shape[:2]
+    tall, wide = min(height, width * camera.height // camera.width), min(width, height * camera.width // camera.height)
+    top, left = (height - tall) // 2, (width - wide) // 2
+    cut = np.ascontiguousarray(picture[top : top + tall, left : left + wide])
+    return cv2.resize(cut, (camera.width, camera.height), interpolation=cv2.INTER_AREA)
 
 
 def scales(contract: Contract, options: LeRobotOptions, motors: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

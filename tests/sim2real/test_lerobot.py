@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract.contract import Contract
+from sim2real.contract.contract import Contract, Step
+from sim2real.contract.planner import Planner, PolicyCamera
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError
-from sim2real.robots.lerobot import LeRobot, LeRobotOptions, Units, connect
+from sim2real.robots.lerobot import LeRobot, LeRobotOptions, Units, connect, fitted
 from tests.sim2real.fakes import Sway, given, leg
 
 
@@ -59,6 +60,23 @@ def test_degrees_signs_and_offsets():
     robot.write(np.array([0.1 + math.radians(30), 0.2 + math.radians(30), -1.0]))
     assert device.sent[-1] == pytest.approx({"a.pos": 30.0, "b.pos": -30.0, "c.pos": -math.degrees(1.0)})
     np.testing.assert_allclose(given(robot.read().joint_pos), [0.1 + math.pi / 6, 0.2 + math.pi / 6, -1.0], atol=1e-3)
+
+
+def test_pictures_are_cut_and_scaled_to_what_the_policy_sees():
+    """Those of the policy's cameras, by their names; the left third and the right third differ, the middle is kept."""
+    front = PolicyCamera("front", 16, 16, 20.0, (7.5, 7.5), "world", (0.0, 0.0, 1.0), (1.0, 0.0, 0.0, 0.0))
+    step = Step((), (), (), 3, planner=Planner((front,), 4, 4, False, None))
+    device = Device()
+    picture = np.zeros((48, 96, 3), np.uint8)
+    picture[:, :24], picture[:, 24:72], picture[:, 72:] = (255, 0, 0), (0, 200, 0), (0, 0, 255)
+    observe = device.get_observation
+    device.get_observation = lambda: {**observe(), "front": picture}
+    shown = LeRobot(dataclasses.replace(leg(), step=step), device).read().readings
+    assert set(shown) == {"image.front"}
+    assert shown["image.front"].shape == (16, 16, 3)
+    np.testing.assert_array_equal(shown["image.front"], np.broadcast_to((0, 200, 0), (16, 16, 3)))
+    with pytest.raises(RobotError, match=r"camera 'front' gives float64 \(4, 4\); expected uint8 \(h, w, 3\), RGB"):
+        fitted(np.zeros((4, 4)), front)
 
 
 def test_percent_of_the_range():
