@@ -55,8 +55,8 @@ class Settings:
     window: float = 0.0
     """s of each open-loop window of the fit; 0: the twin's own."""
     timestep: float = 0.0
-    """s per physics step of the simulation; 0: the twin's own. A finer one gives truer armatures and delays; the step
-    that a policy is trained with gives parameters that make up for what that step gets wrong."""
+    """s per physics step. By default motions are integrated as exactly as can be, and parameters are the robot's own;
+    with the step that a policy is trained with, as there: they then make up for what that step gets wrong."""
     search: search.Settings = dataclasses.field(default_factory=search.Settings)
     """CMA-ES before Gauss-Newton: for logs that start far from the nominal model."""
     fit: gauss_newton.Settings = dataclasses.field(default_factory=gauss_newton.Settings)
@@ -109,8 +109,8 @@ def calibrate(
     began = time.monotonic()
     log = driven(log)
     chosen = parameters.choose(twin.parameters, settings.free, settings.fix, settings.known)
-    changed: Any = twin
-    twin = dataclasses.replace(changed, parameters=chosen, timestep=settings.timestep or twin.timestep)
+    changed: Any = twin.stepped(settings.timestep) if settings.timestep else twin
+    twin = dataclasses.replace(changed, parameters=chosen)
     first, last = log.span
     middle = last - settings.held_out * (last - first)
     window = settings.window or twin.window
@@ -130,7 +130,9 @@ def calibrate(
     errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
     result = Calibration(
         robot=twin.name,
-        estimates=cb.estimates(chosen, values, covariance),
+        estimates=cb.estimates(
+            chosen, values, gauss_newton.with_assumed(twin, fit, covariance), gauss_newton.told(fit)
+        ),
         covariance=tuple(map(tuple, covariance.tolist())),
         unidentified=gauss_newton.unidentified(twin, fit),
         errors=errors,
@@ -236,6 +238,12 @@ def main(arguments: list[str] | None = None) -> int:
     (command.out / PAGE).write_text(text, encoding="utf-8")
     for table in tables(result):
         output.print(table)
+    for direction in result.unidentified:
+        if direction.scale:
+            output.print(
+                f"No log shows the scale of {listing(direction.names, len(direction.names))}: weigh the robot or take something for granted, "
+                f"as --known {direction.names[0]} VALUE"
+            )
     bounded = [estimate.name for estimate in result.estimates if estimate.at_bound]
     if bounded:
         output.print(

@@ -126,6 +126,10 @@ class Twin(Protocol):
         """(x,) how far a start may be from what `starts` says, one standard deviation."""
         ...
 
+    def stepped(self, timestep: float) -> Twin:
+        """The twin integrated as tasks are, at this step (s), and not as exactly as it can be."""
+        ...
+
     def starts(self, log: Log, times: np.ndarray) -> np.ndarray:
         """(W, s) states at `times`, from the measurements around them."""
         ...
@@ -182,27 +186,34 @@ def _samples(channel: Channel, output: Output, begin: np.ndarray, horizon: float
     return Samples(channel.columns(output.names)[rows], step, fraction)
 
 
-def commands(windows: Windows, delays: np.ndarray) -> np.ndarray:
+def commands(windows: Windows, delays: np.ndarray, losses: np.ndarray | None = None) -> np.ndarray:
     """(N, W, steps, A) mean command during each physics step, with commands that act `delays` (N,) s after their time.
 
     The mean of a held signal over a step is piecewise linear in the delay, and where command times and delay fall on
     the grid it is the signal itself: so the delay is a continuous parameter with a derivative.
+
+    Of commands of which shares `losses` (N,) are lost, nobody knows which: what acts is their expectation, each command
+    with the probability that it was the last to arrive.
     """
-    command = windows.command
+    pairs = np.stack([delays, np.zeros_like(delays) if losses is None else losses], 1)
     edges = windows.begin[:, None] + windows.timestep * np.arange(windows.steps + 1)
-    integral = np.concatenate([np.zeros((1, command.values.shape[1])), _integral(command)])
-    result = np.empty((len(delays), *edges[:, 1:].shape, command.values.shape[1]))
-    for delay in np.unique(delays):
+    result = np.empty((len(delays), *edges[:, 1:].shape, windows.command.values.shape[1]))
+    time = windows.command.time
+    for delay, loss in np.unique(pairs, axis=0):
+        values = expected(windows.command.values, loss)
+        integral = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(np.diff(time)[:, None] * values[:-1], 0)])
         at = edges - delay
-        row = np.clip(np.searchsorted(command.time, at, side="right") - 1, 0, None)
-        area = integral[row] + (at - command.time[row])[..., None] * command.values[row]
-        result[delays == delay] = np.diff(area, axis=1) / windows.timestep
+        row = np.clip(np.searchsorted(time, at, side="right") - 1, 0, None)
+        area = integral[row] + (at - time[row])[..., None] * values[row]
+        result[(pairs == (delay, loss)).all(1)] = np.diff(area, axis=1) / windows.timestep
     return result
 
 
-def _integral(command: Channel) -> np.ndarray:
-    """(n - 1, A) of the held command from its first row to each later one."""
-    return np.cumsum(np.diff(command.time)[:, None] * command.values[:-1], axis=0)
+def expected(command: np.ndarray, loss: float) -> np.ndarray:
+    """(n, A) expectation of what is in force when each of n commands (n, A) is lost with probability `loss`."""
+    from scipy.signal import lfilter
+
+    return lfilter([1 - loss], [1.0, -loss], command, axis=0, zi=loss * command[:1])[0] if loss else command
 
 
 def residuals(twin: Twin, values: np.ndarray, starts: np.ndarray, windows: Windows) -> np.ndarray:
