@@ -242,15 +242,23 @@ def _autocovariance(residual: np.ndarray) -> np.ndarray:
 
 
 def with_assumed(twin: Twin, fit: Fit, covariance: np.ndarray) -> np.ndarray:
-    """(p, p) `covariance` of the free parameters, and what the assumed ones add by being off by their spreads.
+    """(p, p) `covariance` of the free parameters, and what the assumed ones add by not being as assumed.
 
-    Source: "consider" covariance analysis: Tapley, Schutz and Born, "Statistical Orbit Determination" (2004), section
-    6.2: the estimate is linear in what was assumed, with the factor -(H + 1)^-1 H_fa.
+    The estimate is linear in what was assumed, with the factor S = -(H + 1)^-1 H_fa. How far that may be off is what
+    one step of Gauss-Newton over all parameters would change it by, d, and the covariance V that it would then have: the
+    prior where the log does not tell it. So S (V + d d') S' is added. Source: "consider" covariance analysis: Tapley,
+    Schutz and Born, "Statistical Orbit Determination" (2004), section 6.2, with the log's own word on V.
     """
-    hessian = np.einsum("wmp,wmq->pq", fit.jacobian, fit.jacobian) + np.eye(len(fit.free))
-    led = np.linalg.solve(hessian, np.einsum("wmp,wmq->pq", fit.jacobian, fit.by_assumed))
+    free = len(fit.free)
+    jacobian = np.concatenate([fit.jacobian, fit.by_assumed], -1)
+    hessian = np.einsum("wmp,wmq->pq", jacobian, jacobian) + np.eye(jacobian.shape[-1])
+    left = np.linalg.inv(hessian)
+    # The free ones are where their gradient, with the prior's, vanishes; the prior of the others does where they are.
+    gradient = np.concatenate([np.zeros(free), np.einsum("wmp,wm->p", fit.by_assumed, fit.residual)])
+    off = -(left @ gradient)[free:]
+    led = np.linalg.solve(hessian[:free, :free], hessian[:free, free:])
     led *= np.array([twin.parameters[i].spread for i in fit.free])[:, None]
-    return covariance + led @ led.T
+    return covariance + led @ (left[free:, free:] + np.outer(off, off)) @ led.T
 
 
 def _open(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
