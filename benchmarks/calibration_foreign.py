@@ -1,9 +1,9 @@
 """Whether a calibration's intervals hold the truth for logs of simulators that are not the twin.
 
 Every log is of a robot drawn anew (`calibration_logs.draw`), simulated by one of `foreign_simulators`, with sensor
-noise, a delay of 8 to 12 ms and, but in PyBullet, 5 % of the commands lost. It is calibrated from the nominal model with
-what a user would know: that the leg's motors are as strong as modelled, and what the drone weighs. Reported are how many
-95 % intervals hold the truth, and how much they say: their widths over the errors, and over what was believed before.
+noise, a delay of 8 to 12 ms and, but in PyBullet, 5 % of the commands lost. It is calibrated from the nominal model,
+knowing what a user would: that the leg's motors are as strong as modelled, and what the drone weighs. Reported are how
+many 95 % intervals hold the truth, and how much they say: their widths over the errors, and over those of the prior.
 
 python -m benchmarks.calibration_foreign --json FILE     # goes on where FILE ends
 """

@@ -1,8 +1,8 @@
 """Logs of robots simulated by anything but the twin: what a calibration is tested against, beside logs of its own.
 
     leg      a Go1's leg in C MuJoCo: Runge-Kutta at 0.1 ms where the twin steps at 2 ms, commands lost
-    bullet   the same leg in PyBullet at 0.25 ms: other dynamics, hard dry friction, servos as explicit torques
-    drone    a Crazyflie in numpy: Runge-Kutta at 0.5 ms, gyroscopic and reaction torque of its propellers, commands lost
+    bullet   the same leg in PyBullet at 0.1 ms: other dynamics, hard dry friction, servos as explicit torques
+    drone    a Crazyflie in numpy: Runge-Kutta at 0.5 ms, propellers that resist turning and push back, commands lost
 
 Each takes a twin for the names of its parameters alone, and the values that are hidden from the calibration. A lost
 command leaves the one before it in force until the next arrives.
@@ -25,7 +25,7 @@ from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
 
 LOST = 0.05  # share of commands that do not arrive
 LEG_STEP = 1e-4  # s
-BULLET_STEP = 1e-4  # s
+BULLET_STEP = 1e-4  # s: its integrator is of first order, so that at 1 ms its robot is another than it was told
 DRONE_STEP = 5e-4  # s
 RATE = 200.0  # rows of a leg's log per second
 DRONE_RATE = 100.0  # rows of a flight's log per second
@@ -56,10 +56,8 @@ def leg_log(twin: JointTwin, truth: np.ndarray, seconds: float, seed: int, lost:
 
 
 def bullet_log(twin: JointTwin, truth: np.ndarray, seconds: float, seed: int, lost: float = 0.0) -> Log:
-    """The log of a Go1's leg with values `truth` (p,) in PyBullet, at 0.25 ms."""
-    task: Any = types.SimpleNamespace(
-        model=twin.compile(truth), timing=types.SimpleNamespace(physics_dt=BULLET_STEP)
-    )
+    """The log of a Go1's leg with values `truth` (p,) in PyBullet, at 0.1 ms."""
+    task: Any = types.SimpleNamespace(model=twin.compile(truth), timing=types.SimpleNamespace(physics_dt=BULLET_STEP))
     engine = PybulletEngine(task, 1)
 
     def begin(angle: np.ndarray) -> None:
@@ -114,7 +112,7 @@ def drone_log(twin: DroneTwin, truth: np.ndarray, seconds: float, seed: int, los
     drone = twin.drone_of(truth)
     steps = round(seconds / DRONE_STEP)
     hold, late = round(1 / COMMANDS / DRONE_STEP), named[Kind.DELAY] / DRONE_STEP
-    sway = logs._wobble(DRONE_STEP * np.arange(steps), rng)  # noqa: SLF001 - the same flight
+    sway = logs._wobble(DRONE_STEP * np.arange(steps), rng)
     arrived = rng.random(steps // hold + 1) >= lost
     hover = _speed_for(drone, np.full(4, drone.mass * GRAVITY / 4))
     state = np.concatenate([np.zeros(3), [1.0, 0, 0, 0], np.zeros(6), hover])
@@ -172,7 +170,8 @@ def _derivative(drone: Quadrotor, propeller: float, state: np.ndarray, command: 
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ])  # fmt: skip
-    assert drone.speed_up is not None and drone.speed_down is not None
+    assert drone.speed_up is not None
+    assert drone.speed_down is not None
     up, down = drone.speed_up, drone.speed_down
     error, square = command - speed, command**2 - speed**2
     faster = np.where(error > 0, up[0] * error + up[1] * square, down[0] * error + down[1] * square)

@@ -33,8 +33,8 @@ def page(result: Calibration, twin: Twin, track: Track, command: str) -> str:
         *([] if result.converged else [doubt]),
         pages.heading("Parameters"),
         pages.paragraph(
-            "Intervals hold 95 %: of noise with its autocorrelation, and of how parts of the log contradict each other. "
-            "The bar shows the interval between the bounds; the tick is the nominal value."
+            "Intervals hold 95 %, by the noise with its autocorrelation or by how parts of the log contradict each "
+            "other, whichever is more. The bar shows the interval between the bounds; the tick is the nominal value."
         ),
         _estimates(result),
         *([_assumed(assumed)] if assumed else []),
@@ -92,8 +92,8 @@ def _estimates(result: Calibration) -> Html:
 
 def _assumed(names: Sequence[str]) -> Html:
     return pages.paragraph(
-        f"Assumed: {listing(names)} at the nominal value. What depends on it is uncertain by as much as that is: intervals "
-        "include it. Weigh the robot, or state what you take for granted (--known NAME VALUE)."
+        f"Assumed: {listing(names)} at the nominal value. What depends on it is uncertain by as much as that is, and "
+        "intervals include it. Weigh the robot, or state what you take for granted (--known NAME VALUE)."
     )
 
 

@@ -166,9 +166,9 @@ def _bounded(
 def covariance(twin: Twin, windows: Windows, fit: Fit) -> np.ndarray:
     """(p, p) of the free parameters, in their units: by the noise, or by what the twin does wrong, whichever is more.
 
-    Noise that has nothing to do with the motion is `_by_noise`. What a twin lacks, and commands that were lost, come and
-    go with the motion: that shows where the parts of a log contradict each other, in `_by_parts`. Of each parameter the
-    largest standard deviation counts; correlations are those of the noise.
+    Noise that has nothing to do with the motion is `_by_noise`. What a twin lacks, and commands that were lost, come
+    and go with the motion: that shows where the parts of a log contradict each other, in `_by_parts`. Of each parameter
+    the largest standard deviation counts; correlations are those of the noise.
     """
     by_noise = _by_noise(twin, windows, fit)
     least = np.diag(by_noise)
@@ -207,11 +207,11 @@ def _by_noise(twin: Twin, windows: Windows, fit: Fit) -> np.ndarray:
 def _by_parts(twin: Twin, windows: Windows, fit: Fit, seconds: float) -> np.ndarray:
     """(p, p) in spreads, from how the estimate moves when a part of the log, `seconds` long, is left out.
 
-    The jackknife over blocks, linearised: without block b the estimate moves by (H + 1)^-1 (1 - H_b (H + 1)^-1)^-1 J_b' r_b
-    and the squares of all such moves add up. Nothing is supposed of the residual but that blocks are independent of each
-    other. Source: Kuensch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17
-    (1989); Bell and McCaffrey, "Bias reduction in standard errors for linear regression with multi-stage samples", Survey
-    Methodology 28 (2002), whose CR3 this is.
+    The jackknife over blocks, linearised: with A = (H + 1)^-1, the estimate moves by A (1 - H_b A)^-1 J_b' r_b without
+    block b, and the squares of all such moves add up. Nothing is supposed of the residual but that blocks are
+    independent of each other. Source: Kuensch, "The jackknife and the bootstrap for general stationary observations",
+    Annals of Statistics 17 (1989); Bell and McCaffrey, "Bias reduction in standard errors for linear regression with
+    multi-stage samples", Survey Methodology 28 (2002), whose CR3 this is.
     """
     size, width = fit.jacobian.shape[2], len(windows)
     count = max(int(np.ceil(windows.steps * windows.timestep / seconds - 0.5)), 1)
@@ -245,7 +245,7 @@ def with_assumed(twin: Twin, fit: Fit, covariance: np.ndarray) -> np.ndarray:
     """(p, p) `covariance` of the free parameters, and what the assumed ones add by not being as assumed.
 
     The estimate is linear in what was assumed, with the factor S = -(H + 1)^-1 H_fa. How far that may be off is what
-    one step of Gauss-Newton over all parameters would change it by, d, and the covariance V that it would then have: the
+    one step of Gauss-Newton over all parameters would change it by, d, and the covariance V that it then has: the
     prior where the log does not tell it. So S (V + d d') S' is added. Source: "consider" covariance analysis: Tapley,
     Schutz and Born, "Statistical Orbit Determination" (2004), section 6.2, with the log's own word on V.
     """
@@ -284,7 +284,7 @@ def told(fit: Fit) -> list[bool]:
 def unidentified(twin: Twin, fit: Fit) -> tuple[Direction, ...]:
     """Directions in which the log says less than the prior, least first: singular vectors of the scaled Jacobian.
 
-    What is assumed is among the names: the scale of masses, inertias and forces is no less open for not being estimated.
+    What is assumed is among the names: a scale of masses, inertias and forces is no less open for not being estimated.
     """
     chosen = [twin.parameters[i] for i in (*fit.free, *fit.assumed)]
     values = np.array([*fit.values, *(twin.parameters[i].nominal for i in fit.assumed)])

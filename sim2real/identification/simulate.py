@@ -171,6 +171,24 @@ def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
     return Windows(begin, steps, twin.timestep, samples, command)
 
 
+def divided(log: Log, twin: Twin, held_out: float, window: float) -> tuple[Log, float, Windows]:
+    """The part of a log that can be used, the time (s) from which on it is held out, and the windows of the fit before.
+
+    A deployment goes on to log a robot that was damped and told nothing: only what was commanded can be simulated.
+
+    Raises:
+        CalibrationError: it is too short.
+        UnknownNameError: it lacks a channel or a column.
+    """
+    command = log["command"]
+    if len(command) < 2:
+        raise CalibrationError(f"the log holds {len(command)} commands; expected at least 2")
+    log = log.between(command.time[0], command.time[-1] + 1.0 / command.rate)
+    first, last = log.span
+    middle = last - held_out * (last - first)
+    return log, middle, cut(log.between(first, middle), twin, window, window)
+
+
 def _samples(channel: Channel, output: Output, begin: np.ndarray, horizon: float, timestep: float) -> Samples:
     """The measurements in each window: as many of each as the window with the fewest has."""
     first = np.searchsorted(channel.time, begin - 1e-9)

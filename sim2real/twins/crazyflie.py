@@ -43,8 +43,8 @@ UNITS = ("N", "rpm")
 ACCURACIES = {"position": 2e-3, "orientation": 5e-3, "gyro": 0.02, "linvel": 0.02}  # m, rad, rad/s, m/s
 OPTIONAL = ("linvel",)
 PROPELLER_INERTIA = 26.97e-9
-"""kg m^2, stock propellers of the Crazyflie 2.1+: `prop_inertia` of cf2x_P250 in drone-models (utiasDSL), which comes with
-crazyflow. Training leaves it out: it is what a log has and the tasks' drone has not."""
+"""kg m^2, stock propellers of the Crazyflie 2.1+: `prop_inertia` of cf2x_P250 in drone-models (utiasDSL).
+Training leaves it out: logs have it, the tasks' drone has not."""
 RPM = 2 * np.pi / 60  # rad/s
 SPIN = np.array([1.0, -1.0, 1.0, -1.0])
 """Sense in which rotors 1 to 4 turn about the body's z; the body is driven the other way (`quadrotor.rotor_wrench`)."""
@@ -220,13 +220,11 @@ def advanced(drone: Quadrotor, state: jax.Array, speed: jax.Array, dt: float) ->
     return jnp.concatenate([pos + dt * vel, quat / jnp.linalg.norm(quat), vel, spin])
 
 
-def exactly_advanced(
-    drone: Quadrotor, propeller: Any, state: jax.Array, speeds: jax.Array, dt: float
-) -> jax.Array:
+def exactly_advanced(drone: Quadrotor, propeller: Any, state: jax.Array, speeds: jax.Array, dt: float) -> jax.Array:
     """A state (13,) after `dt` s, by the classical Runge-Kutta method.
 
-    Rotors go evenly from `speeds[0]` (4,) to `speeds[1]` rpm. Their propellers, of `propeller` kg m^2 each, act by minus
-    the rate of change of their angular momentum in the world.
+    Rotors go evenly from `speeds[0]` (4,) to `speeds[1]` rpm. Their propellers, of `propeller` kg m^2 each, act by
+    minus the rate of change of their angular momentum in the world.
     """
     pushed = -propeller * RPM * jnp.dot(SPIN, speeds[1] - speeds[0]) / dt
 

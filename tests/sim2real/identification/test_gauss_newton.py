@@ -61,7 +61,9 @@ def test_intervals_grow_with_what_comes_and_goes_with_the_motion():
         pos = log["joint_pos"]
         size = np.abs(pos.values) / np.abs(pos.values).mean()
         noise = toys.NOISE * size * np.random.default_rng(seed).normal(size=pos.values.shape)
-        log = dataclasses.replace(log, channels={**log.channels, "joint_pos": dataclasses.replace(pos, values=pos.values + noise)})
+        log = dataclasses.replace(
+            log, channels={**log.channels, "joint_pos": dataclasses.replace(pos, values=pos.values + noise)}
+        )
         twin, windows, fit = fitted(log)
         sd = np.sqrt(np.diag(gn.covariance(twin, windows, fit)))
         held.append(np.abs(fit.values - toys.TRUTH[FREE]) < 1.96 * sd)
