@@ -70,6 +70,9 @@ def draw(parameters: tuple[Parameter, ...], rng: np.random.Generator) -> np.ndar
         Kind.ENCODER_BIAS: lambda p: rng.uniform(-0.03, 0.03),
         Kind.MASS: lambda p: rng.uniform(0.8, 1.25) * p.nominal,
         Kind.DELAY: lambda p: rng.uniform(*DELAY),
+        Kind.LOSS: lambda p: 0.0,
+        Kind.PAYLOAD: lambda p: rng.uniform(0.0, 0.1),
+        Kind.FRICTION_TIME: lambda p: p.nominal,
         Kind.THRUST: lambda p: rng.uniform(0.85, 1.15),
     }
     usual = lambda p: rng.uniform(0.6, 1.6) * p.nominal  # noqa: E731
@@ -237,7 +240,7 @@ def _wobble(time: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _flight(twin: DroneTwin, values: Array, sway: Array, late: Array, hold: int) -> tuple[Array, Array]:
     """States (steps, 13) before each step and the commands (steps, 4) rpm in force, before their delay."""
     mix = jnp.array([[-1.0, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]])
-    drone = twin.drone_of(values)
+    drone, propeller = twin.drone_of(values), values[twin.row(Kind.PROPELLER_INERTIA)]
     weight = drone.mass * quadrotor.GRAVITY
     whole = jnp.floor(late).astype(int)
     part = late - whole
@@ -269,8 +272,9 @@ def _flight(twin: DroneTwin, values: Array, sway: Array, late: Array, hold: int)
         last = past[whole + (after < 1e-9)]
         share: Any = jnp.where((age < -1e-9) & (after > 1e-9), after * hold, 1.0)
         acting = share * last + (1 - share) * first
-        speed = quadrotor.rotor_lag(drone, speed, acting, twin.timestep)
-        return (crazyflie.advanced(drone, state, speed, twin.timestep), past, speed), (state, command)
+        after = crazyflie.exact_lag(drone, speed, acting, twin.timestep)
+        state_after = crazyflie.exactly_advanced(drone, propeller, state, jnp.stack([speed, after]), twin.timestep)
+        return (state_after, past, after), (state, command)
 
     hover = quadrotor.speed_for_thrust(drone, jnp.full(4, weight / 4))
     start = jnp.zeros(13).at[3].set(1.0)

@@ -22,6 +22,8 @@ import numpy as np
 import tyro
 
 from embodied.errors import guard, listing
+from sim2real.checks.findings import Severity
+from sim2real.contract.limits import limits_of
 from sim2real.identification import calibration as cb
 from sim2real.identification import gauss_newton, parameters, search, shooting
 from sim2real.identification import simulate as sm
@@ -31,6 +33,7 @@ from sim2real.identification.parameters import CalibrationError, Parameter
 from sim2real.identification.simulate import Track, Twin, Windows
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log
+from sim2real.preflight import preflight
 from sim2real.twins import make_twin
 from sim2real.twins.own_robot import Groups
 
@@ -55,8 +58,8 @@ class Settings:
     window: float = 0.0
     """s of each open-loop window of the fit; 0: the twin's own."""
     timestep: float = 0.0
-    """s per physics step of the simulation; 0: the twin's own. A finer one gives truer armatures and delays; the step
-    that a policy is trained with gives parameters that make up for what that step gets wrong."""
+    """s per physics step. By default motions are integrated as exactly as can be, and parameters are the robot's own;
+    with the step that a policy is trained with, as there: they then make up for what that step gets wrong."""
     search: search.Settings = dataclasses.field(default_factory=search.Settings)
     """CMA-ES before Gauss-Newton: for logs that start far from the nominal model."""
     fit: gauss_newton.Settings = dataclasses.field(default_factory=gauss_newton.Settings)
@@ -82,7 +85,9 @@ class Command(Settings):
     """
 
     log: Annotated[Path, tyro.conf.Positional]
-    """File: .mcap, .csv or .parquet."""
+    """File: .mcap, .csv or .parquet. A table has `time` (s) and columns channel.column, as command.FR_hip (rad); before
+    the header of a CSV file stand units, "# unit.command: rad"; where all cells of a channel are empty, it has no row
+    then. MCAP has one topic for each channel, JSON objects of numbers. docs/sim2real.md, Logs, has examples."""
     robot: str
     """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own."""
     together: tuple[str, ...] = ()
@@ -92,6 +97,8 @@ class Command(Settings):
     """Of a robot from a file: every joint has its own."""
     out: Path
     """Folder for the result."""
+    despite_errors: bool = False
+    """Calibrate although `sim2real.preflight` finds errors in the log."""
 
 
 def calibrate(
@@ -107,14 +114,11 @@ def calibrate(
         UnknownNameError: the log lacks a channel, or a pattern fits no parameter.
     """
     began = time.monotonic()
-    log = driven(log)
     chosen = parameters.choose(twin.parameters, settings.free, settings.fix, settings.known)
-    changed: Any = twin
-    twin = dataclasses.replace(changed, parameters=chosen, timestep=settings.timestep or twin.timestep)
-    first, last = log.span
-    middle = last - settings.held_out * (last - first)
+    changed: Any = twin.stepped(settings.timestep) if settings.timestep else twin
+    twin = dataclasses.replace(changed, parameters=chosen)
     window = settings.window or twin.window
-    windows = sm.cut(log.between(first, middle), twin, window, window)
+    log, middle, windows = sm.divided(log, twin, settings.held_out, window)
     starts = twin.starts(log, windows.begin)
     values = np.array([p.start if p.free else p.nominal for p in chosen])
     values = search.scan_delay(twin, values, starts, windows)
@@ -130,7 +134,9 @@ def calibrate(
     errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
     result = Calibration(
         robot=twin.name,
-        estimates=cb.estimates(chosen, values, covariance),
+        estimates=cb.estimates(
+            chosen, values, gauss_newton.with_assumed(twin, fit, covariance), gauss_newton.told(fit)
+        ),
         covariance=tuple(map(tuple, covariance.tolist())),
         unidentified=gauss_newton.unidentified(twin, fit),
         errors=errors,
@@ -158,14 +164,6 @@ def elsewhere(known: Sequence[Parameter], values: np.ndarray, fit: gauss_newton.
             far = parameter.lower if parameter.upper - value < value - parameter.lower else parameter.upper
             begin[i] = (parameter.nominal + far) / 2
     return begin
-
-
-def driven(log: Log) -> Log:
-    """The part whose commands are known: a deployment goes on to log a robot that was damped, and told nothing."""
-    command = log["command"]
-    if len(command) < 2:
-        raise CalibrationError(f"the log holds {len(command)} commands; expected at least 2")
-    return log.between(command.time[0], command.time[-1] + 1.0 / command.rate)
 
 
 def noise_of(twin: Twin, windows: Windows, noise: np.ndarray) -> dict[str, float]:
@@ -209,6 +207,23 @@ def held_out(
     return tuple(errors), track
 
 
+def refuse(log: Log, command: Command) -> None:
+    """Raise a `CalibrationError` that says in one line what would make a calibration from this log wrong."""
+    limits = limits_of(command.robot)
+    errors = [finding for finding in preflight(log, limits) if finding.severity is Severity.ERROR]
+    still = [finding for finding in errors if finding.check == "excitation"]
+    # A joint that stands still is not identified, and the page says so; where nothing moves there is nothing to say.
+    if limits.names and len(still) < len(log["joint_pos"].names):
+        errors = [finding for finding in errors if finding not in still]
+    if errors:
+        first, others = errors[0], len(errors) - 1
+        more = f" (and {others} more errors)" if others else ""
+        raise CalibrationError(
+            f"'{command.log}', {first.channel or 'as a whole'}: {first.seen}; expected {first.expected}; {first.hint}"
+            f"{more}: see sim2real.preflight, or --despite-errors"
+        )
+
+
 def tables(result: Calibration) -> list[Any]:
     number = cli.number
     rows = {
@@ -228,6 +243,8 @@ def main(arguments: list[str] | None = None) -> int:
     command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)
     twin = make_twin(command.robot, log, Groups(command.together, command.apart))
+    if not command.despite_errors:
+        refuse(log, command)
     output = cli.console()
     result, track = calibrate(log, twin, command, lambda line: output.print(line, soft_wrap=True))
     result = dataclasses.replace(result, source=command.log.name)
@@ -236,6 +253,13 @@ def main(arguments: list[str] | None = None) -> int:
     (command.out / PAGE).write_text(text, encoding="utf-8")
     for table in tables(result):
         output.print(table)
+    for direction in result.unidentified:
+        if direction.scale:
+            named = listing(direction.names, len(direction.names))
+            output.print(
+                f"No log shows the scale of {named}: weigh the robot or take something for granted, as --known "
+                f"{direction.names[0]} VALUE"
+            )
     bounded = [estimate.name for estimate in result.estimates if estimate.at_bound]
     if bounded:
         output.print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import tyro
@@ -11,16 +12,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from embodied import cli
-from embodied.errors import guard
+from embodied.errors import EmbodiedError, guard
 from sim2real.checks import robot as preflight_robot
 from sim2real.checks import signals as preflight_signals
 from sim2real.checks import units as preflight_units
 from sim2real.checks.findings import Finding, Severity
 from sim2real.contract.limits import Limits, limits_of
+from sim2real.contract.model_files import is_file
+from sim2real.identification.simulate import divided
 from sim2real.logs import mcap_log
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log, write_log
+from sim2real.twins import ROBOTS, make_twin
 
+HELD_OUT = 0.25  # share of a log that `sim2real.calibrate` keeps back by default
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -61,6 +66,24 @@ def preflight(log: Log, limits: Limits | None = None) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: ranks.index(finding.severity)))
 
 
+def uncalibratable(log: Log, robot: str) -> Iterator[Finding]:
+    """What `sim2real.calibrate` itself says of a log that it cannot use: joints or channels that lack, its length."""
+    if not (is_file(robot) or robot in ROBOTS):
+        return
+    try:
+        twin = make_twin(robot, log)
+        divided(log, twin, HELD_OUT, twin.window)
+    except EmbodiedError as error:
+        yield Finding(
+            Severity.ERROR,
+            "calibrate",
+            "",
+            str(error),
+            "a log that sim2real.calibrate can use",
+            "docs/sim2real.md, Logs",
+        )
+
+
 def table(log: Log, findings: tuple[Finding, ...]) -> Table:
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     start, end = log.span
@@ -94,6 +117,8 @@ def main(arguments: list[str] | None = None) -> int:
         metadata = {key: value for key, value in log.metadata.items() if key != mcap_log.UNFINISHED}
         write_log(settings.recover, dataclasses.replace(log, metadata=metadata))
     findings = preflight(log, limits)
+    if settings.robot and not any(finding.severity is Severity.ERROR for finding in findings):
+        findings = (*uncalibratable(log, settings.robot), *findings)
     console = cli.console()
     if findings:
         console.print(table(log, findings))

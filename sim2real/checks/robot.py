@@ -12,7 +12,7 @@ from embodied.errors import listing
 from sim2real.checks.findings import Finding, Severity, at_rows_of, ratio, slope, smooth, tidy
 from sim2real.contract.limits import Limits
 from sim2real.logs.delay import MAX_DELAY
-from sim2real.logs.log import Channel, Log, LogError
+from sim2real.logs.log import WXYZ, XYZ, Channel, Log, LogError
 from sim2real.logs.servo_delay import delay_of, response
 
 SLACK = 0.02  # rad beyond a joint's limits that encoders and soft stops explain
@@ -20,6 +20,8 @@ LEAST_RATE = 80.0  # rows/s, eight per period of the 10 Hz that excitation goes 
 LEAST_TIME = 5.0  # s
 LEAST_SPAN, LEAST_SPEED = 0.05, 0.3  # rad and rad/s that a joint should reach to show friction and inertia
 SLOW = 3.0  # Hz below which a servo follows its command without turning its sign
+LEAST_TURN = 0.1  # rad/s, standard deviation about x or y: a hover in still air has less
+LEANING = 0.1  # s over which accelerations are smoothed
 TIMED = 3  # joints whose delay is estimated, those that move most
 
 
@@ -149,6 +151,40 @@ def excited(log: Log, limits: Limits) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def flown(log: Log, limits: Limits) -> Iterator[Finding]:
+    """A drone's flight that excites nothing, or whose position and orientation are in different frames.
+
+    A drone speeds up where it leans: along the horizontal part of its body's z axis, times gravity.
+    """
+    gyro, pos, pose = tidy(log, "gyro"), tidy(log, "position"), tidy(log, "orientation")
+    if limits.names or gyro is None or pos is None or pose is None:
+        return
+    # Turning that is slower than this is all but noise.
+    turned = float(smooth(gyro, 0.03).std(0)[:2].max())
+    if turned < LEAST_TURN:
+        yield Finding(
+            Severity.ERROR, "excitation", "gyro", f"turns at {turned:.3f} rad/s", f"{LEAST_TURN} rad/s or more",
+            "sway and climb: a drone that only hovers shows its weight and nothing else",
+        )  # fmt: skip
+        return
+    if set(pose.names) != set(WXYZ) or set(pos.names) != set(XYZ):
+        return
+    w, x, y, z = pose.columns(WXYZ).T
+    lean = Channel(pose.time, np.stack([2 * (x * z + w * y), 2 * (y * z - w * x)], 1), XYZ[:2])
+    smoothed = dataclasses.replace(pos, values=pos.columns(XYZ), names=XYZ)
+    pulled = slope(slope(smoothed, LEANING), LEANING)
+    tilt = at_rows_of(dataclasses.replace(lean, values=smooth(lean, np.sqrt(2) * LEANING)), pulled.time)
+    for i, axis in enumerate(XYZ[:2]):
+        alike = [ratio(column, tilt[:, i])[1] for column in pulled.values.T]
+        best = int(np.argmax(np.abs(alike)))
+        if abs(alike[best]) > 0.8 and (best != i or alike[i] < 0):
+            yield Finding(
+                Severity.ERROR, "axes", f"position.{XYZ[best]}",
+                f"follows the leaning along {axis} (correlation {alike[best]:.2f})",
+                f"position.{axis} does (correlation {alike[i]:.2f})", "axes that are swapped, or of another sign",
+            )  # fmt: skip
+
+
 def order_and_signs(log: Log, limits: Limits) -> Iterator[Finding]:
     """Joints that follow another joint's command, or go the other way.
 
@@ -219,4 +255,4 @@ def delayed(log: Log, limits: Limits) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-CHECKS = (channels, joint_names, within_limits, saturated, excited, order_and_signs, delayed)
+CHECKS = (channels, joint_names, within_limits, saturated, excited, flown, order_and_signs, delayed)

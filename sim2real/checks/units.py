@@ -60,7 +60,15 @@ def rates_agree(log: Log) -> Iterator[Finding]:
             if column not in pos.names:
                 continue
             scale, alike = ratio(seen[:, i], reference[:, pos.names.index(column)])
-            if np.abs(alike) > 0.6 and not 0.7 < scale < 1.4:
+            others = [ratio(seen[:, i], reference[:, j])[1] for j in range(len(pos.names))]
+            best = int(np.argmax(others))
+            if alike < 0.6 and others[best] > 0.9:
+                yield Finding(
+                    Severity.ERROR, "velocity", f"{velocity}.{column}",
+                    f"the slope of {position}.{pos.names[best]} (correlation {others[best]:.2f})",
+                    f"of its own (correlation {alike:.2f})", "columns in another order than their names",
+                )  # fmt: skip
+            elif np.abs(alike) > 0.6 and not 0.7 < scale < 1.4:
                 yield Finding(
                     Severity.ERROR, "velocity", f"{velocity}.{column}", f"{scale:.3g} times the slope of {position}",
                     f"1 ({unit}/s)", _scale_hint(scale, position, velocity),

@@ -30,7 +30,9 @@ class Estimate:
     parameter: Parameter
     value: float
     sd: float
-    """Standard deviation; 0 of a parameter that was not estimated."""
+    """Standard deviation, what is assumed of other parameters included; 0 of a parameter that was not estimated."""
+    told: bool = True
+    """Whether the log tells it by itself, and not only in a combination that it leaves open (`unidentified`)."""
 
     @property
     def name(self) -> str:
@@ -45,15 +47,16 @@ class Estimate:
     @property
     def identified(self) -> bool:
         """Whether the log decided it, and not what was believed before."""
-        return self.parameter.free and self.sd <= TOLD * self.parameter.spread
+        return self.parameter.free and self.told and self.sd <= TOLD * self.parameter.spread
 
     @property
     def at_bound(self) -> bool:
         """Whether it ran into a bound: then the model lacks something, or the bound is wrong."""
         room = 1e-3 * (self.parameter.upper - self.parameter.lower)
         low, high = self.value - self.parameter.lower, self.parameter.upper - self.value
-        # Nothing is wrong with a friction of zero.
-        return self.parameter.free and (high < room or (low < room and self.parameter.lower != 0))
+        # Nothing is wrong with a friction of zero, nor with one that is harder than any simulation's.
+        usual = self.parameter.lower == 0 or self.parameter.kind is Kind.FRICTION_TIME
+        return self.parameter.free and (high < room or (low < room and not usual))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +86,8 @@ class Direction:
     """In spreads; the sum of all squares is 1."""
     left: float
     """Standard deviation that the log alone leaves, in those believed before; above 1, inf where it says nothing."""
+    scale: bool = False
+    """Whether all of them by one factor are the same to the log, as masses, inertias and forces are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Calibration:
     estimates: tuple[Estimate, ...]
     """Of all parameters, those that stayed nominal included."""
     covariance: tuple[tuple[float, ...], ...]
-    """Of the free ones, in their order."""
+    """Of the free ones, in their order, if what is assumed is right."""
     unidentified: tuple[Direction, ...]
     errors: tuple[OpenLoop, ...]
     timestep: float
@@ -185,12 +190,16 @@ def load(path: Path) -> Calibration:
     return result
 
 
-def estimates(parameters: Sequence[Parameter], values: np.ndarray, covariance: np.ndarray) -> tuple[Estimate, ...]:
-    """One of each parameter; `covariance` (p, p) is that of the free ones."""
-    spread = iter(np.sqrt(np.diag(covariance)))
+def estimates(
+    parameters: Sequence[Parameter], values: np.ndarray, covariance: np.ndarray, told: Sequence[bool] | None = None
+) -> tuple[Estimate, ...]:
+    """One of each parameter; `covariance` (p, p) and `told` (p) are of the free ones."""
+    free = [i for i, parameter in enumerate(parameters) if parameter.free]
+    spreads = dict(zip(free, np.sqrt(np.diag(covariance)), strict=True))
+    by_itself = dict(zip(free, told or [True] * len(free), strict=True))
     return tuple(
-        Estimate(parameter, float(value), float(next(spread)) if parameter.free else 0.0)
-        for parameter, value in zip(parameters, values, strict=True)
+        Estimate(parameter, float(value), float(spreads.get(i, 0.0)), bool(by_itself.get(i, True)))
+        for i, (parameter, value) in enumerate(zip(parameters, values, strict=True))
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from embodied.errors import listing
 from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
 from sim2real.identification.calibration import NORMAL, Calibration, Direction, Estimate, improvement
@@ -25,16 +26,18 @@ LABELS = (("measured", "measured"), ("nominal", "nominal model"), ("calibrated",
 def page(result: Calibration, twin: Twin, track: Track, command: str) -> str:
     """The page as HTML; `command` is how it can be made again."""
     doubt = pages.paragraph("Gauss-Newton did not converge: take the values as provisional.", "warn")
+    assumed = [estimate.name for estimate in result.estimates if estimate.parameter.assumed]
     keys = pages.legend({label: COLOURS[name] for name, label in LABELS})
     parts = [
         _numbers(result),
         *([] if result.converged else [doubt]),
         pages.heading("Parameters"),
         pages.paragraph(
-            "Intervals hold 95 %, with the residual's autocorrelation taken into account. The bar shows the interval "
-            "between the bounds; the tick is the nominal value."
+            "Intervals hold 95 %, by the noise with its autocorrelation or by how parts of the log contradict each "
+            "other, whichever is more. The bar shows the interval between the bounds; the tick is the nominal value."
         ),
         _estimates(result),
+        *([_assumed(assumed)] if assumed else []),
         pages.heading("What the log cannot tell"),
         *_directions(result.unidentified),
         pages.heading("Open-loop error on held-out data"),
@@ -87,11 +90,20 @@ def _estimates(result: Calibration) -> Html:
     return pages.table(columns, rows, {4: NOWRAP, 5: "min-width: 8rem", 6: NOWRAP})
 
 
+def _assumed(names: Sequence[str]) -> Html:
+    return pages.paragraph(
+        f"Assumed: {listing(names)} at the nominal value. What depends on it is uncertain by as much as that is, and "
+        "intervals include it. Weigh the robot, or state what you take for granted (--known NAME VALUE)."
+    )
+
+
 def _remark(estimate: Estimate) -> Html | str:
     if not estimate.parameter.free:
-        return pages.span("fixed", "soft")
+        return pages.span("assumed" if estimate.parameter.assumed else "known", "soft")
     if estimate.at_bound:
         return pages.span("at its bound", "warn")
+    if not estimate.told:
+        return pages.span("not identified: only together with others, see below", "warn")
     if not estimate.identified:
         return pages.span("not identified: mostly the prior", "warn")
     return ""
@@ -118,7 +130,8 @@ def _directions(directions: Sequence[Direction]) -> list[Html]:
         return [pages.paragraph("Nothing: every combination of parameters shows in the log.")]
     rows = (
         (
-            " ".join(_term(n, s, i) for i, (n, s) in enumerate(zip(d.names, d.shares, strict=True))),
+            ("scale, all by one factor: " if d.scale else "")
+            + " ".join(_term(n, s, i) for i, (n, s) in enumerate(zip(d.names, d.shares, strict=True))),
             "all of it" if math.isinf(d.left) else f"{d.left:.3g} x",
         )
         for d in directions

@@ -24,8 +24,12 @@ from sim2real.identification.simulate import Twin, Windows
 DAMPINGS = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of Levenberg and Marquardt, tried at once, relative to the diagonal
 SHORTER = 10.0  # factor on all of them after a step of which none was good
 DECREMENT = 1e-2  # squared length of a step, in standard deviations, below which the estimate has converged
+PARTS = (0.1, 0.25, 0.5)  # s of the parts of a log that are left out in turn
 CORRELATION_WINDOW = 5.0  # correlation times over which correlation is summed (Sokal's self-consistent window)
-NAMED = 0.3  # share of a direction, from which a parameter is named in it
+NAMED = 0.05  # share of a direction, from which a parameter is named in it
+UNTOLD = 0.02  # of the prior's spread, below which it does not matter that the log leaves something open
+MOSTLY = 0.5  # of what is left open of a parameter, above which the rest does not count
+ALIKE = 0.2  # by which relative changes may differ that are one factor
 NOTHING = 1e-10  # squared, below which what a log says is rounding
 
 
@@ -53,6 +57,10 @@ class Fit:
     """(W, M) in units of the noise found."""
     jacobian: np.ndarray
     """(W, M, p) of the residual by parameters over spreads, with the starts eliminated."""
+    assumed: tuple[int, ...]
+    """Which of the twin's parameters are neither estimated nor known."""
+    by_assumed: np.ndarray
+    """(W, M, q) of the residual by those over their spreads, with the starts eliminated."""
     noise: np.ndarray
     """(M,) standard deviation found, as a multiple of the output's accuracy."""
     costs: tuple[float, ...]
@@ -87,14 +95,20 @@ def fit(
         raise CalibrationError(f"the simulation of '{twin.name}' diverges from the log; shorter windows may help")
     # What two parameters do alike must cancel in the last Jacobian: forward differences leave a remainder that would
     # pass for information.
-    slope = problem.linearised(point, central=True)
+    whole, at = problem.with_assumed(point)
+    slope = whole.linearised(at, central=True)
     _, jacobian, _ = eliminated(slope, point.change, twin.start_spread)
+    by_all = dict(zip(whole.free, np.moveaxis(jacobian[:, : slope.residual.shape[1]], -1, 0), strict=True))
+    assumed = tuple(i for i in whole.free if i not in problem.free)
+    columns = lambda of: np.stack([by_all[i] for i in of], -1) if of else np.zeros((*slope.residual.shape, 0))  # noqa: E731
     return Fit(
         free=problem.free,
         values=problem.nominal + problem.spread * point.scaled,
         starts=twin.moved(starts, point.change),
         residual=slope.residual,
-        jacobian=jacobian[:, : slope.residual.shape[1]],
+        jacobian=columns(problem.free),
+        assumed=assumed,
+        by_assumed=columns(assumed),
         noise=problem.noise,
         costs=tuple(costs),
         converged=converged,
@@ -123,7 +137,7 @@ def _descend(
         change, found = problem.better_starts(scaled, point.change + np.stack([to_start(step) for step in steps]))
         best = int(np.argmin(found))
         costs.append(min(float(found[best]), point.cost))
-        if found[best] < point.cost:
+        if found[best] < point.cost - (length < 1.0) * DECREMENT:
             point = Point(scaled[best], change[best], float(found[best]))
             factor = max(factor / SHORTER, 1.0)
             slope = problem.linearised(point)
@@ -150,7 +164,22 @@ def _bounded(
 
 
 def covariance(twin: Twin, windows: Windows, fit: Fit) -> np.ndarray:
-    """(p, p) of the free parameters, in their units.
+    """(p, p) of the free parameters, in their units: by the noise, or by what the twin does wrong, whichever is more.
+
+    Noise that has nothing to do with the motion is `_by_noise`. What a twin lacks, and commands that were lost, come
+    and go with the motion: that shows where the parts of a log contradict each other, in `_by_parts`. Of each parameter
+    the largest standard deviation counts; correlations are those of the noise.
+    """
+    by_noise = _by_noise(twin, windows, fit)
+    least = np.diag(by_noise)
+    most = np.max([least, *(np.diag(_by_parts(twin, windows, fit, part)) for part in PARTS)], 0)
+    growth = np.sqrt(most / least)
+    spread = np.array([twin.parameters[i].spread for i in fit.free])
+    return by_noise * np.outer(growth * spread, growth * spread)
+
+
+def _by_noise(twin: Twin, windows: Windows, fit: Fit) -> np.ndarray:
+    """(p, p) in spreads, for noise that does not depend on the motion.
 
     (H + 1)^-1 (C + 1) (H + 1)^-1, where H = J'J and C = sum_ij J_i' R(i - j) J_j with R the autocovariance of each
     measured quantity's residual; 1 is the prior. White residuals give C = H. Source: Morelli and Klein, "Accuracy of
@@ -172,8 +201,32 @@ def covariance(twin: Twin, windows: Windows, fit: Fit) -> np.ndarray:
                 product = np.einsum("wmp,wmq->pq", slopes[:, : count - lag], slopes[:, lag:])
                 middle += weight * (product if lag == 0 else product + product.T)
     inverse = np.linalg.inv(hessian + np.eye(size))
-    spread = np.array([twin.parameters[i].spread for i in fit.free])
-    return inverse @ (middle + np.eye(size)) @ inverse * np.outer(spread, spread)
+    return inverse @ (middle + np.eye(size)) @ inverse
+
+
+def _by_parts(twin: Twin, windows: Windows, fit: Fit, seconds: float) -> np.ndarray:
+    """(p, p) in spreads, from how the estimate moves when a part of the log, `seconds` long, is left out.
+
+    The jackknife over blocks, linearised: with A = (H + 1)^-1, the estimate moves by A (1 - H_b A)^-1 J_b' r_b without
+    block b, and the squares of all such moves add up. Nothing is supposed of the residual but that blocks are
+    independent of each other. Source: Kuensch, "The jackknife and the bootstrap for general stationary observations",
+    Annals of Statistics 17 (1989); Bell and McCaffrey, "Bias reduction in standard errors for linear regression with
+    multi-stage samples", Survey Methodology 28 (2002), whose CR3 this is.
+    """
+    size, width = fit.jacobian.shape[2], len(windows)
+    count = max(int(np.ceil(windows.steps * windows.timestep / seconds - 0.5)), 1)
+    scores, shares = np.zeros((width, count, size)), np.zeros((width, count, size, size))
+    for (part, rows, components), samples in zip(sm.slices(twin, windows), windows.samples, strict=True):
+        slopes = fit.jacobian[:, part].reshape(width, rows, components, size)
+        residual = fit.residual[:, part].reshape(width, rows, components)
+        block = np.minimum(samples.step * windows.timestep // seconds, count - 1).astype(int)
+        which = np.arange(width)[:, None], block
+        np.add.at(scores, which, np.einsum("wkcp,wkc->wkp", slopes, residual))
+        np.add.at(shares, which, np.einsum("wkcp,wkcq->wkpq", slopes, slopes))
+    inverse = np.linalg.inv(shares.sum((0, 1)) + np.eye(size))
+    without = np.eye(size) - shares.reshape(-1, size, size) @ inverse
+    moves = np.linalg.solve(without, scores.reshape(-1, size, 1))[..., 0] @ inverse
+    return moves.T @ moves + inverse @ inverse
 
 
 def _autocovariance(residual: np.ndarray) -> np.ndarray:
@@ -188,17 +241,70 @@ def _autocovariance(residual: np.ndarray) -> np.ndarray:
     return correlation[: last + 1] * (1 - np.arange(last + 1) / (last + 1))
 
 
+def with_assumed(twin: Twin, fit: Fit, covariance: np.ndarray) -> np.ndarray:
+    """(p, p) `covariance` of the free parameters, and what the assumed ones add by not being as assumed.
+
+    The estimate is linear in what was assumed, with the factor S = -(H + 1)^-1 H_fa. How far that may be off is what
+    one step of Gauss-Newton over all parameters would change it by, d, and the covariance V that it then has: the
+    prior where the log does not tell it. So S (V + d d') S' is added. Source: "consider" covariance analysis: Tapley,
+    Schutz and Born, "Statistical Orbit Determination" (2004), section 6.2, with the log's own word on V.
+    """
+    free = len(fit.free)
+    jacobian = np.concatenate([fit.jacobian, fit.by_assumed], -1)
+    hessian = np.einsum("wmp,wmq->pq", jacobian, jacobian) + np.eye(jacobian.shape[-1])
+    left = np.linalg.inv(hessian)
+    # The free ones are where their gradient, with the prior's, vanishes; the prior of the others does where they are.
+    gradient = np.concatenate([np.zeros(free), np.einsum("wmp,wm->p", fit.by_assumed, fit.residual)])
+    off = -(left @ gradient)[free:]
+    led = np.linalg.solve(hessian[:free, :free], hessian[:free, free:])
+    led *= np.array([twin.parameters[i].spread for i in fit.free])[:, None]
+    return covariance + led @ (left[free:, free:] + np.outer(off, off)) @ led.T
+
+
+def _open(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """(d,) information and (d, p + q) directions of free and assumed parameters, where the log tells less than the
+    prior, least first; then of the others."""
+    jacobian = np.concatenate([fit.jacobian, fit.by_assumed], -1)
+    _, singular, vectors = np.linalg.svd(np.einsum("wmp,wmq->pq", jacobian, jacobian))
+    return singular[::-1], vectors[::-1]
+
+
+def told(fit: Fit) -> list[bool]:
+    """Of each free parameter, whether the log tells it by itself.
+
+    It does not where most of what is left open of it lies along directions of which the log says less than the prior:
+    then its value is one among many, each right together with others of other parameters.
+    """
+    information, directions = _open(fit)
+    parts = directions[:, : len(fit.free)] ** 2 / (1 + information[:, None])
+    untold = parts[information < 1].sum(0)
+    return [bool(u < UNTOLD**2 or u < MOSTLY * whole) for u, whole in zip(untold, parts.sum(0), strict=True)]
+
+
 def unidentified(twin: Twin, fit: Fit) -> tuple[Direction, ...]:
-    """Directions in which the log says less than the prior, least first: singular vectors of the scaled Jacobian."""
-    names = [twin.parameters[i].name for i in fit.free]
-    _, singular, vectors = np.linalg.svd(np.einsum("wmp,wmq->pq", fit.jacobian, fit.jacobian))
+    """Directions in which the log says less than the prior, least first: singular vectors of the scaled Jacobian.
+
+    What is assumed is among the names: a scale of masses, inertias and forces is no less open for not being estimated.
+    """
+    chosen = [twin.parameters[i] for i in (*fit.free, *fit.assumed)]
+    values = np.array([*fit.values, *(twin.parameters[i].nominal for i in fit.assumed)])
+    spread = np.array([parameter.spread for parameter in chosen])
     result = []
-    for value, vector in zip(singular[::-1], vectors[::-1], strict=True):
+    for value, vector in zip(*_open(fit), strict=True):
         if value >= 1.0:
             break
         order = np.argsort(-np.abs(vector))
-        chosen = [i for rank, i in enumerate(order) if rank == 0 or abs(vector[i]) >= NAMED]
-        shares = tuple(float(np.sign(vector[chosen[0]]) * vector[i]) for i in chosen)
+        named = [i for rank, i in enumerate(order) if rank == 0 or abs(vector[i]) >= NAMED]
+        sign = np.sign(vector[named[0]])
+        relative = np.divide(vector * spread, values, out=np.zeros_like(values), where=values != 0)
+        shares = tuple(float(sign * vector[i]) for i in named)
         left = float(1 / np.sqrt(value)) if value > NOTHING else float("inf")
-        result.append(Direction(tuple(names[i] for i in chosen), shares, left))
+        result.append(Direction(tuple(chosen[i].name for i in named), shares, left, _scale(vector, relative)))
     return tuple(result)
+
+
+def _scale(direction: np.ndarray, relative: np.ndarray) -> bool:
+    """Whether a direction (n,) changes all that it changes much by one factor; `relative` (n,) are relative changes."""
+    most = relative[np.argmax(np.abs(relative))]
+    alike = np.abs(relative / most - 1) < ALIKE if most else np.zeros(len(relative), bool)
+    return bool(alike.sum() > 1 and np.sum(direction[alike] ** 2) > 1 - ALIKE)

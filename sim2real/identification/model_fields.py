@@ -66,7 +66,10 @@ PLACES: Mapping[Kind, Find] = {
     Kind.COM_X: _com(0),
     Kind.COM_Y: _com(1),
     Kind.COM_Z: _com(2),
+    # Centre of mass and inertia stay those of the estimated payload.
+    Kind.PAYLOAD: lambda model, name: (Place("body_mass", int(model.site(name).bodyid[0])),),
     Kind.FRICTION: _joint("dof_frictionloss"),
+    Kind.FRICTION_TIME: lambda model, name: (),  # no engine varies it: episodes have the estimate
     Kind.DAMPING: _joint("dof_damping"),
     Kind.ARMATURE: _joint("dof_armature"),
     Kind.STRENGTH: _strength,
@@ -112,5 +115,8 @@ def written(
             ).T
             rows, index = rows.astype(int), index.astype(int)
             where = rows if column is None else (rows, column)
-            result[field] = current(field).at[where].set(values[index] * factors.astype(np.float32))
+            # Of the model with the estimates, so that a link's mass and its payload add up.
+            nominal = np.asarray(getattr(model, field)[where], np.float32)
+            change = (values[index] - np.array([estimates[i].value for i in index], np.float32)) * factors
+            result[field] = current(field).at[where].set(nominal).at[where].add(change.astype(jnp.float32))
     return result

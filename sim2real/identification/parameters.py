@@ -33,8 +33,13 @@ class Kind(StrEnum):
     """m, centre of mass in the body's frame; likewise y and z."""
     COM_Y = "com_y"
     COM_Z = "com_z"
+    PAYLOAD = "payload"
+    """kg fixed to a body at a site: a point mass."""
     FRICTION = "friction"
     """N m, Coulomb friction of a joint."""
+    FRICTION_TIME = "friction_time"
+    """s within which dry friction brings a slow joint to rest: `solreffriction[0]`. MuJoCo's friction creeps, that of
+    most robots, and of other simulators, hardly does."""
     DAMPING = "damping"
     """N m s/rad, viscous friction of a joint."""
     ARMATURE = "armature"
@@ -49,7 +54,9 @@ class Kind(StrEnum):
     ENCODER_BIAS = "encoder_bias"
     """rad that a joint's encoder reads too much; its servo is misled alike."""
     DELAY = "delay"
-    """s from the time a command is logged until it acts."""
+    """s from the time a command is logged until it acts, of those that arrive."""
+    LOSS = "loss"
+    """Share of the commands that never arrive; the one before stays in force."""
 
     DRONE_MASS = "drone_mass"
     """kg."""
@@ -69,6 +76,8 @@ class Kind(StrEnum):
     """N s/m, drag along the body's x and y."""
     DRAG_Z = "drag_z"
     """N s/m."""
+    PROPELLER_INERTIA = "propeller_inertia"
+    """kg m^2 of each propeller about its axis: it resists turning, and pushes the body back when it speeds up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +98,8 @@ class Parameter:
     unit: str = "1"
     free: bool = True
     """Whether it is estimated; otherwise it stays at `nominal`."""
+    known: bool = False
+    """Whether `nominal` was measured elsewhere, or is to count as if it had been."""
     shared: tuple[str, ...] = ()
     """Names of the bodies, joints or actuators that have this one value together; empty: `target` alone."""
 
@@ -105,6 +116,11 @@ class Parameter:
         return f"{self.target}.{self.kind.value}" if self.target else self.kind.value
 
     @property
+    def assumed(self) -> bool:
+        """Whether it is neither estimated nor known: it stays at `nominal`, but all else may be wrong by its spread."""
+        return not (self.free or self.known)
+
+    @property
     def members(self) -> tuple[str, ...]:
         """Names of all that have the value."""
         return self.shared or (self.target,)
@@ -114,6 +130,13 @@ class Parameter:
         """Where estimation begins: the nominal value, a little off a bound it may lie on."""
         margin = min(OFF_BOUND * self.spread, (self.upper - self.lower) / 2)
         return min(max(self.nominal, self.lower + margin), self.upper - margin)
+
+
+COMMANDS = (
+    Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s"),
+    Parameter(Kind.LOSS, "", 0.0, 0.0, 0.5, 0.1),
+)
+"""What happens to the commands of any robot."""
 
 
 def _body(spec: mujoco.MjSpec, name: str) -> Any:
@@ -126,6 +149,10 @@ def _joint(spec: mujoco.MjSpec, name: str) -> Any:
 
 def _actuator(spec: mujoco.MjSpec, name: str) -> Any:
     return _named(spec.actuator, "actuator", name, (actuator.name for actuator in spec.actuators))
+
+
+def _site(spec: mujoco.MjSpec, name: str) -> Any:
+    return _named(spec.site, "site", name, (site.name for site in spec.sites))
 
 
 def _named(find: Callable[[str], Any], kind: str, name: str, known: Iterable[str]) -> Any:
@@ -180,6 +207,41 @@ def _set_com(axis: int) -> Callable[[mujoco.MjSpec, str, float], None]:
     return apply
 
 
+def _add_payload(spec: mujoco.MjSpec, name: str, value: float) -> None:
+    """Add a point mass at a site to the mass, centre of mass and inertia of the site's body."""
+    if not value:
+        return
+    site = _site(spec, name)
+    body, place = site.parent, np.asarray(site.pos, float)
+    _require_inertia(body)
+    mass, centre = body.mass, np.array(body.ipos, float)
+    whole = mass + value
+    apart = place - centre
+    # About the common centre of mass, in the body's frame: Steiner's share of both.
+    added = mass * value / whole * (apart @ apart * np.eye(3) - np.outer(apart, apart))
+    inertia = inertia_of(body) + added
+    body.mass, body.ipos = whole, centre + value / whole * apart
+    body.iquat, body.inertia = [1.0, 0.0, 0.0, 0.0], np.zeros(3)
+    body.fullinertia = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]
+
+
+def inertia_of(body: Any) -> np.ndarray:
+    """(3, 3) kg m^2 about the body's centre of mass, along the axes of the body's frame."""
+    full = np.asarray(body.fullinertia)
+    if np.isfinite(full).all():
+        xx, yy, zz, xy, xz, yz = full
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    turn = np.zeros(9)
+    mujoco.mju_quat2Mat(turn, np.asarray(body.iquat, float))
+    turn = turn.reshape(3, 3)
+    return turn @ np.diag(np.asarray(body.inertia)) @ turn.T
+
+
+def _set_friction_time(spec: mujoco.MjSpec, name: str, value: float) -> None:
+    joint = _joint(spec, name)
+    joint.solref_friction = [value, *np.ravel(joint.solref_friction)[1:]]
+
+
 def _set_joint(field: str) -> Callable[[mujoco.MjSpec, str, float], None]:
     def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
         joint = _joint(spec, name)
@@ -215,18 +277,22 @@ APPLY: Mapping[Kind, Callable[[mujoco.MjSpec, str, float], None]] = {
     Kind.COM_X: _set_com(0),
     Kind.COM_Y: _set_com(1),
     Kind.COM_Z: _set_com(2),
+    Kind.PAYLOAD: _add_payload,
     Kind.FRICTION: _set_joint("frictionloss"),
+    Kind.FRICTION_TIME: _set_friction_time,
     Kind.DAMPING: _set_joint("damping"),
     Kind.ARMATURE: _set_joint("armature"),
     Kind.STRENGTH: _scale_actuator,
     Kind.STIFFNESS: _set_gain((("gainprm", 0, 1.0), ("biasprm", 1, -1.0))),
     Kind.SERVO_DAMPING: _set_gain((("biasprm", 2, -1.0),)),
 }
-"""How a value enters a model. The other kinds act outside of it: `delay`, `encoder_bias`, and all of a drone's."""
+"""How a value enters a model. The other kinds act outside of it: `delay`, `loss`, `encoder_bias`, all of a drone's."""
 INERTIAL = (Kind.MASS, Kind.INERTIA, Kind.COM_X, Kind.COM_Y, Kind.COM_Z)
 """Kinds that change a body's inertia, which must be stated for that."""
 FACTORS = (Kind.STRENGTH, Kind.INERTIA)
-"""Kinds whose values multiply what stands in the model; they go last, upon what the others set."""
+"""Kinds whose values multiply what stands in the model."""
+ORDER = (Kind.INERTIA, Kind.STRENGTH, Kind.PAYLOAD)
+"""Kinds that go last, in this order, upon what the others set."""
 
 
 def apply(spec: mujoco.MjSpec, parameters: Sequence[Parameter], values: Sequence[float] | np.ndarray) -> None:
@@ -237,7 +303,8 @@ def apply(spec: mujoco.MjSpec, parameters: Sequence[Parameter], values: Sequence
         ModelError: a body's inertia is not explicit.
     """
     pairs = [pair for pair in zip(parameters, values, strict=True) if pair[0].kind in APPLY]
-    for parameter, value in sorted(pairs, key=lambda pair: pair[0].kind in FACTORS):
+    turn = lambda pair: ORDER.index(pair[0].kind) if pair[0].kind in ORDER else -1  # noqa: E731
+    for parameter, value in sorted(pairs, key=turn):
         for name in parameter.members:
             APPLY[parameter.kind](spec, name, float(value))
 
@@ -251,6 +318,7 @@ def read(model: mujoco.MjModel, kind: Kind, target: str) -> float:
         Kind.COM_Z: lambda: model.body(target).ipos[2],
         Kind.FRICTION: lambda: model.joint(target).frictionloss[0],
         Kind.DAMPING: lambda: np.ravel(model.joint(target).damping)[0],
+        Kind.FRICTION_TIME: lambda: model.dof_solref[model.joint(target).dofadr[0], 0],
         Kind.ARMATURE: lambda: model.joint(target).armature[0],
         Kind.STIFFNESS: lambda: model.actuator(target).gainprm[0],
         Kind.SERVO_DAMPING: lambda: -model.actuator(target).biasprm[2],
@@ -276,7 +344,7 @@ def choose(
         if any(fnmatch.fnmatchcase(parameter.name, pattern) for pattern in free):
             parameter = dataclasses.replace(parameter, free=True)
         if any(fnmatch.fnmatchcase(parameter.name, pattern) for pattern in fix):
-            parameter = dataclasses.replace(parameter, free=False)
+            parameter = dataclasses.replace(parameter, free=False, known=True)
         for pattern, value in known.items():
             if fnmatch.fnmatchcase(parameter.name, pattern):
                 if not (math.isfinite(value) and parameter.lower <= value <= parameter.upper):
@@ -284,7 +352,7 @@ def choose(
                         f"'{parameter.name}' = {value:g} {parameter.unit} is outside [{parameter.lower:g}, "
                         f"{parameter.upper:g}]"
                     )
-                parameter = dataclasses.replace(parameter, nominal=value, free=False)
+                parameter = dataclasses.replace(parameter, nominal=value, free=False, known=True)
         chosen.append(parameter)
     if not any(parameter.free for parameter in chosen):
         raise CalibrationError(f"no parameter is left to estimate of {listing(names)}")

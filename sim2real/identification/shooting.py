@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +71,17 @@ class Problem:
         size = sum(count * width for _, count, width in sm.slices(twin, windows))
         self.noise = np.ones(size)
         self._step = np.full(len(self.free), DIFFERENCES[1])
+
+    def with_assumed(self, point: Point) -> tuple[Problem, Point]:
+        """The same problem with what is assumed estimated too, and the same point in it."""
+        parameters = tuple(dataclasses.replace(p, free=p.free or p.assumed) for p in self.twin.parameters)
+        values = self.base.copy()
+        values[list(self.free)] = self.nominal + self.spread * point.scaled
+        changed: Any = self.twin
+        whole = Problem(dataclasses.replace(changed, parameters=parameters), self.windows, self.measured, values)
+        whole.noise = self.noise
+        whole._step[[whole.free.index(i) for i in self.free]] = self._step
+        return whole, dataclasses.replace(point, scaled=(values[list(whole.free)] - whole.nominal) / whole.spread)
 
     def begin(self) -> Point:
         """First iterate: the base values and the measured starts."""

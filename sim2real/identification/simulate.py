@@ -126,6 +126,10 @@ class Twin(Protocol):
         """(x,) how far a start may be from what `starts` says, one standard deviation."""
         ...
 
+    def stepped(self, timestep: float) -> Twin:
+        """The twin integrated as tasks are, at this step (s), and not as exactly as it can be."""
+        ...
+
     def starts(self, log: Log, times: np.ndarray) -> np.ndarray:
         """(W, s) states at `times`, from the measurements around them."""
         ...
@@ -167,6 +171,24 @@ def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
     return Windows(begin, steps, twin.timestep, samples, command)
 
 
+def divided(log: Log, twin: Twin, held_out: float, window: float) -> tuple[Log, float, Windows]:
+    """The part of a log that can be used, the time (s) from which on it is held out, and the windows of the fit before.
+
+    A deployment goes on to log a robot that was damped and told nothing: only what was commanded can be simulated.
+
+    Raises:
+        CalibrationError: it is too short.
+        UnknownNameError: it lacks a channel or a column.
+    """
+    command = log["command"]
+    if len(command) < 2:
+        raise CalibrationError(f"the log holds {len(command)} commands; expected at least 2")
+    log = log.between(command.time[0], command.time[-1] + 1.0 / command.rate)
+    first, last = log.span
+    middle = last - held_out * (last - first)
+    return log, middle, cut(log.between(first, middle), twin, window, window)
+
+
 def _samples(channel: Channel, output: Output, begin: np.ndarray, horizon: float, timestep: float) -> Samples:
     """The measurements in each window: as many of each as the window with the fewest has."""
     first = np.searchsorted(channel.time, begin - 1e-9)
@@ -182,27 +204,34 @@ def _samples(channel: Channel, output: Output, begin: np.ndarray, horizon: float
     return Samples(channel.columns(output.names)[rows], step, fraction)
 
 
-def commands(windows: Windows, delays: np.ndarray) -> np.ndarray:
+def commands(windows: Windows, delays: np.ndarray, losses: np.ndarray | None = None) -> np.ndarray:
     """(N, W, steps, A) mean command during each physics step, with commands that act `delays` (N,) s after their time.
 
     The mean of a held signal over a step is piecewise linear in the delay, and where command times and delay fall on
     the grid it is the signal itself: so the delay is a continuous parameter with a derivative.
+
+    Of commands of which shares `losses` (N,) are lost, nobody knows which: what acts is their expectation, each command
+    with the probability that it was the last to arrive.
     """
-    command = windows.command
+    pairs = np.stack([delays, np.zeros_like(delays) if losses is None else losses], 1)
     edges = windows.begin[:, None] + windows.timestep * np.arange(windows.steps + 1)
-    integral = np.concatenate([np.zeros((1, command.values.shape[1])), _integral(command)])
-    result = np.empty((len(delays), *edges[:, 1:].shape, command.values.shape[1]))
-    for delay in np.unique(delays):
+    result = np.empty((len(delays), *edges[:, 1:].shape, windows.command.values.shape[1]))
+    time = windows.command.time
+    for delay, loss in np.unique(pairs, axis=0):
+        values = expected(windows.command.values, loss)
+        integral = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(np.diff(time)[:, None] * values[:-1], 0)])
         at = edges - delay
-        row = np.clip(np.searchsorted(command.time, at, side="right") - 1, 0, None)
-        area = integral[row] + (at - command.time[row])[..., None] * command.values[row]
-        result[delays == delay] = np.diff(area, axis=1) / windows.timestep
+        row = np.clip(np.searchsorted(time, at, side="right") - 1, 0, None)
+        area = integral[row] + (at - time[row])[..., None] * values[row]
+        result[(pairs == (delay, loss)).all(1)] = np.diff(area, axis=1) / windows.timestep
     return result
 
 
-def _integral(command: Channel) -> np.ndarray:
-    """(n - 1, A) of the held command from its first row to each later one."""
-    return np.cumsum(np.diff(command.time)[:, None] * command.values[:-1], axis=0)
+def expected(command: np.ndarray, loss: float) -> np.ndarray:
+    """(n, A) expectation of what is in force when each of n commands (n, A) is lost with probability `loss`."""
+    from scipy.signal import lfilter
+
+    return lfilter([1 - loss], [1.0, -loss], command, axis=0, zi=loss * command[:1])[0] if loss else command
 
 
 def residuals(twin: Twin, values: np.ndarray, starts: np.ndarray, windows: Windows) -> np.ndarray:

@@ -29,7 +29,7 @@ from embodied.errors import listing
 from embodied.math.rotations import quat_from_rotation_vector, quat_multiply
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Calibration
-from sim2real.identification.parameters import CalibrationError, Kind, Parameter
+from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter
 from sim2real.identification.simulate import Output, Windows, value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Log
 from tasks.swarm.dynamics import quadrotor
@@ -42,6 +42,13 @@ UNITS = ("N", "rpm")
 # Standard deviations as first assumed; what the log shows replaces them.
 ACCURACIES = {"position": 2e-3, "orientation": 5e-3, "gyro": 0.02, "linvel": 0.02}  # m, rad, rad/s, m/s
 OPTIONAL = ("linvel",)
+PROPELLER_INERTIA = 26.97e-9
+"""kg m^2, stock propellers of the Crazyflie 2.1+: `prop_inertia` of cf2x_P250 in drone-models (utiasDSL).
+Training leaves it out: logs have it, the tasks' drone has not."""
+RPM = 2 * np.pi / 60  # rad/s
+SPIN = np.array([1.0, -1.0, 1.0, -1.0])
+"""Sense in which rotors 1 to 4 turn about the body's z; the body is driven the other way (`quadrotor.rotor_wrench`)."""
+SLOWEST = 1e-6  # 1/s
 TOGETHER = 8  # vectors in a compiled simulation: always as many, so that it is compiled once
 
 
@@ -58,6 +65,8 @@ class DroneTwin:
     """Of the command."""
     timestep: float = TIMESTEP
     actuators: tuple[str, ...] = ROTORS
+    exact: bool = True
+    """Integrate by Runge-Kutta, with the propellers' inertia, instead of as the engine `rigid`."""
     settle: float = 1.0
     window: float = 0.5
 
@@ -90,6 +99,13 @@ class DroneTwin:
         quat = multiply(np, starts[..., 3:7], turn)
         return np.concatenate([starts[..., :3] + change[..., :3], quat, starts[..., 7:] + change[..., 6:]], -1)
 
+    def stepped(self, timestep: float) -> DroneTwin:
+        return dataclasses.replace(self, timestep=timestep, exact=False)
+
+    def row(self, kind: Kind) -> int:
+        """Index of a parameter."""
+        return next(i for i, parameter in enumerate(self.parameters) if parameter.kind is kind)
+
     def drone_of(self, values: Any) -> Quadrotor:
         """The constants with one vector of values (p,), which may be traced."""
         named = {p.kind: values[i] for i, p in enumerate(self.parameters)}
@@ -107,7 +123,7 @@ class DroneTwin:
         return tuple(np.concatenate(tracks)[: len(values)] for tracks in zip(*parts, strict=True))
 
     def _speeds(self, values: np.ndarray, windows: Windows) -> np.ndarray:
-        """(N, W, steps, 4) rpm after each physics step, of rotors that began with the log."""
+        """(N, W, steps + 1, 4) rpm at the edges of each physics step, of rotors that began with the log."""
         command = windows.command
         if self.unit == "N":
             with jax.enable_x64(True):
@@ -116,13 +132,12 @@ class DroneTwin:
         end = windows.begin[-1] + windows.steps * self.timestep
         steps = int(np.ceil((end - command.time[0]) / self.timestep)) + 1
         whole = dataclasses.replace(windows, begin=command.time[:1], steps=steps, samples=(), command=command)
-        delay = [i for i, p in enumerate(self.parameters) if p.kind is Kind.DELAY]
-        held = sm.commands(whole, values[:, delay[0]])[:, 0]
+        held = sm.commands(whole, values[:, self.row(Kind.DELAY)], values[:, self.row(Kind.LOSS)])[:, 0]
         with jax.enable_x64(True):
             speeds = np.asarray(_spin(self, jnp.asarray(values), jnp.asarray(held)))
         # The rotors' grid began with the log, a window's begins with a measurement.
-        after = (windows.begin - command.time[0])[:, None] / self.timestep + np.arange(windows.steps)
-        low = np.clip(np.floor(after + 1e-6).astype(int), 0, steps - 2)
+        after = (windows.begin - command.time[0])[:, None] / self.timestep + np.arange(windows.steps + 1)
+        low = np.clip(np.floor(after + 1e-6).astype(int), 0, steps - 1)
         part = (after - low)[None, ..., None]
         return (1 - part) * speeds[:, low] + part * speeds[:, low + 1]
 
@@ -158,32 +173,36 @@ def calibrated(result: Calibration) -> Quadrotor:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _spin(twin: DroneTwin, values: jax.Array, command: jax.Array) -> jax.Array:
-    """(N, steps, 4) rpm after each step under commands (N, steps, 4), from the first command on."""
+    """(N, steps + 1, 4) rpm at the edges of steps under commands (N, steps, 4), from the first command on."""
 
     def one(vector: jax.Array, wanted: jax.Array) -> jax.Array:
         drone = twin.drone_of(vector)
+        lag = exact_lag if twin.exact else quadrotor.rotor_lag
 
         def step(speed: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
-            speed = quadrotor.rotor_lag(drone, speed, target, twin.timestep)
+            speed = lag(drone, speed, target, twin.timestep)
             return speed, speed
 
-        return jax.lax.scan(step, wanted[0], wanted)[1]
+        return jnp.concatenate([wanted[:1], jax.lax.scan(step, wanted[0], wanted)[1]])
 
     return jax.vmap(one)(values, command)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _fly(twin: DroneTwin, values: jax.Array, starts: jax.Array, speeds: jax.Array) -> dict[str, jax.Array]:
-    """Tracks (N, W, steps + 1, k) from `starts` (N, W, 13) under rotor speeds (N, W, steps, 4)."""
+    """Tracks (N, W, steps + 1, k) from `starts` (N, W, 13) under rotor speeds (N, W, steps + 1, 4)."""
 
     def one(vector: jax.Array, start: jax.Array, speed: jax.Array) -> jax.Array:
-        drone = twin.drone_of(vector)
+        drone, propeller = twin.drone_of(vector), vector[twin.row(Kind.PROPELLER_INERTIA)]
 
         def step(state: jax.Array, rpm: jax.Array) -> tuple[jax.Array, jax.Array]:
-            state = advanced(drone, state, rpm, twin.timestep)
+            if twin.exact:
+                state = exactly_advanced(drone, propeller, state, rpm, twin.timestep)
+            else:
+                state = advanced(drone, state, rpm[1], twin.timestep)
             return state, state
 
-        after = jax.lax.scan(step, start, speed)[1]
+        after = jax.lax.scan(step, start, jnp.stack([speed[:-1], speed[1:]], 1))[1]
         return jnp.concatenate([start[None], after])
 
     track = jax.vmap(jax.vmap(one, (None, 0, 0)))(values, starts, speeds)
@@ -194,14 +213,60 @@ def _fly(twin: DroneTwin, values: jax.Array, starts: jax.Array, speeds: jax.Arra
 def advanced(drone: Quadrotor, state: jax.Array, speed: jax.Array, dt: float) -> jax.Array:
     """A state (13,) after `dt` s with rotors at `speed` (4,) rpm, by semi-implicit Euler as the engine `rigid`."""
     pos, quat, vel, spin = state[:3], state[3:7], state[7:10], state[10:]
-    thrust, torque = quadrotor.rotor_wrench(drone, speed)
-    force = thrust * jnp.array([0.0, 0.0, 1.0]) + quadrotor.body_drag(drone, quat, vel)
-    inertia = jnp.asarray(drone.inertia)
-    spin = spin + dt * (torque - jnp.cross(spin, inertia * spin)) / inertia
-    weight = jnp.array([0.0, 0.0, quadrotor.GRAVITY])
-    vel = vel + dt * (quadrotor.rotate(quat, force) / drone.mass - weight)
+    force, torque = _forces(drone, quat, vel, spin, speed)
+    spin = spin + dt * torque / jnp.asarray(drone.inertia)
+    vel = vel + dt * force
     quat = quat_multiply(quat, quat_from_rotation_vector(dt * spin))
     return jnp.concatenate([pos + dt * vel, quat / jnp.linalg.norm(quat), vel, spin])
+
+
+def exactly_advanced(drone: Quadrotor, propeller: Any, state: jax.Array, speeds: jax.Array, dt: float) -> jax.Array:
+    """A state (13,) after `dt` s, by the classical Runge-Kutta method.
+
+    Rotors go evenly from `speeds[0]` (4,) to `speeds[1]` rpm. Their propellers, of `propeller` kg m^2 each, act by
+    minus the rate of change of their angular momentum in the world.
+    """
+    pushed = -propeller * RPM * jnp.dot(SPIN, speeds[1] - speeds[0]) / dt
+
+    def rate(at: jax.Array, speed: jax.Array) -> jax.Array:
+        quat, vel, spin = at[3:7], at[7:10], at[10:]
+        force, torque = _forces(drone, quat, vel, spin, speed)
+        momentum = propeller * RPM * jnp.dot(SPIN, speed)
+        torque = torque + jnp.stack([-spin[1] * momentum, spin[0] * momentum, pushed])
+        turn = quat_multiply(quat, jnp.concatenate([jnp.zeros(1), spin / 2]))
+        return jnp.concatenate([vel, turn, force, torque / jnp.asarray(drone.inertia)])
+
+    middle = (speeds[0] + speeds[1]) / 2
+    first = rate(state, speeds[0])
+    second = rate(state + dt / 2 * first, middle)
+    third = rate(state + dt / 2 * second, middle)
+    fourth = rate(state + dt * third, speeds[1])
+    after = state + dt / 6 * (first + 2 * second + 2 * third + fourth)
+    return after.at[3:7].divide(jnp.linalg.norm(after[3:7]))
+
+
+def _forces(drone: Quadrotor, quat: Any, vel: Any, spin: Any, speed: Any) -> tuple[jax.Array, jax.Array]:
+    """Acceleration (3,) m/s^2 in the world, and torque (3,) N m in the body with what turning does to it."""
+    thrust, torque = quadrotor.rotor_wrench(drone, speed)
+    force = thrust * jnp.array([0.0, 0.0, 1.0]) + quadrotor.body_drag(drone, quat, vel)
+    weight = jnp.array([0.0, 0.0, quadrotor.GRAVITY])
+    torque = torque - jnp.cross(spin, jnp.asarray(drone.inertia) * spin)
+    return quadrotor.rotate(quat, force) / drone.mass - weight, torque
+
+
+def exact_lag(drone: Quadrotor, speed: jax.Array, command: jax.Array, dt: float) -> jax.Array:
+    """`quadrotor.rotor_lag` in closed form, (4,) rpm: the command is a fixed point of its Riccati equation.
+
+    With the error e = command - speed, e' = -(a + 2 b command) e + b e^2, which is linear in 1 / e.
+    """
+    assert drone.speed_up is not None
+    assert drone.speed_down is not None
+    error = command - speed
+    a, b = (jnp.where(error > 0, up, down) for up, down in zip(drone.speed_up, drone.speed_down, strict=True))
+    rate = a + 2 * b * command
+    # Of rotors that are told to stop, the rate may be 0.
+    span = jnp.where(rate > SLOWEST, -jnp.expm1(-rate * dt) / jnp.maximum(rate, SLOWEST), dt)
+    return command - error * jnp.exp(-rate * dt) / (1 - b * error * span)
 
 
 def twin(log: Log) -> DroneTwin:
@@ -222,7 +287,7 @@ def twin(log: Log) -> DroneTwin:
 
 def parameters(drone: Quadrotor) -> tuple[Parameter, ...]:
     """Mass, known from a scale; then what shows in flight."""
-    mass, drag = drone.mass, drone.drag
+    mass, drag, propeller = drone.mass, drone.drag, PROPELLER_INERTIA
     factors = (Kind.DRONE_INERTIA, Kind.THRUST, Kind.TORQUE, Kind.SPEED_UP, Kind.SPEED_DOWN)
     return (
         Parameter(Kind.DRONE_MASS, "", mass, mass / 2, 2 * mass, mass / 5, "kg", free=False),
@@ -230,5 +295,6 @@ def parameters(drone: Quadrotor) -> tuple[Parameter, ...]:
         Parameter(Kind.THRUST_SHAPE, "", 1.0, -2.0, 4.0, 1.0),
         Parameter(Kind.DRAG_XY, "", drag[0], 0.0, 6 * drag[0], drag[0], "N s/m"),
         Parameter(Kind.DRAG_Z, "", drag[2], 0.0, 6 * drag[2], drag[2], "N s/m"),
-        Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s"),
+        Parameter(Kind.PROPELLER_INERTIA, "", propeller, 0.0, 4 * propeller, propeller, "kg m^2"),
+        *COMMANDS,
     )

@@ -1,7 +1,8 @@
 """The Unitree Go1 hung up by its trunk: as many legs as the log has, each three joints on a fixed base.
 
 PACE's set-up (arXiv 2509.06342): legs in the air, soft servos, chirps on all joints. Every joint has its own friction,
-damping, rotor inertia and encoder bias, every link its mass, the whole robot one delay of commands.
+damping, rotor inertia and encoder bias, every link its mass, every foot a payload, the whole robot one delay and one
+loss of commands, and one time in which dry friction stops a joint.
 
     command       drives the model: joint targets, rad, for servos of the gains in the model
     joint_pos     compared
@@ -14,10 +15,10 @@ import mujoco
 
 from embodied.errors import listing
 from embodied.storage.paths import asset
-from sim2real.identification.parameters import CalibrationError, Kind, Parameter, read
+from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter, read
 from sim2real.identification.simulate import Output
 from sim2real.logs.log import Log
-from sim2real.twins.joints import JointTwin, Torque, prepared
+from sim2real.twins.joints import JointTwin, Torque, friction_time, prepared
 
 MODEL = "robots/go1/go1.xml"
 LEGS = ("FR", "FL", "RR", "RL")
@@ -55,7 +56,7 @@ def twin(log: Log) -> JointTwin:
 
 
 def parameters(model: mujoco.MjModel, joints: tuple[str, ...]) -> tuple[Parameter, ...]:
-    """Of each joint and its link, then the delay.
+    """Of each joint and its link, of each foot, then of the whole robot.
 
     A hip turns about an axis that all but passes through its own centre of mass: its mass shows in nothing that
     encoders see, so it is not estimated unless asked for. The servo's gains are settings of the robot's controller.
@@ -71,4 +72,6 @@ def parameters(model: mujoco.MjModel, joints: tuple[str, ...]) -> tuple[Paramete
             Parameter(Kind.ENCODER_BIAS, joint, 0.0, -0.2, 0.2, 0.05, "rad"),
             Parameter(Kind.STRENGTH, joint, 1.0, 0.5, 1.5, 0.15, free=False),
         ]
-    return (*result, Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s"))
+    feet = [f"{leg}_foot" for leg in LEGS if f"{leg}_{LINKS[-1]}" in joints]
+    result += [Parameter(Kind.PAYLOAD, foot, 0.0, 0.0, 0.5, 0.05, "kg") for foot in feet]
+    return (*result, friction_time(model, joints), *COMMANDS)

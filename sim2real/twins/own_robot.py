@@ -22,10 +22,10 @@ import numpy as np
 from embodied.errors import UnknownNameError, listing
 from embodied.robot import Joint, Robot
 from sim2real.contract.own_model import servo_spec
-from sim2real.identification.parameters import CalibrationError, Kind, Parameter, read, state_inertia
+from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter, read, state_inertia
 from sim2real.identification.simulate import Output
 from sim2real.logs.log import Log
-from sim2real.twins.joints import JointTwin, Torque, prepared
+from sim2real.twins.joints import JointTwin, Torque, friction_time, prepared
 
 TIMESTEP = 0.002  # s, as the Go1's twin
 ENCODER = 1e-3  # rad, about a 14-bit encoder with its gear's play
@@ -221,7 +221,8 @@ def parameters(
         yield from _masses(model, group)
     for joint in order:
         yield Parameter(Kind.ENCODER_BIAS, joint, 0.0, -0.2, 0.2, 0.05, "rad")
-    yield Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s")
+    yield friction_time(model, order)
+    yield from COMMANDS
 
 
 def _masses(model: mujoco.MjModel, group: Group) -> Iterator[Parameter]:

@@ -16,7 +16,7 @@ import mujoco
 
 from embodied.errors import listing
 from embodied.storage.paths import asset
-from sim2real.identification.parameters import CalibrationError, Kind, Parameter, read
+from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter, read
 from sim2real.identification.simulate import Output
 from sim2real.logs.log import Log
 from sim2real.twins.joints import JointTwin, Torque, prepared
@@ -61,4 +61,4 @@ def parameters(model: mujoco.MjModel) -> tuple[Parameter, ...]:
     for link in MASSES:
         mass = read(model, Kind.MASS, link)
         result.append(Parameter(Kind.MASS, link, mass, mass / 3, 3 * mass, mass / 3, "kg"))
-    return (*result, Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s"))
+    return (*result, *COMMANDS)

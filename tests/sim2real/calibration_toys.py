@@ -21,7 +21,7 @@ class Toy:
     parameters: tuple[Parameter, ...] = (
         Parameter(Kind.DAMPING, "x", 1.0, 0.0, 10.0, 3.0, "1/s"),
         Parameter(Kind.STRENGTH, "x", 1.0, 0.0, 10.0, 3.0),
-        Parameter(Kind.STRENGTH, "y", 0.0, -10.0, 10.0, 3.0, free=False),
+        Parameter(Kind.STRENGTH, "y", 0.0, -10.0, 10.0, 3.0, free=False, known=True),
         Parameter(Kind.DELAY, "", 0.0, 0.0, LATEST, 0.02, "s"),
     )
     name: str = "toy"

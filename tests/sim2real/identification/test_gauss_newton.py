@@ -53,6 +53,38 @@ def test_intervals_grow_with_the_noises_memory():
     assert inside(0.8) >= 0.87
 
 
+def test_intervals_grow_with_what_comes_and_goes_with_the_motion():
+    """Errors that are large where the command is: noise that knows nothing of the motion would explain them away."""
+    held = []
+    for seed in range(30):
+        log = toys.log_of(seed, noise=1e-9)
+        pos = log["joint_pos"]
+        size = np.abs(pos.values) / np.abs(pos.values).mean()
+        noise = toys.NOISE * size * np.random.default_rng(seed).normal(size=pos.values.shape)
+        log = dataclasses.replace(
+            log, channels={**log.channels, "joint_pos": dataclasses.replace(pos, values=pos.values + noise)}
+        )
+        twin, windows, fit = fitted(log)
+        sd = np.sqrt(np.diag(gn.covariance(twin, windows, fit)))
+        held.append(np.abs(fit.values - toys.TRUTH[FREE]) < 1.96 * sd)
+    assert np.mean(held) >= 0.89
+
+
+def test_what_was_assumed_makes_uncertain_what_depends_on_it():
+    """The toy's second gain is assumed to be 0, with a prior of 3: the first is anywhere about their sum."""
+    twin = toys.Toy()
+    assumed = tuple(dataclasses.replace(p, known=False) for p in twin.parameters)
+    twin, windows, fit = fitted(toys.log_of(6), dataclasses.replace(twin, parameters=assumed))
+    alone = gn.covariance(twin, windows, fit)
+    whole = gn.with_assumed(twin, fit, alone)
+    # Of two with one sum, each with the prior s: sqrt(1/2) s.
+    assert np.sqrt(whole[1, 1]) == pytest.approx(3 / np.sqrt(2), rel=0.02)
+    assert np.sqrt(whole[0, 0]) == pytest.approx(np.sqrt(alone[0, 0]), rel=0.02)
+    assert gn.told(fit) == [True, False, True]
+    (direction,) = gn.unidentified(twin, fit)
+    assert set(direction.names) == {"x.strength", "y.strength"}
+
+
 def test_white_residuals_give_the_usual_covariance():
     twin, windows, fit = fitted(toys.log_of(2, seconds=30))
     covariance = gn.covariance(twin, windows, fit)

@@ -16,6 +16,7 @@ VALUES = {
     Kind.COM_Y: 0.02,
     Kind.COM_Z: -0.1,
     Kind.FRICTION: 0.7,
+    Kind.FRICTION_TIME: 0.01,
     Kind.DAMPING: 0.11,
     Kind.ARMATURE: 0.009,
     Kind.STIFFNESS: 20.0,
@@ -112,3 +113,39 @@ def test_nonsense_is_refused(spec):
     bare = mujoco.MjSpec.from_string('<mujoco><worldbody><body name="a"><geom size="1"/></body></worldbody></mujoco>')
     with pytest.raises(ModelError, match="'a' has no inertial element"):
         pm.apply(bare, [parameter(Kind.MASS, "a")], [1.0])
+
+
+def test_a_payload_is_a_point_mass_at_its_site(spec):
+    """As MuJoCo itself adds a body of that mass, welded there; whatever else is set, the payload comes on top."""
+    welded = spec.copy()
+    mass = parameter(Kind.MASS)
+    pm.apply(spec, [parameter(Kind.PAYLOAD, "FR_foot"), mass], [0.08, 0.25])
+    pm.apply(welded, [mass], [0.25])
+    foot = welded.site("FR_foot")
+    foot.parent.add_body(pos=foot.pos, mass=0.08, ipos=[0, 0, 0], inertia=[1e-12] * 3, explicitinertial=True)
+    ours, theirs = spec.compile(), welded.compile()
+    assert ours.body("FR_calf").mass[0] == pytest.approx(0.33)
+    inertias = []
+    for model in (ours, theirs):
+        data = mujoco.MjData(model)
+        data.qpos[:] = [0.3, 0.8, -1.6]
+        mujoco.mj_forward(model, data)
+        full = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, full)
+        inertias.append((full, data.qfrc_bias.copy()))
+    for mine, yours in zip(*inertias, strict=True):
+        np.testing.assert_allclose(mine, yours, rtol=1e-6, atol=1e-9)
+
+
+def test_no_payload_changes_nothing(spec):
+    before = spec.compile().body("FR_calf").inertia.copy()
+    pm.apply(spec, [parameter(Kind.PAYLOAD, "FR_foot")], [0.0])
+    np.testing.assert_array_equal(spec.compile().body("FR_calf").inertia, before)
+
+
+def test_what_is_fixed_or_known_is_no_longer_assumed():
+    parameters = (parameter(Kind.MASS, free=False), parameter(Kind.STRENGTH, free=False), parameter(Kind.DAMPING))
+    assert [p.assumed for p in parameters] == [True, True, False]
+    chosen = pm.choose(parameters, (), ("*.mass",), {"*.strength": 0.9})
+    assert [p.assumed for p in chosen] == [False, False, False]
+    assert chosen[1].nominal == 0.9

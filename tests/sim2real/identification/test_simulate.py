@@ -2,16 +2,22 @@
 
 import dataclasses
 
+import embodied  # isort: skip # noqa: F401  (before jax, whose environment variables the package sets)
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from benchmarks import calibration_logs as logs
+from benchmarks import foreign_simulators as foreign
 from embodied.errors import UnknownNameError
 from sim2real.identification import simulate as sm
-from sim2real.identification.parameters import CalibrationError
+from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.identification.simulate import value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie, go1, make_twin, panda
+from tasks.swarm.dynamics import quadrotor
 from tests.sim2real import calibration_toys as toys
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
@@ -213,3 +219,44 @@ def test_a_calibrated_drone_has_the_values():
     )
     assert bent.thrust[0] * hover + bent.thrust[1] * hover**2 == pytest.approx(weight)
     assert bent.thrust[0] != nominal.thrust[0]
+
+
+def test_lost_commands_are_late_on_the_average():
+    """Of a ramp, each command that is lost with probability p is p / (1 - p) periods late in the end."""
+    ramp = np.arange(200.0)[:, None]
+    np.testing.assert_array_equal(sm.expected(ramp, 0.0), ramp)
+    late = ramp - sm.expected(ramp, 0.2)
+    np.testing.assert_allclose(late[100:], 0.25, rtol=1e-9)
+    drawn = [foreign.received(ramp, 0.2, np.random.default_rng(seed)) for seed in range(2000)]
+    np.testing.assert_allclose(np.mean(drawn, 0)[50:], sm.expected(ramp, 0.2)[50:], atol=0.06)
+
+
+def test_a_drone_simulated_elsewhere_flies_as_the_twin_does(silent):
+    """The twin at the truth, against another integrator of the same physics, propellers included."""
+    names = {"command": crazyflie.ROTORS, "orientation": WXYZ, **dict.fromkeys(("position", "linvel", "gyro"), XYZ)}
+    empty = {name: Channel(np.arange(2.0), np.zeros((2, len(n))), n, "rpm") for name, n in names.items()}
+    twin = crazyflie.twin(Log(empty))
+    truth = np.array([p.nominal for p in twin.parameters])
+    truth[twin.row(Kind.DELAY)] = 0.01
+    log = foreign.drone_log(twin, truth, 3.0, 0, lost=0.0)
+    windows = sm.cut(log, twin, 0.5, 0.5)
+    starts = twin.starts(log, windows.begin)
+    rows = np.searchsorted(log["position"].time, windows.begin)
+    for name, first, last in (("position", 0, 3), ("orientation", 3, 7), ("linvel", 7, 10), ("gyro", 10, 13)):
+        starts[:, first:last] = log[name].values[rows]
+    residual = sm.residuals(twin, truth[None], starts[None], windows)
+    for output, (part, _, _) in zip(twin.outputs, sm.slices(twin, windows), strict=True):
+        assert np.abs(residual[..., part]).max() * output.accuracy < 2e-3, output.channel
+    without = truth.copy()
+    without[twin.row(Kind.PROPELLER_INERTIA)] = 0.0
+    assert np.abs(sm.residuals(twin, without[None], starts[None], windows)).max() > 5 * np.abs(residual).max()
+
+
+def test_rotors_follow_commands_in_closed_form():
+    drone = crazyflie.QUADROTORS[crazyflie.PRESET]
+    with jax.enable_x64(True):
+        speed, command = jnp.array([14e3, 18e3, 0.0, 16e3]), jnp.array([18e3, 14e3, 16e3, 0.0])
+        fine = speed
+        for _ in range(2000):
+            fine = quadrotor.rotor_lag(drone, fine, command, 1e-5)
+        np.testing.assert_allclose(crazyflie.exact_lag(drone, speed, command, 0.02), fine, rtol=1e-4)
