@@ -146,7 +146,7 @@ def layout(count: int, rng: np.random.Generator) -> list[Found]:
     found = []
     for number, (place, colour) in enumerate(zip(places, rng.permutation(list(PAINT)), strict=False)):
         side = rng.uniform(0.015, 0.025)
-        half = (side,) * 3 if number % 2 else (side, rng.uniform(0.02, 0.03), rng.uniform(0.012, 0.02))
+        half = (side, side, side) if number % 2 else (side, rng.uniform(0.02, 0.03), rng.uniform(0.012, 0.02))
         position = MIDDLE + np.array([*place, half[2]])
         found.append(Found(Block(colour, str(colour)), position, rng.uniform(-np.pi, np.pi), half, 0.0))
     return found

@@ -36,20 +36,20 @@ REGION = {
 class Settings:
     """What is measured."""
 
-    task: str = "manipulation/push"
+    task: str = "manipulation/button-press-topdown"
     """A task that `REGION` has."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Of demonstrations, learners and initial states."""
     ablations: bool = True
     """Also train with a twin without each of its parts."""
-    twin_steps: int = 80_000
+    twin_steps: int = 40_000
     """In the twin."""
-    target_steps: int = 60_000
+    target_steps: int = 50_000
     """On the target, at most, besides demonstrations."""
-    evaluate_every: int = 3_000
+    evaluate_every: int = 2_500
     """Steps on the target between evaluations."""
     evaluate_episodes: int = 40
-    """Episodes of an evaluation, half of them inside."""
+    """Episodes of an evaluation, about half of them inside."""
     out: Path = Path("runs/twin_rl")
     """Folder for all that is made; what is there is used again."""
     json: Path | None = None

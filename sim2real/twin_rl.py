@@ -26,14 +26,13 @@ from sim2real.twin_training.learning import (
     Measured,
     Part,
     learner_on_target,
-    measured,
     steps_to,
     train_on_target,
 )
 from sim2real.twin_training.stages import EVALUATION_SEED, Plan
 from sim2real.twin_training.target import HiddenParameters
 
-CONFIRMED = 128  # fresh episodes, half of them in the region, that confirm the policy at the end
+CONFIRMED = 128  # fresh episodes, about half of them in the region, that confirm the policy at the end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Settings:
     evaluate_every: int = 2_000
     """Steps on the target between evaluations, whose own steps do not count."""
     evaluate_episodes: int = 64
-    """Episodes of an evaluation, half of them in the region."""
+    """Episodes of an evaluation, about half of them in the region."""
     num_envs: int = 16
     """Environments that step together, in the twin and on the target."""
     learner: SACConfig = LEARNER
@@ -166,10 +165,9 @@ def prepare(plan: Plan, parts: frozenset[Part]) -> None:
 
 def on_target(settings: Settings, plan: Plan, parts: frozenset[Part]) -> dict[str, Any]:
     """Train on the target and say how it went."""
-    half = settings.evaluate_episodes // 2
-    inside, outside = (plan.target(half, settings.seed + EVALUATION_SEED, region) for region in plan.regions)
+    evaluated = plan.evaluation(settings.evaluate_episodes, settings.seed + EVALUATION_SEED)
     mapped = Part.MAP in parts and plan.helped > 0
-    starts = stages.starts_of(plan, inside.task.unwrapped) if mapped else None
+    starts = stages.starts_of(plan, evaluated.env.task.unwrapped) if mapped else None
     files = [plan.path["demonstrations"], *([plan.path["helped"]] if mapped else [])]
     already = sum(stages.steps_in(file) for file in files)
     if Part.SYNTHESIS in parts and plan.synthesised:
@@ -186,13 +184,11 @@ def on_target(settings: Settings, plan: Plan, parts: frozenset[Part]) -> dict[st
             line.update(trainer.steps, shown)
 
         curve = train_on_target(
-            trainer, inside, outside, episodes=settings.evaluate_episodes, every=settings.evaluate_every,
+            trainer, evaluated, every=settings.evaluate_every,
             enough=settings.enough, already=already, on_measured=on_measured,
         )  # fmt: skip
-    inside, outside = (
-        plan.target(CONFIRMED // 2, settings.seed + 2 * EVALUATION_SEED, region) for region in plan.regions
-    )
-    confirmed = measured(trainer.policy, inside, outside, CONFIRMED, curve[-1].steps)
+    fresh = plan.evaluation(CONFIRMED, settings.seed + 2 * EVALUATION_SEED)
+    confirmed = fresh.measured(trainer.policy, curve[-1].steps)
     folder = plan.out / f"policy_{label(parts)}"
     if checkpoints.latest(folder) is None:
         described, tensors = trainer.policy.to_tensors()

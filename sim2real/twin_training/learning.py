@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from embodied.env.env import Env
-from embodied.evaluation.rollouts import evaluate
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten, unflatten
 from policies.imitation.demonstrations import load as load_demonstrations
@@ -22,6 +22,7 @@ from policies.off_policy.replay_buffer import Transitions, combined
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy
 from policies.training.loop import Trainer
+from sim2real.twin import sweep
 
 
 class Part(StrEnum):
@@ -71,6 +72,20 @@ class Measured:
     """At the last step, from initial states in the demonstrated region."""
     outside: float
     """Likewise, from all others."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """The target for evaluations, of one episode in each environment."""
+
+    env: Env
+    within: np.ndarray
+    """(N,) bool, which environments begin in the demonstrated region after a reset."""
+
+    def measured(self, policy: Policy, steps: int) -> Measured:
+        """Success at the last step, from the same initial states each time; `steps` were taken on the target."""
+        solved = ~sweep(self.env, policy, falls=False)
+        return Measured(steps, float(solved[self.within].mean()), float(solved[~self.within].mean()))
 
 
 def learned_in_twin(
@@ -148,10 +163,8 @@ def joined(parts: list[Transitions]) -> Transitions:
 
 def train_on_target(
     trainer: Trainer,
-    inside: Env,
-    outside: Env,
+    target: Evaluated,
     *,
-    episodes: int,
     every: int,
     enough: float,
     already: int,
@@ -161,9 +174,7 @@ def train_on_target(
 
     Args:
         trainer: See `learner_on_target`.
-        inside: The target, its episodes beginning in the demonstrated region.
-        outside: The target, its episodes beginning elsewhere.
-        episodes: Of each evaluation, half of them from inside, half from outside.
+        target: On which the policy is evaluated.
         every: Steps from one evaluation to the next; the first is before any step.
         enough: Success at the last step, both inside and outside, at which training ends.
         already: Steps that the target had taken before, in demonstrations.
@@ -176,17 +187,11 @@ def train_on_target(
     metrics: dict[str, float] = {}
     while True:
         if trainer.steps >= len(curve) * every or trainer.done:
-            curve.append(measured(trainer.policy, inside, outside, episodes, already + trainer.steps))
+            curve.append(target.measured(trainer.policy, already + trainer.steps))
             on_measured(curve[-1], metrics)
             if trainer.done or min(curve[-1].inside, curve[-1].outside) >= enough:
                 return curve
         metrics = trainer.iterate()
-
-
-def measured(policy: Policy, inside: Env, outside: Env, episodes: int, steps: int) -> Measured:
-    """Success at the last step on the target, from the same initial states each time."""
-    success = [evaluate(env, policy, episodes // 2).summary()["success"] for env in (inside, outside)]
-    return Measured(steps, *success)
 
 
 def steps_to(curve: list[Measured], enough: float) -> dict[str, int | None]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from embodied.core.initial_states import InitialStateBuffer, first_reset_states
+from embodied.core.initial_states import InitialStateBuffer, InitialStates, first_reset_states
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError, listing
 from sim2real.failures.failure_map import Features, features_of
@@ -38,9 +39,34 @@ def inside(features: Features, conditions: Sequence[str]) -> np.ndarray:
     return result
 
 
-def split(
-    task: Task[Any], conditions: Sequence[str], seed: int, count: int
-) -> tuple[InitialStateBuffer, InitialStateBuffer]:
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A task's initial states, in a region and out of it."""
+
+    task: Task[Any]
+    drawn: InitialStateBuffer
+    """Of the whole range."""
+    within: np.ndarray
+    """(K,) bool, which of them lie in the region."""
+
+    @property
+    def inside(self) -> InitialStateBuffer:
+        """Those in the region."""
+        return self.drawn.take(np.flatnonzero(self.within))
+
+    @property
+    def halves(self) -> InitialStateBuffer:
+        """All, so weighted that half of the draws lie in the region."""
+        share = np.where(self.within, 1 / self.within.sum(), 1 / (~self.within).sum())
+        return InitialStateBuffer(self.drawn.reset_states, share)
+
+    def first_within(self, conditions: Sequence[str], seed: int, count: int) -> np.ndarray:
+        """(count,) bool, which environments begin in the region after `Env.reset(seed)`, drawn from `halves` alone."""
+        first = first_reset_states(InitialStates(self.task, self.halves, 1.0), seed, count)
+        return inside(features_of(first, self.task.model), conditions)
+
+
+def split(task: Task[Any], conditions: Sequence[str], seed: int, count: int) -> Split:
     """Initial states in a region and out of it, of `count` that a task draws.
 
     Raises:
@@ -53,5 +79,4 @@ def split(
             f"--region {' '.join(conditions)}: {int(within.sum())} of {count} initial states lie in it; expected some "
             "in it and some out of it"
         )
-    buffer = InitialStateBuffer(drawn, np.ones(count))
-    return buffer.take(np.flatnonzero(within)), buffer.take(np.flatnonzero(~within))
+    return Split(task, InitialStateBuffer(drawn, np.ones(count)), within)

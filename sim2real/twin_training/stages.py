@@ -37,8 +37,8 @@ from sim2real.failures.failure_map import demonstrations as proposals
 from sim2real.failures.failure_map import failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
 from sim2real.twin import sweep
-from sim2real.twin_training.learning import learned_in_twin
-from sim2real.twin_training.regions import split
+from sim2real.twin_training.learning import Evaluated, learned_in_twin
+from sim2real.twin_training.regions import Split, split
 from sim2real.twin_training.target import HiddenParameters, HiddenTask, ShortEpisodes
 
 REGION_STATES = 4096  # initial states that are drawn and sorted into the region and the rest
@@ -83,7 +83,7 @@ class Plan:
         }
 
     @functools.cached_property
-    def regions(self) -> tuple[InitialStateBuffer, InitialStateBuffer]:
+    def regions(self) -> Split:
         """Initial states in the demonstrated region, and others."""
         entry = join_content()[self.task]
         return split(entry.load()(entry.load().config_type()), self.region, self.seed + EVALUATION_SEED, REGION_STATES)
@@ -92,6 +92,11 @@ class Plan:
         """The target, a share of its episodes beginning at `starts`."""
         hide: Callable[[Task[Any]], Task[Any]] = lambda task: HiddenTask(task, self.hidden)  # noqa: E731
         return self._made(self.target_engine, num_envs, seed, starts, share, (hide,))
+
+    def evaluation(self, num_envs: int, seed: int) -> Evaluated:
+        """The target for evaluations, from initial states about half of which lie in the region."""
+        within = self.regions.first_within(self.region, seed, num_envs)
+        return Evaluated(self.target(num_envs, seed, self.regions.halves), within)
 
     def twin(self, num_envs: int, seed: int) -> Env:
         """The twin."""
@@ -128,7 +133,7 @@ def demonstrate(plan: Plan, on_episode: Callable[[int], None]) -> None:
     """Demonstrations on the target, from the region, by the task's script."""
     if plan.path["demonstrations"].exists():
         return
-    env = plan.target(min(plan.num_envs, plan.demonstrations), plan.seed, plan.regions[0])
+    env = plan.target(min(plan.num_envs, plan.demonstrations), plan.seed, plan.regions.inside)
     recording = record_actor(env, Demonstrator(load_policy("expert", env)), plan.demonstrations, on_step=on_episode)
     save_demonstrations(plan.path["demonstrations"], recording.steps, recording.source)
 

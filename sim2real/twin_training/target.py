@@ -20,13 +20,13 @@ from sim2real.robots.simulation.mismatch import ModelMismatch
 class HiddenParameters:
     """In what a target differs from the model; the twin is not told."""
 
-    latency: int = 2
+    latency: int = 1
     """Control steps by which actions are late."""
     motor_strength: float = 0.8
     """Factor on stiffness and damping of servos, and on the gripper's force."""
     friction: float = 1.6
     """Factor on the sliding friction of what never moves, such as the table."""
-    joint_damping: float = 1.2
+    joint_damping: float = 1.5
     """Factor on the damping of every joint, the robot's and others'."""
     mass: float = 1.2
     """Factor on the mass of every body."""

@@ -33,9 +33,11 @@ def test_a_wrong_condition_is_one_line(condition: str, message: str) -> None:
 
 def test_a_task_is_split_by_what_it_draws() -> None:
     task = join_content()["manipulation/push"].load()()
-    within, without = split(task, ["task_state.goal.0<0"], 0, 64)
-    assert len(within) + len(without) == 64
-    assert (np.asarray(within.reset_states.task_state.goal)[:, 0] < 0).all()
-    assert (np.asarray(without.reset_states.task_state.goal)[:, 0] >= 0).all()
+    found = split(task, ["task_state.goal.0<0"], 0, 64)
+    assert len(found.drawn) == 64
+    assert (np.asarray(found.inside.reset_states.task_state.goal)[:, 0] < 0).all()
+    assert found.halves.weights[found.within].sum() == pytest.approx(found.halves.weights[~found.within].sum())
+    first = found.first_within(["task_state.goal.0<0"], 5, 200)
+    assert 0.35 < first.mean() < 0.65
     with pytest.raises(EmbodiedError, match="64 of 64 initial states lie in it; expected some in it and some out"):
         split(task, ["task_state.goal.0<9"], 0, 64)
