@@ -65,9 +65,21 @@ class Frames:
     angvel: Any
     """(..., k, 3) rad/s, world frame."""
 
+    def part(self, first: int, end: int) -> Frames:
+        """Those of some of the k sensors."""
+        rows = slice(first, end)
+        return Frames(
+            self.pos[..., rows, :], self.quat[..., rows, :], self.vel[..., rows, :], self.angvel[..., rows, :]
+        )
+
+
+NEXT, AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])
+
 
 def cross(xp: Any, a: Any, b: Any) -> Any:
     """`a` x `b`, (..., 3); `numpy.cross` takes ten times as long on a few vectors."""
+    if xp is np:  # half the time of the general way, which JAX compiles better
+        return a.take(NEXT, -1) * b.take(AFTER, -1) - a.take(AFTER, -1) * b.take(NEXT, -1)
     ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
     bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
     return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
@@ -146,7 +158,9 @@ class SensorReader:
         for index, kind in enumerate(types):
             _check(model, index, kind, readable, engine)
         self._frames = {kind: _ids(types, kind) for kind in FRAME_READERS if kind in types}
-        self._mounts = {kind: _Mounts.of(model, ids) for kind, ids in self._frames.items()}
+        mounted = [ids for ids in self._frames.values() if len(ids)]
+        self._mounts = _Mounts.of(model, np.concatenate(mounted)) if mounted else None
+        self._felt = S.mjSENS_ACCELEROMETER in self._frames
         objects = lambda kind: model.sensor_objid[_ids(types, kind)]  # noqa: E731
         self._positions = model.jnt_qposadr[objects(S.mjSENS_JOINTPOS)]
         self._velocities = model.jnt_dofadr[objects(S.mjSENS_JOINTVEL)]
@@ -162,10 +176,16 @@ class SensorReader:
         xp = self._xp
         leading = qpos.shape[:-1]
         parts = []
-        for kind, mounts in self._mounts.items():
-            now, before = mounts.frames(xp, bodies), mounts.frames(xp, forces.before)
-            change = (now.vel - before.vel) / self._dt - self._gravity
-            parts.append(FRAME_READERS[kind](xp, now, before, change).reshape(*leading, -1))
+        if self._mounts is not None:
+            # All at once: of a few vectors, numpy takes as long as of one.
+            all_now = self._mounts.frames(xp, bodies)
+            all_before = self._mounts.frames(xp, forces.before) if self._felt else all_now
+            first = 0
+            for kind, ids in self._frames.items():
+                now, before = (frames.part(first, first + len(ids)) for frames in (all_now, all_before))
+                first += len(ids)
+                change = (now.vel - before.vel) / self._dt - self._gravity if kind == S.mjSENS_ACCELEROMETER else None
+                parts.append(FRAME_READERS[kind](xp, now, before, change).reshape(*leading, -1))
         parts += [
             qpos[..., self._positions],
             qvel[..., self._velocities],

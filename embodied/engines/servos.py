@@ -7,6 +7,7 @@ environments are allowed everywhere.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ FIELDS = (
 """Model fields that these formulas read, each of which an episode may vary."""
 
 BIAS = mujoco.mjtBias
+TINY = 1e-9  # N s/m, N m s/rad: less damping than that is none
 SCALAR = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
 
@@ -52,9 +54,11 @@ class Servos:
     dt: float
     """s per physics step."""
     dofs: np.ndarray
-    """(nu,) degree of freedom each actuator drives."""
+    """(nu, k) degrees of freedom that each actuator drives: one, or those of the joints of its tendon."""
     positions: np.ndarray
-    """(nu,) its address in qpos."""
+    """(nu, k) their addresses in qpos."""
+    coefficients: np.ndarray
+    """(nu, k) of the tendon, 1 of a single joint, 0 where a tendon has fewer joints than k."""
     joints: np.ndarray
     """(k,) ids of the hinges and slides."""
     joint_dofs: np.ndarray
@@ -71,6 +75,9 @@ class Servos:
     """(nu,) bool, whether the actuator has an affine bias, as position servos have."""
     inertia: np.ndarray
     """(nv,) kg m^2 or kg, of each degree of freedom at the reference pose."""
+    overshooting: np.ndarray
+    """(nv,) bool: hinges and slides so damped, by servos and by themselves, that a force held for a step would carry
+    them beyond the speed at which it is balanced (of the nominal model, at the reference pose)."""
     size: int
     """nv."""
 
@@ -79,21 +86,23 @@ class Servos:
         """Look up who acts on what.
 
         Raises:
-            EngineError: an actuator is not a motor, position or velocity servo on a hinge or slide; names it.
+            EngineError: an actuator is not a motor, position or velocity servo on a hinge, a slide or a fixed tendon of
+                them; names it.
         """
         for actuator in range(model.nu):
             if problem := _problem(model, actuator):
                 name = model.actuator(actuator).name or f"#{actuator}"
                 raise EngineError(
                     f"engine {engine} cannot drive the actuator {name!r}: {problem}; it drives motors, position and "
-                    "velocity servos on hinges and slides"
+                    "velocity servos on hinges, slides and fixed tendons"
                 )
-        driven = model.actuator_trnid[:, 0]
+        driven, coefficients = _transmissions(model)
         joints = np.flatnonzero(np.isin(model.jnt_type, SCALAR))
         return cls(
             dt=float(model.opt.timestep),
             dofs=model.jnt_dofadr[driven],
             positions=model.jnt_qposadr[driven],
+            coefficients=coefficients,
             joints=joints,
             joint_dofs=model.jnt_dofadr[joints],
             joint_positions=model.jnt_qposadr[joints],
@@ -102,6 +111,7 @@ class Servos:
             limited_joint=model.jnt_actfrclimited[joints].astype(bool),
             biased=model.actuator_biastype == int(BIAS.mjBIAS_AFFINE),
             inertia=model.dof_M0.copy(),
+            overshooting=model.opt.timestep * _damping(model, driven, coefficients) > model.dof_M0,
             size=model.nv,
         )
 
@@ -117,33 +127,85 @@ class Servos:
 
         Source: MuJoCo's documentation, "Actuation model": force = gain ctrl + b0 + b1 length + b2 velocity.
         """
-        gear = fields["actuator_gear"][..., 0]
-        bias = fields["actuator_biasprm"]
-        length, speed = gear * qpos[..., self.positions], gear * qvel[..., self.dofs]
-        input_ = _clipped(xp, ctrl, fields["actuator_ctrlrange"], self.limited_ctrl)
-        force = fields["actuator_gainprm"][..., 0] * input_
-        force = force + xp.where(self.biased, bias[..., 0] + bias[..., 1] * length + bias[..., 2] * speed, 0.0)
+        speed = self._speed_at(xp, fields, qvel)
+        slope = xp.where(self.biased, fields["actuator_biasprm"][..., 2], 0.0)
+        force = self._at_rest(xp, fields, qpos, ctrl) + slope * speed
         force = _clipped(xp, force, fields["actuator_forcerange"], self.limited_force)
-        # Sums by a matrix of zeros and ones: several actuators may drive one joint.
-        onto = np.zeros((len(self.dofs), self.size))
-        onto[np.arange(len(self.dofs)), self.dofs] = 1.0
-        driven = (gear * force) @ onto
+        return Efforts(force, self._driven(xp, fields, force), self._passive(fields, qpos, qvel) @ self._spread)
+
+    def balance(
+        self, fields: Mapping[str, np.ndarray], qpos: np.ndarray, qvel: np.ndarray, ctrl: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where actuators, springs, damping and dry friction drive the `overshooting` joints to, and how hard.
+
+        What is left of the force on a joint falls with the joint's speed. Of servos at their largest force only the
+        damping falls; of several servos on a joint, the sum is taken as one servo.
+
+        Returns:
+            Speeds (..., nv) m/s, rad/s, at which nothing is left of it; forces (..., nv) N, N m, not negative, that are
+            left at the present speeds. Zeros for all other degrees of freedom.
+        """
+        rest, gear = self._at_rest(np, fields, qpos, ctrl), fields["actuator_gear"][..., 0]
+        slope = np.where(self.biased, -fields["actuator_biasprm"][..., 2], 0.0)
+        limits = fields["actuator_forcerange"]
+        most = self._driven(np, fields, _clipped(np, rest, limits, self.limited_force))
+        present = rest - slope * self._speed_at(np, fields, qvel)
+        present = self._driven(np, fields, _clipped(np, present, limits, self.limited_force))
+        damping, friction = fields["dof_damping"], fields["dof_frictionloss"]
+        spring = self._spring(fields, qpos) @ self._spread
+        speed = _beyond((gear * rest) @ self._moments + spring, friction)
+        speed = speed / np.maximum(damping + (slope * gear**2) @ self._moments**2, TINY)
+        fastest = np.abs(_beyond(most + spring, friction)) / np.maximum(damping, TINY)
+        speed = np.clip(speed, -fastest, fastest)
+        left = np.abs(present + spring - damping * qvel - friction * np.sign(qvel))
+        zero = np.zeros(self.size)
+        return np.where(self.overshooting, speed, zero), np.where(self.overshooting, np.maximum(left, friction), zero)
+
+    def _speed_at(self, xp: Any, fields: Mapping[str, Any], qvel: Any) -> Any:
+        """(..., nu) of each actuator's length, m/s or rad/s."""
+        return fields["actuator_gear"][..., 0] * xp.sum(self.coefficients * qvel[..., self.dofs], axis=-1)
+
+    def _at_rest(self, xp: Any, fields: Mapping[str, Any], qpos: Any, ctrl: Any) -> Any:
+        """(..., nu) force of each actuator were its joints at rest, before its limits."""
+        bias = fields["actuator_biasprm"]
+        length = fields["actuator_gear"][..., 0] * xp.sum(self.coefficients * qpos[..., self.positions], axis=-1)
+        input_ = _clipped(xp, ctrl, fields["actuator_ctrlrange"], self.limited_ctrl)
+        affine = xp.where(self.biased, bias[..., 0] + bias[..., 1] * length, 0.0)
+        return fields["actuator_gainprm"][..., 0] * input_ + affine
+
+    def _driven(self, xp: Any, fields: Mapping[str, Any], force: Any) -> Any:
+        """(..., nv) what the actuators' forces (..., nu) do to the degrees of freedom, within the joints' limits."""
+        driven = (fields["actuator_gear"][..., 0] * force) @ self._moments
+        limits = fields["jnt_actfrcrange"][..., self.joints, :]
+        return _clipped(xp, driven[..., self.joint_dofs], limits, self.limited_joint) @ self._spread
+
+    @functools.cached_property
+    def _moments(self) -> np.ndarray:
+        """(nu, nv) force on each degree of freedom per force of each actuator at its gear: several may drive one."""
+        moments = np.zeros((len(self.dofs), self.size))
+        np.add.at(moments, (np.arange(len(self.dofs))[:, None], self.dofs), self.coefficients)
+        return moments
+
+    @functools.cached_property
+    def _spread(self) -> np.ndarray:
+        """(k, nv) zeros and ones: which degree of freedom each hinge and slide is."""
         spread = np.zeros((len(self.joints), self.size))
         spread[np.arange(len(self.joints)), self.joint_dofs] = 1.0
-        at_joints = driven[..., self.joint_dofs]
-        limits = fields["jnt_actfrcrange"][..., self.joints, :]
-        driven = _clipped(xp, at_joints, limits, self.limited_joint) @ spread
-        return Efforts(force, driven, self._passive(fields, qpos, qvel) @ spread)
+        return spread
 
     def _passive(self, fields: Mapping[str, Any], qpos: Any, qvel: Any) -> Any:
         """(..., k) springs and damping of the hinges and slides.
 
         The damping is that of an implicit step of the joint alone, so that no coefficient is too large for the step.
         """
-        stretch = qpos[..., self.joint_positions] - fields["qpos_spring"][..., self.joint_positions]
         damping = fields["dof_damping"][..., self.joint_dofs]
         damping = damping / (1.0 + self.dt * damping / self.inertia[self.joint_dofs])
-        return -fields["jnt_stiffness"][..., self.joints] * stretch - damping * qvel[..., self.joint_dofs]
+        return self._spring(fields, qpos) - damping * qvel[..., self.joint_dofs]
+
+    def _spring(self, fields: Mapping[str, Any], qpos: Any) -> Any:
+        """(..., k) springs of the hinges and slides."""
+        stretch = qpos[..., self.joint_positions] - fields["qpos_spring"][..., self.joint_positions]
+        return -fields["jnt_stiffness"][..., self.joints] * stretch
 
 
 def add_rotor(inertia: np.ndarray, quat: np.ndarray, axis: np.ndarray, armature: float) -> tuple[Any, Any]:
@@ -171,18 +233,61 @@ def add_rotor(inertia: np.ndarray, quat: np.ndarray, axis: np.ndarray, armature:
     return values, result
 
 
+def _beyond(force: np.ndarray, friction: np.ndarray) -> np.ndarray:
+    """What dry friction leaves of a force."""
+    return np.sign(force) * np.maximum(np.abs(force) - friction, 0.0)
+
+
 def _clipped(xp: Any, value: Any, limits: Any, limited: np.ndarray) -> Any:
     """`value` (..., k) within `limits` (..., k, 2) where `limited` (k,)."""
     return xp.where(limited, xp.clip(value, limits[..., 0], limits[..., 1]), value)
 
 
+def _transmissions(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
+    """Joints (nu, k) that each actuator drives, and their coefficients (nu, k)."""
+    rows = [_transmission(model, actuator) for actuator in range(model.nu)]
+    width = max((len(row) for row in rows), default=1)
+    joints, coefficients = np.zeros((model.nu, width), int), np.zeros((model.nu, width))
+    for actuator, row in enumerate(rows):
+        for place, (joint, coefficient) in enumerate(row):
+            joints[actuator, place], coefficients[actuator, place] = joint, coefficient
+    return joints, coefficients
+
+
+def _transmission(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
+    """The joints that an actuator drives, each with its coefficient."""
+    target = int(model.actuator_trnid[actuator, 0])
+    if model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT:
+        return [(target, 1.0)]
+    first = int(model.tendon_adr[target])
+    wraps = range(first, first + int(model.tendon_num[target]))
+    return [(int(model.wrap_objid[wrap]), float(model.wrap_prm[wrap])) for wrap in wraps]
+
+
+def _damping(model: mujoco.MjModel, driven: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """(nv,) N s/m, N m s/rad: what servos and joints resist each degree of freedom's speed with."""
+    servo = np.where(model.actuator_biastype == int(BIAS.mjBIAS_AFFINE), -model.actuator_biasprm[:, 2], 0.0)
+    servo = servo * model.actuator_gear[:, 0] ** 2
+    scalar = np.zeros(model.nv, bool)
+    scalar[model.jnt_dofadr[np.isin(model.jnt_type, SCALAR)]] = True
+    damping = np.where(scalar, model.dof_damping, 0.0)
+    if model.nu:
+        np.add.at(damping, model.jnt_dofadr[driven], servo[:, None] * coefficients**2)
+    return damping
+
+
 def _problem(model: mujoco.MjModel, actuator: int) -> str:
     """Why an actuator is not supported; empty if it is."""
-    if model.actuator_trntype[actuator] != mujoco.mjtTrn.mjTRN_JOINT:
-        return f"its transmission is {_name(mujoco.mjtTrn, model.actuator_trntype[actuator])}"
-    joint = int(model.actuator_trnid[actuator, 0])
-    if int(model.jnt_type[joint]) not in SCALAR:
-        return f"its joint is of type {_name(mujoco.mjtJoint, model.jnt_type[joint])}"
+    transmission = mujoco.mjtTrn(int(model.actuator_trntype[actuator]))
+    if transmission not in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_TENDON):
+        return f"its transmission is {_name(mujoco.mjtTrn, transmission)}"
+    target = int(model.actuator_trnid[actuator, 0])
+    first = int(model.tendon_adr[target]) if transmission == mujoco.mjtTrn.mjTRN_TENDON else 0
+    if transmission == mujoco.mjtTrn.mjTRN_TENDON and model.wrap_type[first] != mujoco.mjtWrap.mjWRAP_JOINT:
+        return "its tendon is spatial"
+    for joint, _ in _transmission(model, actuator):
+        if int(model.jnt_type[joint]) not in SCALAR:
+            return f"its joint is of type {_name(mujoco.mjtJoint, model.jnt_type[joint])}"
     if model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE:
         return f"it has the activation dynamics {_name(mujoco.mjtDyn, model.actuator_dyntype[actuator])}"
     if model.actuator_gaintype[actuator] != mujoco.mjtGain.mjGAIN_FIXED:

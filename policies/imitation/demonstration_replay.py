@@ -23,7 +23,7 @@ class DemonstrationReplay:
     demonstrations: ReplayBuffer | None = None
     """Demonstrations beside the buffer."""
     prefilled = False
-    """Whether the buffer began with demonstrations."""
+    """Whether the buffer began with others' steps: demonstrations, or those of another learner."""
 
     def __init__(
         self,
@@ -71,6 +71,20 @@ class DemonstrationReplay:
         count, num_envs = steps.reward.shape
         self.demonstrations = self._make_buffer(count * num_envs, num_envs, is_demo=True)
         self.demonstrations.extend(self._scaled(steps))
+
+    def open_with(self, steps: Transitions) -> None:
+        """Begin the buffer with another learner's steps, (T, N, ...), whose rewards are scaled already.
+
+        Raises:
+            EmbodiedError: they are more than the buffer's rows, or of another number of environments.
+        """
+        count, num_envs = steps.reward.shape
+        if num_envs != self.buffer.num_envs:
+            raise EmbodiedError(
+                f"steps of {num_envs} environments cannot open a replay buffer of {self.buffer.num_envs} environments"
+            )
+        self.buffer.extend(steps)
+        self.prefilled = self.prefilled or count > 0
 
     def sample(self, generator: torch.Generator) -> Batch:
         """A batch with its share of demonstrations (Ball et al. 2023: half)."""

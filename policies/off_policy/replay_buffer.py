@@ -212,6 +212,16 @@ class ReplayBuffer:
         known = (self._ended(at) & counts).any(1)
         return total.masked_fill(~known, -torch.inf)
 
+    def newest(self, rows: int) -> Transitions:
+        """The last `rows` steps (T, N, ...), or all there are, the oldest first; the last one is truncated."""
+        count = min(rows, self._filled)
+        at = (self._head - count + torch.arange(count, device=self.device)) % self.rows
+        groups = [{group: values[at] for group, values in of.items()} for of in (self._obs, self._next_obs)]
+        terminated, truncated = self._terminated[at], self._truncated[at]
+        if count:
+            truncated[-1] |= ~terminated[-1]
+        return Transitions(groups[0], self._action[at], self._reward[at], terminated, truncated, groups[1])
+
     def state(self) -> dict[str, Any]:
         return {
             "head": self._head,

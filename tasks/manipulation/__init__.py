@@ -3,7 +3,9 @@
 from embodied.registry import Registry, TaskEntry
 from tasks.manipulation import benchmarks
 
-ENGINES = ("mujoco", "mjx")
+ENGINES = ("mujoco", "mjx", "pybullet")
+# In Bullet, the gripper of an arm that was derived from its file has a damped finger, and a driven one geared to it.
+OWN_ARM_ENGINES = ("mujoco", "mjx")
 
 TASKS = {
     "rigid_objects.pucks": (
@@ -123,7 +125,7 @@ def register(registry: Registry) -> None:
             name="manipulation/track-pose",
             target="tasks.manipulation.track_pose:TrackPose",
             summary="An arm of one's own, from its MJCF or URDF file, brings its tip to poses in the air.",
-            engines=ENGINES,
+            engines=OWN_ARM_ENGINES,
             training="tasks.manipulation.training:TRACK_POSE",
         )
     )

@@ -3,8 +3,6 @@
 from embodied.registry import Registry, TaskEntry
 
 ENGINES = ("rigid", "mujoco", "mjx", "pybullet")
-# Columns are mocap bodies, of which pybullet has none.
-OWN_ENGINES = {"navigation": ("rigid", "mujoco", "mjx")}
 
 # name -> target, training defaults, summary
 TASKS = {
@@ -31,7 +29,7 @@ def register(registry: Registry) -> None:
                 name=f"swarm/{name}",
                 target=f"tasks.swarm.{target}",
                 summary=summary,
-                engines=OWN_ENGINES.get(name, ENGINES),
+                engines=ENGINES,
                 training=f"tasks.swarm.training:{training}",
             )
         )

@@ -5,10 +5,15 @@ detection, and hard contacts by sequential impulses, where MuJoCo's are soft. Wh
 
 - actuators, joint springs and damping are torques computed at every physics step (`embodied.engines.servos`);
 - dry friction of joints is a motor that wants to stand still and is as strong as the friction;
+- where servo and damping of a joint would overshoot if their force were held for a step, the joint is driven by a motor
+  of Bullet's, solved together with the contacts: it aims at the speed at which the force is balanced, with the force
+  that is left at the present speed. Of such a slide's armature its body carries a tenth as mass, the rest is left out;
+- two joints that are coupled are geared; gravity compensation is torques; mocap bodies are put where they are to be;
 - armature is added to the inertia of the link about the joint's axis, and what that does wrongly to the link's parents
   is taken back by forces (`embodied.engines.pybullet.rotors`);
 - solref, solimp and contact margins have no counterpart: contacts and limits are as hard as Bullet makes them. Sliding
-  friction is MuJoCo's for every pair; torsional and rolling friction are left out.
+  friction is MuJoCo's for every pair (`embodied.engines.pybullet.contacts`); torsional and rolling friction are left
+  out.
 
 Worlds are built anew at every reset, so that an episode has its own masses, frames and shapes and nothing of the last.
 Accelerations, touch and forces are those of the last physics step; before the first, bodies fall freely untouched.
@@ -45,6 +50,18 @@ VARIABLE = model.VARIABLE | frozenset(servos.FIELDS)
 """Model fields that an episode may vary on this engine."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Drive:
+    """What drives the joints of all environments at one instant."""
+
+    servos: Efforts
+    """By force."""
+    speed: np.ndarray
+    """(num_envs, nv) m/s, rad/s, at which motors aim: of the joints that `Servos.overshooting` names."""
+    strength: np.ndarray
+    """(num_envs, nv) N, N m, what these motors can exert."""
+
+
 class PybulletEngine:
     """`num_envs` Bullet worlds with a task's model, stepped one after another."""
 
@@ -62,8 +79,10 @@ class PybulletEngine:
             raise EngineError(f"engine pybullet opens one world per environment, {MOST_WORLDS} at most, not {num_envs}")
         self.num_envs = num_envs
         self.model = substeps_model(task.model, task.timing.physics_dt)
-        model.check(self.model)
         self._servos = Servos.from_model(self.model, self.name)
+        model.check(self.model, self._servos.overshooting)
+        self._extra_mass = model.extra_mass(self.model, self._servos.overshooting)
+        self.model.body_mass[:] += self._extra_mass
         self._reader = SensorReader(self.model, self.name, np)
         touch = self.model.sensor_type == int(mujoco.mjtSensor.mjSENS_TOUCH)
         self._touch_sites = self.model.sensor_objid[touch]
@@ -78,12 +97,21 @@ class PybulletEngine:
         self._qpos = np.tile(self.model.qpos0, (num_envs, 1))
         self._qvel = np.zeros((num_envs, self.model.nv))
         self._ctrl = np.zeros((num_envs, self.model.nu))
+        self._mocap_bodies = np.flatnonzero(self.model.body_mocapid >= 0)
+        self._mocap_bodies = self._mocap_bodies[np.argsort(self.model.body_mocapid[self._mocap_bodies])]
+        self._mocap_pos = np.tile(self.model.body_pos[self._mocap_bodies], (num_envs, 1, 1))
+        self._mocap_quat = np.tile(self.model.body_quat[self._mocap_bodies], (num_envs, 1, 1))
+        self._compensated = bool(self.model.body_gravcomp.any())
+        self._dragged = model.dragged(self.model)
         self._sensordata = np.zeros((num_envs, self.model.nsensordata), np.float32)
 
     def reset(self, ids: np.ndarray, start: ResetState[Any]) -> None:
         for row, index in enumerate(ids):
             for name, values in start.model.items():
                 self._field(name)[index] = values[row]
+            if start.mocap_pos is not None:
+                self._mocap_pos[index] = start.mocap_pos[row]
+                self._mocap_quat[index] = self.model.body_quat[self._mocap_bodies]
             self._build(index, np.asarray(start.qpos[row], float), np.asarray(start.qvel[row], float))
             self._time[index] = 0.0
             self._ctrl[index] = 0.0
@@ -104,14 +132,17 @@ class PybulletEngine:
 
     def _build(self, index: int, qpos: np.ndarray, qvel: np.ndarray) -> None:
         """Build a world from its environment's model fields, at a state."""
-        if self._fields:
+        if self._fields or len(self._mocap_bodies):
             model = self.model.__copy__()
             for name, values in self._fields.items():
                 getattr(model, name)[...] = values[index]
+            model.body_mass[:] += self._extra_mass * ("body_mass" in self._fields)
+            model.body_pos[self._mocap_bodies] = self._mocap_pos[index]
+            model.body_quat[self._mocap_bodies] = self._mocap_quat[index]
             self._models[index] = model
         self._qpos[index], self._qvel[index] = qpos, qvel
         if self._alive(index):
-            self._worlds[index].build(self._models[index])
+            self._worlds[index].build(self._models[index], self._servos.overshooting)
             self._worlds[index].set_state(qpos, qvel)
             self._rotors[index] = Rotors(self._models[index])
             self._rotors[index].begin(qpos, qvel)
@@ -138,52 +169,69 @@ class PybulletEngine:
         return self._reader(bodies, self._qpos[index], self._qvel[index], forces)
 
     def step(self, control: Control, substeps: int) -> None:
-        """Advance every environment; see `HostEngine.step`.
-
-        Raises:
-            EngineError: the task moves mocap bodies, of which this engine has none.
-        """
-        if control.mocap_pos is not None or control.mocap_quat is not None:
-            raise EngineError("engine pybullet has no mocap bodies; the task moves one")
+        """Advance every environment; see `HostEngine.step`."""
         if control.ctrl is not None:
             self._ctrl[...] = control.ctrl
+        self._move_mocap(control)
         alive = [index for index in range(self.num_envs) if self._alive(index)]
         felt: dict[int, tuple[Bodies, Any]] = {}
-        efforts = self._efforts()
+        efforts = None
         for substep in range(substeps):
-            efforts = efforts if substep == 0 else self._efforts()
+            efforts = self._efforts()
             last = substep == substeps - 1
             for index in alive:
                 wrench = None if control.wrench is None else np.asarray(control.wrench[index], float)
-                before = self._advance(index, efforts.driven[index] + efforts.passive[index], wrench, last)
+                before = self._advance(index, efforts, wrench, last)
                 if before is None:
                     self._lose(index)
                 elif last:
                     felt[index] = before, self._worlds[index].touch(self._touch_sites, before)
             alive = [index for index in alive if self._alive(index)]
         self._time += substeps * self.model.opt.timestep
-        if alive:
+        if alive and efforts is not None:
             before, touch = (stacked(parts) for parts in zip(*(felt[index] for index in alive), strict=True))
             bodies = stacked([self._worlds[index].bodies() for index in alive])
-            forces = Forces(before, efforts.actuator[alive], efforts.driven[alive], touch)
+            forces = Forces(before, efforts.servos.actuator[alive], efforts.servos.driven[alive], touch)
             self._sensordata[alive] = self._reader(bodies, self._qpos[alive], self._qvel[alive], forces)
 
-    def _advance(self, index: int, torque: np.ndarray, wrench: np.ndarray | None, watched: bool) -> Bodies | None:
+    def _move_mocap(self, control: Control) -> None:
+        """Put mocap bodies where a control says, in the environments where they are elsewhere."""
+        pos = self._mocap_pos if control.mocap_pos is None else np.asarray(control.mocap_pos, float)
+        quat = self._mocap_quat if control.mocap_quat is None else np.asarray(control.mocap_quat, float)
+        if pos is self._mocap_pos and quat is self._mocap_quat:
+            return
+        changed = (pos != self._mocap_pos).any((1, 2)) | (quat != self._mocap_quat).any((1, 2))
+        self._mocap_pos, self._mocap_quat = pos.copy(), quat.copy()
+        for index in np.flatnonzero(changed).tolist():
+            if self._alive(index):
+                self._worlds[index].move_mocap(self._mocap_bodies, pos[index], quat[index])
+
+    def _advance(self, index: int, efforts: Drive, wrench: np.ndarray | None, watched: bool) -> Bodies | None:
         """One physics step of one environment.
 
         Returns:
             The bodies at its beginning if `watched`; None if the environment diverged.
         """
         world, rotors = self._worlds[index], self._rotors[index]
-        wrench = wrench if wrench is not None and wrench.any() else None
         qpos, qvel = self._qpos[index], self._qvel[index].copy()
+        by_motors = self._servos.overshooting
+        torque = efforts.servos.driven[index] + efforts.servos.passive[index]
+        # Of what motors do, the correction below has to know, and the world itself not again.
+        moved = np.where(by_motors, np.sign(efforts.speed[index] - qvel) * efforts.strength[index], 0.0)
+        torque = np.where(by_motors, 0.0, torque)
+        if self._compensated:
+            torque = torque + rotors.compensation(qpos)
+        wrench = wrench if wrench is not None and wrench.any() else None
         turns = {}
         if rotors.active:
-            correction = rotors.forces(qpos, qvel, torque)
+            correction = rotors.forces(qpos, qvel, torque + moved)
             torque = torque + correction
             turns = rotors.wrenches(correction, qpos)
-        before = world.bodies() if wrench is not None or watched else self._unwatched
-        world.step(torque, turns, wrench, None if wrench is None else centres(before))
+        before = world.bodies() if wrench is not None or watched or self._dragged else self._unwatched
+        if self._dragged:
+            wrench = model.drag(self.model, self._dragged, before, qvel, wrench)
+        motors = efforts.speed[index], efforts.strength[index]
+        world.step(torque, motors, turns, wrench, None if wrench is None else centres(before))
         self._qpos[index], self._qvel[index] = world.state()
         if not self._alive(index):
             return None
@@ -191,10 +239,15 @@ class PybulletEngine:
             rotors.observe(self._qvel[index] - qvel, self.model.opt.timestep)
         return before
 
-    def _efforts(self) -> Efforts:
+    def _efforts(self) -> Drive:
         """What actuators and joints do at the present states, (num_envs, ...)."""
-        fields = {name: self._fields.get(name, getattr(self.model, name)) for name in servos.FIELDS}
-        return self._servos(np, fields, self._qpos, self._qvel, self._ctrl)
+        fields: dict[str, Any] = {name: self._fields.get(name, getattr(self.model, name)) for name in servos.FIELDS}
+        now = self._servos(np, fields, self._qpos, self._qvel, self._ctrl)
+        zero = np.zeros_like(self._qvel)
+        if not self._servos.overshooting.any():
+            return Drive(now, zero, zero)
+        speed, strength = self._servos.balance(fields, self._qpos, self._qvel, self._ctrl)
+        return Drive(now, speed, strength)
 
     def world(self, ids: np.ndarray | None = None) -> World:
         """The joints and sensors of all environments, or of some, as float32; see `HostEngine.world`."""
@@ -216,10 +269,11 @@ class PybulletEngine:
         return self.snapshot() | {f"model.{name}": values.copy() for name, values in self._fields.items()}
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Time, positions and velocities, held controls, what `Rotors` remember, and the sensors."""
+        """Time, positions and velocities, held controls, what `Rotors` remember, mocap bodies, and the sensors."""
         others = np.stack([rotors.others for rotors in self._rotors])
+        mocap = [poses.reshape(self.num_envs, -1) for poses in (self._mocap_pos, self._mocap_quat)]
         return {
-            "state": np.concatenate([self._time[:, None], self._qpos, self._qvel, self._ctrl, others], axis=1),
+            "state": np.concatenate([self._time[:, None], self._qpos, self._qvel, self._ctrl, others, *mocap], axis=1),
             "sensordata": self._sensordata.copy(),
         }
 
@@ -228,9 +282,12 @@ class PybulletEngine:
         for key, values in state.items():
             if key.startswith("model."):
                 self._field(key.removeprefix("model."))[...] = values
-        ends = np.cumsum([1, self.model.nq, self.model.nv, self.model.nu])
-        time, qpos, qvel, ctrl, others = np.split(np.asarray(state["state"], float), ends, axis=1)
+        sizes = [1, self.model.nq, self.model.nv, self.model.nu, self.model.nv, 3 * self.model.nmocap]
+        parts = np.split(np.asarray(state["state"], float), np.cumsum(sizes), axis=1)
+        time, qpos, qvel, ctrl, others, mocap_pos, mocap_quat = parts
         self._time[...], self._ctrl[...] = time[:, 0], ctrl
+        self._mocap_pos = mocap_pos.reshape(self._mocap_pos.shape).copy()
+        self._mocap_quat = mocap_quat.reshape(self._mocap_quat.shape).copy()
         for index in range(self.num_envs):
             self._build(index, qpos[index], qvel[index])
             self._rotors[index].others = others[index].copy()

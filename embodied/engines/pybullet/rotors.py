@@ -54,6 +54,15 @@ class Rotors:
         mujoco.mj_rne(self._model, self._data, 0, self.others)
         self.others *= -1.0
 
+    def compensation(self, qpos: np.ndarray) -> np.ndarray:
+        """Joint forces (nv,) N, N m that carry the weight of bodies with gravity compensation."""
+        model, data = self._model, self._data
+        data.qpos[:] = qpos
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_passive(model, data)
+        return data.qfrc_gravcomp.copy()
+
     def forces(self, qpos: np.ndarray, qvel: np.ndarray, own: np.ndarray) -> np.ndarray:
         """The forces Q (nv,) to add in this step.
 

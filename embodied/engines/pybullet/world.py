@@ -14,12 +14,15 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from embodied.engines.pybullet import contacts as bc
 from embodied.engines.pybullet import model as bm
 from embodied.engines.pybullet import quaternions as bq
 from embodied.engines.pybullet.urdf import urdf
 from embodied.engines.sensors import Bodies, at_rest, cross, multiply, rotate
 
 UNLIMITED = 1e30  # m/s, rad/s: Bullet otherwise clips every speed at 100, and a divergence would pass for a motion
+UNLIMITED_FORCE = 1e9  # N, N m: of a gear
+GEAR_ERP = 0.2  # share of a gear's error that a step takes away; Bullet's own value for joints
 GAP = 1e-9  # m, s: below it, contact forces are rounding
 
 
@@ -35,8 +38,14 @@ class Placed:
     """First of its seven entries in qpos."""
     free_qvel: int
     """First of its six entries in qvel."""
+    mocap: int
+    """Mocap body on which its base stands, or 0."""
     joints: list[int]
     """Bullet's indices of the links that move."""
+    motors: list[int]
+    """Those of `joints` that Bullet's own motors drive, see `Servos.overshooting`."""
+    motor_qvel: np.ndarray
+    """(motors,) their addresses in qvel."""
     qpos: np.ndarray
     """(joints,) their addresses in qpos."""
     qvel: np.ndarray
@@ -56,12 +65,16 @@ class BulletWorld:
         """Open a world; `pb` is the module pybullet, and models pass through a file in `folder`."""
         self._pb, self._file = pb, folder / "tree.urdf"
         self.client = pb.connect(pb.DIRECT)
+        self._contacts: tuple[bytes, bc.Contacts] | None = None
         self._close = weakref.finalize(self, pb.disconnect, self.client)
 
-    def build(self, model: mujoco.MjModel) -> None:
-        """Empty the world and put the bodies of `model` into it."""
+    def build(self, model: mujoco.MjModel, motors: np.ndarray) -> None:
+        """Empty the world and put the bodies of `model` into it, mocap bodies where the model has them.
+
+        `motors` (nv,) bool: the hinges and slides that Bullet's own motors drive.
+        """
         pb, client = self._pb, self.client
-        self.model = model
+        self.model, self._motors = model, motors
         pb.resetSimulation(physicsClientId=client)
         # The cache would hand out the model of an earlier episode under the file's name; without warm starting, a
         # world restored from positions and velocities goes on as the original did.
@@ -75,16 +88,80 @@ class BulletWorld:
         )
         gravity = model.opt.gravity * (not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         pb.setGravity(*gravity, physicsClientId=client)
-        forest = bm.trees(model)
-        self._statics = {str(geom): self._static(geom) for geom in bm.static_geoms(model)}
+        allowed = self._allowed()
+        self._statics = {name: self._static(geom) for name, geom in allowed.statics.items()}
         self._links: dict[tuple[int, str], int] = {}
-        self._placed = [self._place(index, tree) for index, tree in enumerate(forest)]
-        self._shape_bodies = self._filter(forest)
+        self._built_at: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._placed = [self._place(index, tree) for index, tree in enumerate(allowed.forest)]
+        self._shape_bodies = self._filter(allowed)
+        for equality in np.flatnonzero(model.eq_active0):
+            self._gear(int(equality))
         # A fleet pushes each of its bodies at every step; searching all trees for each would cost their square.
         self._handles = {tree.free: (tree.uid, -1) for tree in self._placed if tree.free}
         for tree in self._placed:
             self._handles |= {int(body): (tree.uid, link) for body, link in zip(tree.bodies, tree.links, strict=True)}
-        self._rest = at_rest(model)
+        self._rest = self._resting()
+
+    def _allowed(self) -> bc.Contacts:
+        """Who may touch whom; looked up again only where an episode's frictions are not those of the last."""
+        key = self.model.geom_friction.tobytes()
+        if self._contacts is None or self._contacts[0] != key:
+            self._contacts = key, bc.contacts(self.model, bm.trees(self.model))
+        return self._contacts[1]
+
+    def _resting(self) -> Bodies:
+        """The bodies, those that stand still in their places."""
+        rest, model = at_rest(self.model), self.model
+        for body in range(1, model.nbody):
+            if bm.stands(model, body):
+                rest.pos[body], rest.quat[body] = bm.static_pose(model, body, np.zeros(3), np.array([1.0, 0, 0, 0]))
+        return rest
+
+    def move_mocap(self, bodies: np.ndarray, pos: np.ndarray, quat: np.ndarray) -> None:
+        """Put mocap bodies (k,) elsewhere, with all that stands on them: (k, 3) m and (k, 4) wxyz, world frame.
+
+        They do not move there: what touches them feels no speed of theirs.
+        """
+        pb, client, model = self._pb, self.client, self.model
+        model.body_pos[bodies], model.body_quat[bodies] = pos, quat
+        moved = set(bodies.tolist())
+        for name, geom in self._allowed().statics.items():
+            if int(model.body_rootid[model.geom_bodyid[geom]]) in moved:
+                where, turn = bm.geom_pose(model, geom)
+                pb.resetBasePositionAndOrientation(
+                    self._statics[name], list(where), list(bq.xyzw_from_wxyz(turn)), physicsClientId=client
+                )
+        for tree in self._placed:
+            if tree.mocap in moved:
+                was_at, was_turned = self._built_at[tree.mocap]
+                turn = bq.composed(model.body_quat[tree.mocap], bq.conjugate(was_turned))
+                where = model.body_pos[tree.mocap] - bq.turned(turn, was_at)
+                pb.resetBasePositionAndOrientation(
+                    tree.uid, list(where), list(bq.xyzw_from_wxyz(turn)), physicsClientId=client
+                )
+        self._rest = self._resting()
+
+    def _gear(self, equality: int) -> None:
+        """Couple two joints of a tree: first = a + b second, from their reference positions."""
+        pb, model = self._pb, self.model
+        first, second = (int(ids[equality]) for ids in (model.eq_obj1id, model.eq_obj2id))
+        offset, ratio = (float(value) for value in model.eq_data[equality, :2])
+        for tree in self._placed:
+            known = dict(zip(tree.qvel.tolist(), tree.joints, strict=True))
+            links = [known.get(int(model.jnt_dofadr[joint])) for joint in (first, second)]
+            if None not in links:
+                axis, here = [1, 0, 0], [0, 0, 0]
+                gear = pb.createConstraint(
+                    tree.uid, links[0], tree.uid, links[1], pb.JOINT_GEAR, axis, here, here, physicsClientId=self.client
+                )
+                pb.changeConstraint(
+                    gear,
+                    gearRatio=-ratio,
+                    relativePositionTarget=offset,
+                    erp=GEAR_ERP,
+                    maxForce=UNLIMITED_FORCE,
+                    physicsClientId=self.client,
+                )
 
     def _static(self, geom: int) -> int:
         """Put one shape that never moves into the world; returns Bullet's id."""
@@ -129,6 +206,10 @@ class BulletWorld:
         """Load a tree and set what URDF cannot say."""
         pb, client, model = self._pb, self.client, self.model
         self._file.write_text(urdf(model, tree))
+        root = tree.links[0].body if tree.links and not tree.free else 0
+        mocap = int(model.body_rootid[root]) if root and model.body_mocapid[model.body_rootid[root]] >= 0 else 0
+        if mocap:
+            self._built_at[mocap] = model.body_pos[mocap].copy(), model.body_quat[mocap].copy()
         flags = (
             pb.URDF_USE_INERTIA_FROM_FILE
             | pb.URDF_MAINTAIN_LINK_ORDER
@@ -178,7 +259,10 @@ class BulletWorld:
             free=tree.free,
             free_qpos=int(model.jnt_qposadr[root]) if tree.free else -1,
             free_qvel=int(model.jnt_dofadr[root]) if tree.free else -1,
+            mocap=mocap,
             joints=joints,
+            motors=[joint for joint, dof in zip(joints, dofs, strict=True) if self._motors[dof]],
+            motor_qvel=np.array([dof for dof in dofs if self._motors[dof]], int),
             qpos=model.jnt_qposadr[[link.joint for link in moving]],
             qvel=dofs,
             links=[numbers[link.name] for link in carrying],
@@ -186,21 +270,20 @@ class BulletWorld:
             anchors=np.array([bm.anchor(model, link.joint) for link in carrying]).reshape(-1, 3),
         )
 
-    def _filter(self, forest: tuple[bm.Tree, ...]) -> dict[int, list[tuple[int, int]]]:
+    def _filter(self, allowed: bc.Contacts) -> dict[int, list[tuple[int, int]]]:
         """Let only admitted pairs touch, with their friction; returns body -> its Bullet (uid, link) with shapes."""
         pb, client, model = self._pb, self.client, self.model
-        parts = bm.colliders(model, forest)
+        parts = allowed.parts
         ids = [
             (self._statics[part.link], -1)
             if part.tree < 0
             else (self._placed[part.tree].uid, self._links[part.tree, part.link])
             for part in parts
         ]
-        pairs = bm.admitted(model, parts)
-        for (uid, link), friction in zip(ids, bm.frictions(model, parts, pairs), strict=True):
+        for (uid, link), friction in zip(ids, allowed.frictions, strict=True):
             pb.setCollisionFilterGroupMask(uid, link, 0, 0, physicsClientId=client)
             pb.changeDynamics(uid, link, lateralFriction=float(friction), restitution=0, physicsClientId=client)
-        for i, j in pairs:
+        for i, j in allowed.pairs:
             pb.setCollisionFilterPair(ids[i][0], ids[j][0], ids[i][1], ids[j][1], 1, physicsClientId=client)
         owners: dict[int, list[tuple[int, int]]] = {}
         for part, place in zip(parts, ids, strict=True):
@@ -275,6 +358,7 @@ class BulletWorld:
     def step(
         self,
         torque: np.ndarray,
+        motors: tuple[np.ndarray, np.ndarray],
         turns: Mapping[int, np.ndarray],
         wrench: np.ndarray | None,
         centres: np.ndarray | None,
@@ -283,6 +367,8 @@ class BulletWorld:
 
         Args:
             torque: (nv,) N m or N on the hinges and slides; the entries of free joints are not read.
+            motors: Speeds (nv,) rad/s or m/s at which the motors aim, and what they can exert, (nv,) N m or N; only the
+                entries of the joints that motors drive are read.
             turns: Floating body -> torque (3,) N m on it, world frame.
             wrench: (nbody, 6) N and N m on each body at its centre of mass, world frame.
             centres: (nbody, 3) m, those centres of mass; needed with `wrench`.
@@ -293,6 +379,16 @@ class BulletWorld:
                 forces = torque[tree.qvel].tolist()
                 pb.setJointMotorControlArray(
                     tree.uid, tree.joints, pb.TORQUE_CONTROL, forces=forces, physicsClientId=client
+                )
+            if tree.motors:
+                speeds, strengths = (values[tree.motor_qvel].tolist() for values in motors)
+                pb.setJointMotorControlArray(
+                    tree.uid,
+                    tree.motors,
+                    pb.VELOCITY_CONTROL,
+                    targetVelocities=speeds,
+                    forces=strengths,
+                    physicsClientId=client,
                 )
             if tree.free in turns:
                 turn = turns[tree.free].tolist()

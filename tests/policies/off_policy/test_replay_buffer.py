@@ -182,3 +182,16 @@ def test_sequences_repeat_the_last_to_action_an_episode_and_returns_end_with_it(
     assert batch.return_to_go.tolist() == [1.75, 1.5, 1.0, -float("inf"), -float("inf")]
     assert batch.is_demo is not None
     assert batch.is_demo.all()
+
+
+@pytest.mark.parametrize("count", [5, 12, 19])
+def test_the_newest_steps_come_in_order_and_end_cut_off(count):
+    made, data = buffer(36, 3), steps(count, 3)
+    for t in range(count):
+        made.extend(row(data, t))
+    newest = made.newest(4)
+    torch.testing.assert_close(newest.reward, data.reward[-4:])
+    torch.testing.assert_close(newest.next_obs["critic"], data.next_obs["critic"][-4:])
+    torch.testing.assert_close(newest.truncated[:-1], data.truncated[-4:-1])
+    assert bool((newest.truncated[-1] | newest.terminated[-1]).all())
+    assert len(made.newest(99).reward) == min(count, 12)

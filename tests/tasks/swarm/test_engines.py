@@ -14,7 +14,7 @@ import embodied
 from benchmarks.flight_parity import EFFECTS, REFERENCE, Track, fly
 from embodied.core.world import Control, ResetState
 from embodied.engines import make_engine
-from embodied.errors import EngineError
+from policies.training.loading import load_policy
 from tasks.swarm.dynamics.drones import RADIUS, Drones
 from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.landing import Landing, LandingConfig
@@ -96,6 +96,13 @@ def test_drones_of_one_bullet_world_push_each_other() -> None:
     assert min(gaps) == pytest.approx(2 * RADIUS, abs=0.005)
 
 
-def test_navigation_is_not_offered_on_pybullet() -> None:
-    with pytest.raises(EngineError, match="'pybullet' does not run 'swarm/navigation'"):
-        embodied.make("swarm/navigation", engine="pybullet")
+def test_navigation_is_the_same_on_pybullet() -> None:
+    """Its columns are mocap bodies: the shipped policy flies among them for a second."""
+    paths = []
+    for engine in ("mujoco", "pybullet"):
+        env = embodied.make("swarm/navigation", 2, engine)
+        expert, obs = load_policy("shipped", env), env.reset(0)
+        for _ in range(round(1.0 / env.control_dt)):
+            obs = env.step(expert(obs)).obs
+        paths.append(np.asarray(env.world().qpos))
+    np.testing.assert_allclose(paths[1], paths[0], atol=0.02)
