@@ -207,10 +207,12 @@ def held_out(
     return tuple(errors), track
 
 
-def refuse(log: Log, command: Command) -> None:
+def refuse(log: Log, twin: Twin, command: Command) -> None:
     """Raise a `CalibrationError` that says in one line what would make a calibration from this log wrong."""
     limits = limits_of(command.robot)
-    errors = [finding for finding in preflight(log, limits) if finding.severity is Severity.ERROR]
+    used = ("", "command", *(output.channel for output in twin.outputs))
+    found = [finding for finding in preflight(log, limits) if finding.channel.partition(".")[0] in used]
+    errors = [finding for finding in found if finding.severity is Severity.ERROR]
     still = [finding for finding in errors if finding.check == "excitation"]
     # A joint that stands still is not identified, and the page says so; where nothing moves there is nothing to say.
     if limits.names and len(still) < len(log["joint_pos"].names):
@@ -244,7 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
     log = read_log(command.log)
     twin = make_twin(command.robot, log, Groups(command.together, command.apart))
     if not command.despite_errors:
-        refuse(log, command)
+        refuse(log, twin, command)
     output = cli.console()
     result, track = calibrate(log, twin, command, lambda line: output.print(line, soft_wrap=True))
     result = dataclasses.replace(result, source=command.log.name)
