@@ -39,6 +39,9 @@ class Toy:
     def start_spread(self):
         return np.array([1.0])
 
+    def stepped(self, timestep):
+        return dataclasses.replace(self, timestep=timestep)
+
     def starts(self, log, times):
         channel = log["joint_pos"]
         return channel.values[np.searchsorted(channel.time, times)]
