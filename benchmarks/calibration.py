@@ -30,7 +30,7 @@ from sim2real.twins import crazyflie, go1, panda
 
 WITHIN = 0.05
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
-RELATIVE = (Kind.ENCODER_BIAS, Kind.LOSS)
+RELATIVE = (Kind.ENCODER_BIAS, Kind.LOSS, Kind.PAYLOAD)
 """Kinds whose errors are not relative to their values, which may be zero."""
 SECONDS = {"go1": 20.0, "panda": 24.0, "crazyflie": 30.0}
 """s of log of each robot; a quarter is held out."""
