@@ -50,7 +50,7 @@ class Settings:
     free: tuple[str, ...] = ()
     """Parameters to estimate besides the usual ones; patterns such as "*.strength"."""
     fix: tuple[str, ...] = ()
-    """Parameters to keep at their nominal values."""
+    """Parameters to take for granted at their nominal values."""
     known: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Parameters with values known from elsewhere, such as a weighed mass."""
     held_out: float = 0.25
@@ -89,7 +89,8 @@ class Command(Settings):
     the header of a CSV file stand units, "# unit.command: rad"; where all cells of a channel are empty, it has no row
     then. MCAP has one topic for each channel, JSON objects of numbers. docs/sim2real.md, Logs, has examples."""
     robot: str
-    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own."""
+    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own. Its log needs command and joint_pos (of
+    whole legs, go1; of all joints, panda); of a crazyflie command in rpm or N, position, orientation and gyro."""
     together: tuple[str, ...] = ()
     """Of a robot from a file: patterns of joints that share friction, damping, rotor inertia and strength, such as
     "*_hip"; by default those of the same place in each limb with the same motor."""
