@@ -118,7 +118,7 @@ CASES: Mapping[str, Case] = {
         # A deck and a used battery: lift to weight of 1.28 instead of 1.54; late by half a control step.
         mismatch={"mass": 1.08, "motor_strength": 0.9, "latency": 0.01},
         still=("--config.latency", "0", "0", "--config.thrust-spread", "0", "--config.mass-spread", "0"),
-        calibrate=("--known", "drone_mass", str(round(1.08 * 0.0318, 6))),
+        calibrate=("--known", "drone_mass", str(round(1.08 * 0.0318, 6)), "--timestep", "0.002"),
         steps=5_000_000,
         log=flown,
     ),
@@ -135,7 +135,7 @@ CASES: Mapping[str, Case] = {
         },
         still=("--config.without", *DYNAMICS),
         # Masses from CAD: without torque sensors, only their ratio to the motors' strength shows.
-        calibrate=("--fix", "*.mass", "--free", "*.strength"),
+        calibrate=("--fix", "*.mass", "--free", "*.strength", "--timestep", "0.002"),
         steps=6_000_000,
         log=swung,
     ),

@@ -76,7 +76,7 @@ def trial(twin: JointTwin, command: Channel, seed: int) -> dict[str, Any]:
     truth = logs.draw(twin.parameters, rng)
     targets = command.columns(twin.joints)
     log = logs.played(twin, truth, command.time, targets, NOISE, np.random.default_rng(seed))
-    result, _ = cal.calibrate(log, twin)
+    result, _ = cal.calibrate(log, twin, cal.Settings(known={"*.strength": 1.0}))
     half = [error for error in result.errors if error.horizon == 0.5]
     errors = {
         "over_noise": {e.channel: e.after / NOISE[e.channel] for e in half},

@@ -50,7 +50,7 @@ class Settings:
     free: tuple[str, ...] = ()
     """Parameters to estimate besides the usual ones; patterns such as "*.strength"."""
     fix: tuple[str, ...] = ()
-    """Parameters to keep at their nominal values."""
+    """Parameters to take for granted at their nominal values."""
     known: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Parameters with values known from elsewhere, such as a weighed mass."""
     held_out: float = 0.25
@@ -89,7 +89,8 @@ class Command(Settings):
     the header of a CSV file stand units, "# unit.command: rad"; where all cells of a channel are empty, it has no row
     then. MCAP has one topic for each channel, JSON objects of numbers. docs/sim2real.md, Logs, has examples."""
     robot: str
-    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own."""
+    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own. Its log needs command and joint_pos (of
+    whole legs, go1; of all joints, panda); of a crazyflie command in rpm or N, position, orientation and gyro."""
     together: tuple[str, ...] = ()
     """Of a robot from a file: patterns of joints that share friction, damping, rotor inertia and strength, such as
     "*_hip"; by default those of the same place in each limb with the same motor."""
@@ -207,10 +208,12 @@ def held_out(
     return tuple(errors), track
 
 
-def refuse(log: Log, command: Command) -> None:
+def refuse(log: Log, twin: Twin, command: Command) -> None:
     """Raise a `CalibrationError` that says in one line what would make a calibration from this log wrong."""
     limits = limits_of(command.robot)
-    errors = [finding for finding in preflight(log, limits) if finding.severity is Severity.ERROR]
+    used = ("", "command", *(output.channel for output in twin.outputs))
+    found = [finding for finding in preflight(log, limits) if finding.channel.partition(".")[0] in used]
+    errors = [finding for finding in found if finding.severity is Severity.ERROR]
     still = [finding for finding in errors if finding.check == "excitation"]
     # A joint that stands still is not identified, and the page says so; where nothing moves there is nothing to say.
     if limits.names and len(still) < len(log["joint_pos"].names):
@@ -244,7 +247,7 @@ def main(arguments: list[str] | None = None) -> int:
     log = read_log(command.log)
     twin = make_twin(command.robot, log, Groups(command.together, command.apart))
     if not command.despite_errors:
-        refuse(log, command)
+        refuse(log, twin, command)
     output = cli.console()
     result, track = calibrate(log, twin, command, lambda line: output.print(line, soft_wrap=True))
     result = dataclasses.replace(result, source=command.log.name)

@@ -37,8 +37,8 @@ class Finding:
     """What may have caused it, or what to do."""
 
 
-COMMANDS = ("command", "action", "observation")
-"""Channels that are not measured: they may stand still, jump, and sit at their limits."""
+COMMANDS = ("command", "action", "observation", "phase", "timing", "safety")
+"""Channels that are not measured, the last three of a deployment: they may stand still, jump, sit at their limits."""
 
 
 def sensors(log: Log) -> list[str]:

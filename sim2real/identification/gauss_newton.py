@@ -17,7 +17,7 @@ import numpy as np
 
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Direction
-from sim2real.identification.parameters import CalibrationError
+from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.identification.shooting import Point, Problem, Slope, eliminated, noise_found
 from sim2real.identification.simulate import Twin, Windows
 
@@ -84,12 +84,15 @@ def fit(
     problem, costs, converged = Problem(twin, windows, starts, base), [], False
     point = problem.begin()
     slope = problem.linearised(point)
+    # Delay and lost commands lead to each other by a long curve: from far off, the fit would lose its way along it.
+    late = np.array([twin.parameters[i].kind is Kind.LOSS for i in problem.free])
     for round_ in range(settings.weightings):
+        held = late & (round_ == 0) & (settings.weightings > 1)
         if round_:
             noise = noise_found(problem, slope.residual * problem.noise)
             slope, problem.noise = slope.weighted(problem.noise / noise), noise
             point = dataclasses.replace(point, cost=problem.cost_of(slope.residual, point))
-        point, slope, spent, converged = _descend(problem, point, slope, settings.iterations, progress)
+        point, slope, spent, converged = _descend(problem, point, slope, held, settings.iterations, progress)
         costs += spent
     if not np.isfinite(slope.by_value).all() or np.abs(slope.residual * problem.noise).max() >= sm.DIVERGED:
         raise CalibrationError(f"the simulation of '{twin.name}' diverges from the log; shorter windows may help")
@@ -116,9 +119,14 @@ def fit(
 
 
 def _descend(
-    problem: Problem, point: Point, slope: Slope, iterations: int, progress: Callable[[str], None]
+    problem: Problem,
+    point: Point,
+    slope: Slope,
+    held: np.ndarray,
+    iterations: int,
+    progress: Callable[[str], None],
 ) -> tuple[Point, Slope, list[float], bool]:
-    """Iterate to convergence from a point and its linearisation.
+    """Iterate to convergence from a point and its linearisation, but for the parameters that are `held` (p,).
 
     Returns the last point, its linearisation, the costs on the way and whether it converged.
     """
@@ -127,7 +135,7 @@ def _descend(
         reduced, jacobian, to_start = eliminated(slope, point.change, problem.twin.start_spread)
         hessian = np.einsum("wmp,wmq->pq", jacobian, jacobian) + np.eye(len(point.scaled))
         gradient = np.einsum("wmp,wm->p", jacobian, reduced) + point.scaled
-        bounds = problem.bounds[0] - point.scaled, problem.bounds[1] - point.scaled
+        bounds = tuple(np.where(held, 0.0, bound - point.scaled) for bound in problem.bounds)
         steps = np.stack([_bounded(hessian, gradient, factor * damping, bounds) for damping in DAMPINGS])
         length = float(steps[0] @ hessian @ steps[0])
         progress(f"iteration {iteration + 1}: cost {point.cost:.6g}, step {np.sqrt(length):.2g} standard deviations")
@@ -150,9 +158,7 @@ def _descend(
     return point, slope, costs, False
 
 
-def _bounded(
-    hessian: np.ndarray, gradient: np.ndarray, damping: float, bounds: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
+def _bounded(hessian: np.ndarray, gradient: np.ndarray, damping: float, bounds: tuple[np.ndarray, ...]) -> np.ndarray:
     """(p,) minimum of the damped quadratic model within bounds."""
     from scipy.optimize import lsq_linear
 

@@ -1,7 +1,8 @@
 """The Crazyflie in flight, by the dynamics that training simulates: `tasks.swarm.dynamics.quadrotor`.
 
 Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and say so with
-`--known drone_mass=0.0331`. Without that, the mass keeps its nominal value and all forces are relative to it.
+`--known drone_mass 0.0331`. Without that, the mass keeps its nominal value, all forces are relative to it, and none of
+them is called identified.
 
     command        drives the model: rotor speeds in rpm, or thrusts in N (by the channel's unit), which the firmware
                    turns into speeds by the nominal thrust curve

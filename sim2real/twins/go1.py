@@ -59,7 +59,8 @@ def parameters(model: mujoco.MjModel, joints: tuple[str, ...]) -> tuple[Paramete
     """Of each joint and its link, of each foot, then of the whole robot.
 
     A hip turns about an axis that all but passes through its own centre of mass: its mass shows in nothing that
-    encoders see, so it is not estimated unless asked for. The servo's gains are settings of the robot's controller.
+    encoders see, and stays about what is believed. Motor strength is assumed, since no motion tells it from all masses
+    together. The servo's gains are settings of the robot's controller.
     """
     result = []
     for joint in joints:

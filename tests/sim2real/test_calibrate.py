@@ -170,6 +170,19 @@ def test_a_scale_that_no_log_shows_is_named_and_nothing_of_it_identified(drone):
     assert not any(direction.scale for direction in weighed.unidentified)
 
 
+@pytest.mark.slow
+def test_motor_strength_against_all_masses_is_named():
+    """A leg of which nothing is known: masses, friction, rotors and motors by one factor move alike."""
+    twin = go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+    truth = logs.draw(twin.parameters, np.random.default_rng([0, 1]))
+    result, _ = cal.calibrate(logs.joint_log(twin, truth, logs.GO1_LEG, 8.0, 0), twin)
+    (scale,) = [direction for direction in result.unidentified if direction.scale]
+    assert {f"{joint}.{kind}" for joint in LEG for kind in ("strength", "mass")} <= set(scale.names)
+    scaled = (Kind.FRICTION, Kind.DAMPING, Kind.ARMATURE, Kind.MASS)
+    assert not any(e.identified for e in result.free if e.parameter.kind in scaled)
+    assert all(e.identified for e in result.free if e.parameter.kind in (Kind.ENCODER_BIAS, Kind.DELAY))
+
+
 def test_bounds_that_stop_a_value_are_reported():
     twin = toys.Toy()
     tight = dataclasses.replace(twin.parameters[0], upper=2.0)

@@ -23,6 +23,7 @@ from sim2real.contract.describe import describe
 from sim2real.identification import calibration as cb
 from sim2real.identification.calibrated import calibrated
 from sim2real.identification.calibration import Calibration
+from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
 from tasks.locomotion.quadrupeds import Go1Joystick
@@ -89,6 +90,24 @@ def test_the_model_has_the_estimates_and_every_episode_a_robot_about_them() -> N
     other = task.model.joint("RL_thigh").dofadr[0]
     ratio = np.asarray(begun.model["dof_frictionloss"])[:, other] / nominal.model.dof_frictionloss[other]
     assert 0.89 < ratio.min() < 0.92 < 1.08 < ratio.max() < 1.11
+
+
+def test_a_link_s_mass_and_its_payload_add_up() -> None:
+    calibration = leg()
+    heavier = [
+        dataclasses.replace(e, value=0.08) if e.parameter.kind is Kind.PAYLOAD else e for e in calibration.estimates
+    ]
+    loaded = dataclasses.replace(calibration, estimates=tuple(heavier))
+    spec = go1.spec_of(("FR",))
+    loaded.apply(spec)
+    model, names = spec.compile(), [e.name for e in heavier]
+    values = loaded.values.copy()
+    own, carried = loaded["FR_calf.mass"].value, loaded["FR_foot.payload"].value
+    assert model.body("FR_calf").mass[0] == pytest.approx(own + carried)
+    values[names.index("FR_calf.mass")], values[names.index("FR_foot.payload")] = own + 0.02, carried + 0.01
+    mass = written(model, heavier, jax.numpy.asarray(values, jax.numpy.float32), {})["body_mass"]
+    assert float(mass[model.body("FR_calf").id]) == pytest.approx(own + carried + 0.03, rel=1e-5)
+    assert float(mass[model.body("FR_thigh").id]) == pytest.approx(model.body("FR_thigh").mass[0], rel=1e-5)
 
 
 def test_without_width_every_episode_has_the_estimate() -> None:

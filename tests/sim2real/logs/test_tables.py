@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,3 +168,14 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(LogError, match=r"need the package pyarrow; pip install pyarrow"):
         read_log(tmp_path / "a.parquet")
+
+
+def test_the_documented_table_is_read(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "sim2real.md").read_text(encoding="utf-8")
+    (tmp_path / "log.csv").write_text(text.partition("```csv\n")[2].partition("```")[0], encoding="utf-8")
+    log = read_log(tmp_path / "log.csv")
+    assert {name: (len(channel), channel.unit) for name, channel in log.channels.items()} == {
+        "command": (2, "rad"),
+        "joint_pos": (3, "rad"),
+    }
+    assert dict(log.metadata) == {"robot": "go1"}
