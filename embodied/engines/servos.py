@@ -41,8 +41,15 @@ class Efforts:
     """(..., nu) force of each actuator before its gear, N or N m."""
     driven: Any
     """(..., nv) force of all actuators on each degree of freedom, N or N m."""
-    passive: Any
-    """(..., nv) springs and viscous damping, N or N m; dry friction is not among them."""
+    springs: Any
+    """(..., nv) joint springs, N or N m."""
+    damping: Any
+    """(..., nv) viscous damping of the joints, N or N m."""
+
+    @property
+    def passive(self) -> Any:
+        """(..., nv) springs and viscous damping, N or N m; dry friction is not among them."""
+        return self.springs + self.damping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +58,10 @@ class Servos:
 
     dt: float
     """s per physics step."""
-    dofs: np.ndarray
-    """(nu,) degree of freedom each actuator drives."""
-    positions: np.ndarray
-    """(nu,) its address in qpos."""
+    moments: np.ndarray
+    """(nu, nv) arms of each actuator's transmission before its gear, 1 for a joint, m or rad per that of the degree."""
+    lengths: np.ndarray
+    """(nu, nq) the same for positions: a transmission's length is linear in them."""
     joints: np.ndarray
     """(k,) ids of the hinges and slides."""
     joint_dofs: np.ndarray
@@ -75,25 +82,29 @@ class Servos:
     """nv."""
 
     @classmethod
-    def from_model(cls, model: mujoco.MjModel, engine: str) -> Servos:
-        """Look up who acts on what.
+    def from_model(cls, model: mujoco.MjModel, engine: str, tendons: bool = False) -> Servos:
+        """Look up who acts on what; `tendons` says whether the engine takes fixed tendons as transmissions.
 
         Raises:
             EngineError: an actuator is not a motor, position or velocity servo on a hinge or slide; names it.
         """
         for actuator in range(model.nu):
-            if problem := _problem(model, actuator):
+            if problem := _problem(model, actuator, tendons):
                 name = model.actuator(actuator).name or f"#{actuator}"
                 raise EngineError(
                     f"engine {engine} cannot drive the actuator {name!r}: {problem}; it drives motors, position and "
-                    "velocity servos on hinges and slides"
+                    f"velocity servos on hinges and slides{' and fixed tendons' if tendons else ''}"
                 )
-        driven = model.actuator_trnid[:, 0]
+        moments, lengths = np.zeros((model.nu, model.nv)), np.zeros((model.nu, model.nq))
+        for actuator in range(model.nu):
+            for joint, arm in _arms(model, actuator):
+                moments[actuator, model.jnt_dofadr[joint]] += arm
+                lengths[actuator, model.jnt_qposadr[joint]] += arm
         joints = np.flatnonzero(np.isin(model.jnt_type, SCALAR))
         return cls(
             dt=float(model.opt.timestep),
-            dofs=model.jnt_dofadr[driven],
-            positions=model.jnt_qposadr[driven],
+            moments=moments,
+            lengths=lengths,
             joints=joints,
             joint_dofs=model.jnt_dofadr[joints],
             joint_positions=model.jnt_qposadr[joints],
@@ -119,31 +130,42 @@ class Servos:
         """
         gear = fields["actuator_gear"][..., 0]
         bias = fields["actuator_biasprm"]
-        length, speed = gear * qpos[..., self.positions], gear * qvel[..., self.dofs]
+        # Sums of products, not matrix products: on a GPU those may be rounded to 10 bits.
+        length = gear * xp.sum(qpos[..., None, :] * self.lengths, axis=-1)
+        speed = gear * xp.sum(qvel[..., None, :] * self.moments, axis=-1)
         input_ = _clipped(xp, ctrl, fields["actuator_ctrlrange"], self.limited_ctrl)
         force = fields["actuator_gainprm"][..., 0] * input_
         force = force + xp.where(self.biased, bias[..., 0] + bias[..., 1] * length + bias[..., 2] * speed, 0.0)
         force = _clipped(xp, force, fields["actuator_forcerange"], self.limited_force)
         # Sums by a matrix of zeros and ones: several actuators may drive one joint.
-        onto = np.zeros((len(self.dofs), self.size))
-        onto[np.arange(len(self.dofs)), self.dofs] = 1.0
-        driven = (gear * force) @ onto
+        driven = (gear * force) @ self.moments
         spread = np.zeros((len(self.joints), self.size))
         spread[np.arange(len(self.joints)), self.joint_dofs] = 1.0
         at_joints = driven[..., self.joint_dofs]
         limits = fields["jnt_actfrcrange"][..., self.joints, :]
         driven = _clipped(xp, at_joints, limits, self.limited_joint) @ spread
-        return Efforts(force, driven, self._passive(fields, qpos, qvel) @ spread)
+        springs, damping = self._springs(fields, qpos), self._damping(fields, qvel)
+        return Efforts(force, driven, springs @ spread, damping @ spread)
 
-    def _passive(self, fields: Mapping[str, Any], qpos: Any, qvel: Any) -> Any:
-        """(..., k) springs and damping of the hinges and slides.
+    def speed_feedback(self, xp: Any, fields: Mapping[str, Any]) -> Any:
+        """(..., nv) N s/m or N m s/rad, how much harder the servos brake a degree of freedom for its speed."""
+        gear, bias = fields["actuator_gear"][..., 0], fields["actuator_biasprm"][..., 2]
+        speed = -xp.where(self.biased, bias, 0.0) * gear**2
+        return xp.sum(speed[..., None] * self.moments**2, axis=-2)
 
-        The damping is that of an implicit step of the joint alone, so that no coefficient is too large for the step.
-        """
+    def _springs(self, fields: Mapping[str, Any], qpos: Any) -> Any:
+        """(..., k) springs of the hinges and slides."""
         stretch = qpos[..., self.joint_positions] - fields["qpos_spring"][..., self.joint_positions]
+        return -fields["jnt_stiffness"][..., self.joints] * stretch
+
+    def _damping(self, fields: Mapping[str, Any], qvel: Any) -> Any:
+        """(..., k) damping of the hinges and slides.
+
+        It is that of an implicit step of the joint alone, so that no coefficient is too large for the step.
+        """
         damping = fields["dof_damping"][..., self.joint_dofs]
         damping = damping / (1.0 + self.dt * damping / self.inertia[self.joint_dofs])
-        return -fields["jnt_stiffness"][..., self.joints] * stretch - damping * qvel[..., self.joint_dofs]
+        return -damping * qvel[..., self.joint_dofs]
 
 
 def add_rotor(inertia: np.ndarray, quat: np.ndarray, axis: np.ndarray, armature: float) -> tuple[Any, Any]:
@@ -176,13 +198,28 @@ def _clipped(xp: Any, value: Any, limits: Any, limited: np.ndarray) -> Any:
     return xp.where(limited, xp.clip(value, limits[..., 0], limits[..., 1]), value)
 
 
-def _problem(model: mujoco.MjModel, actuator: int) -> str:
+def _arms(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
+    """The joints that an actuator moves, each with its arm: a joint by itself, or those of a fixed tendon."""
+    target = int(model.actuator_trnid[actuator, 0])
+    if model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT:
+        return [(target, 1.0)]
+    wraps = slice(model.tendon_adr[target], model.tendon_adr[target] + model.tendon_num[target])
+    return [(int(j), float(arm)) for j, arm in zip(model.wrap_objid[wraps], model.wrap_prm[wraps], strict=True)]
+
+
+def _problem(model: mujoco.MjModel, actuator: int, tendons: bool) -> str:
     """Why an actuator is not supported; empty if it is."""
-    if model.actuator_trntype[actuator] != mujoco.mjtTrn.mjTRN_JOINT:
-        return f"its transmission is {_name(mujoco.mjtTrn, model.actuator_trntype[actuator])}"
-    joint = int(model.actuator_trnid[actuator, 0])
-    if int(model.jnt_type[joint]) not in SCALAR:
-        return f"its joint is of type {_name(mujoco.mjtJoint, model.jnt_type[joint])}"
+    transmission = model.actuator_trntype[actuator]
+    by_tendon = tendons and transmission == mujoco.mjtTrn.mjTRN_TENDON
+    if transmission != mujoco.mjtTrn.mjTRN_JOINT and not by_tendon:
+        return f"its transmission is {_name(mujoco.mjtTrn, transmission)}"
+    if by_tendon:
+        first = model.tendon_adr[model.actuator_trnid[actuator, 0]]
+        if model.wrap_type[first] != mujoco.mjtWrap.mjWRAP_JOINT:
+            return "its tendon is spatial"
+    for joint, _ in _arms(model, actuator):
+        if int(model.jnt_type[joint]) not in SCALAR:
+            return f"its joint is of type {_name(mujoco.mjtJoint, model.jnt_type[joint])}"
     if model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE:
         return f"it has the activation dynamics {_name(mujoco.mjtDyn, model.actuator_dyntype[actuator])}"
     if model.actuator_gaintype[actuator] != mujoco.mjtGain.mjGAIN_FIXED:

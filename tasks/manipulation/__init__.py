@@ -3,7 +3,7 @@
 from embodied.registry import Registry, TaskEntry
 from tasks.manipulation import benchmarks
 
-ENGINES = ("mujoco", "mjx")
+ENGINES = ("mujoco", "mjx", "brax")
 
 TASKS = {
     "rigid_objects.pucks": (

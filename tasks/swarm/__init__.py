@@ -2,9 +2,9 @@
 
 from embodied.registry import Registry, TaskEntry
 
-ENGINES = ("rigid", "mujoco", "mjx", "pybullet")
+ENGINES = ("rigid", "mujoco", "mjx", "pybullet", "brax")
 # Columns are mocap bodies, of which pybullet has none.
-OWN_ENGINES = {"navigation": ("rigid", "mujoco", "mjx")}
+OWN_ENGINES = {"navigation": ("rigid", "mujoco", "mjx", "brax")}
 
 # name -> target, training defaults, summary
 TASKS = {
