@@ -63,7 +63,7 @@ class JointRows:
         powers = jnp.stack([there**k for k in range(5)], axis=-1) if len(ids) else jnp.zeros((0, 5))
         slope = coupled * jnp.sum(coefficients[:, 1:] * np.arange(1, 5) * powers[:, :4], axis=1)
         follow = coefficients[:, 0] + coupled * jnp.sum(coefficients[:, 1:] * powers[:, 1:], axis=1)
-        jacobian = np.eye(model.nv)[own] - slope[:, None] * np.eye(model.nv)[other]
+        jacobian = jnp.eye(model.nv)[own] - slope[:, None] * jnp.eye(model.nv)[other]
         impedance, wanted = self._reference(model.eq_solref[ids], model.eq_solimp[ids], here - follow, jacobian @ qvel)
         both = weight[own] + coupled * weight[other]
         endless = jnp.full(len(ids), jnp.inf)

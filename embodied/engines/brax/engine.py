@@ -244,7 +244,7 @@ class BraxEngine:
         own = (first == owner[:, None]) | (second == owner[:, None])
         distance = jnp.linalg.norm(pushes.point[None] - pos[:, None], axis=-1)
         inside = distance < self.model.site_size[self._sites, :1] + jnp.abs(pushes.depth)
-        return jnp.sum(jnp.where(own & inside, pushes.normal, 0.0), axis=1)
+        return jnp.sum((own & inside) * pushes.normal, axis=1)
 
     def world(self, physics: BraxState) -> World:
         return World(physics.time, physics.qpos, physics.qvel, physics.sensordata, self._layout)

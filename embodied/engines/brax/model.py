@@ -265,7 +265,7 @@ def load(model: mujoco.MjModel, links: Links) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Brax is no longer developed, at every load
         try:
-            system = mjcf.load_model(copy)
+            system: Any = mjcf.load_model(copy)
         except (NotImplementedError, RuntimeError, ValueError) as error:
             raise EngineError(f"engine brax does not support this model: {' '.join(str(error).split())}") from None
     pos, quat = links.base()

@@ -81,7 +81,7 @@ def outside(links: Links, state: State, now: Bodies, wrench: Array) -> Array:
 
 
 def advance(
-    system: Any, links: Links, state: State, joint_rows: Rows, force: Array, damping: Array
+    system: Any, links: Links, state: Any, joint_rows: Rows, force: Array, damping: Array
 ) -> tuple[State, Pushes | None]:
     """The state after one step, and what contacts did in it.
 
