@@ -147,10 +147,15 @@ class Servos:
         springs, damping = self._springs(fields, qpos), self._damping(fields, qvel)
         return Efforts(force, driven, springs @ spread, damping @ spread)
 
-    def speed_feedback(self, xp: Any, fields: Mapping[str, Any]) -> Any:
-        """(..., nv) N s/m or N m s/rad, how much harder the servos brake a degree of freedom for its speed."""
+    def speed_feedback(self, xp: Any, fields: Mapping[str, Any], force: Any) -> Any:
+        """(..., nv) N s/m or N m s/rad, how much harder the servos brake a degree of freedom for its speed.
+
+        A servo whose force (..., nu) is at its limit does so no more.
+        """
         gear, bias = fields["actuator_gear"][..., 0], fields["actuator_biasprm"][..., 2]
-        speed = -xp.where(self.biased, bias, 0.0) * gear**2
+        low, high = (fields["actuator_forcerange"][..., side] for side in (0, 1))
+        free = ~self.limited_force | ((force > low) & (force < high))
+        speed = -xp.where(self.biased & free, bias, 0.0) * gear**2
         return xp.sum(speed[..., None] * self.moments**2, axis=-2)
 
     def _springs(self, fields: Mapping[str, Any], qpos: Any) -> Any:

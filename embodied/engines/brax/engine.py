@@ -184,7 +184,7 @@ class BraxEngine:
         force = efforts.driven + efforts.springs - damping * qvel
         force += self._step.outside(self._links, state, now, wrench + self._lift(fields))
         if self.model.opt.integrator in IMPLICIT:
-            damping = damping + self._servos.speed_feedback(jnp, values)
+            damping = damping + self._servos.speed_feedback(jnp, values, efforts.actuator)
         rows = self._joint_rows(fields, qpos, qvel)
         after, pushes = self._step.advance(system, self._links, state, rows, force, damping)
         touch = self._touch(pushes, now)
