@@ -11,8 +11,8 @@ What of it is Brax's, and what ours:
   `.sensors`); the rows of dry friction and coupled joints, and the solver of all rows (`constraints.py`, `solver.py`).
 
 So it shares the constraint model and the collisions with MuJoCo, and nothing else but the description of the robot:
-other code for the dynamics, another integrator (where the model asks for Runge-Kutta, too), friction pyramids where
-it asks for cones, another solver. Contacts of every pair slide with friction, `condim` 1 too, and have neither
+other code for the dynamics, another integrator (four steps in the place of one of Runge-Kutta), friction pyramids
+where it asks for cones, another solver. Contacts of every pair slide with friction, `condim` 1 too, and have neither
 torsional nor rolling friction, `impratio`, margin or gap.
 
 Every joint is supported (free, ball, hinge, slide, several on one body), bodies without joints, mocap bodies, joint
@@ -42,6 +42,9 @@ from embodied.engines.sensors import Bodies, Forces, SensorReader, rotate
 from embodied.engines.servos import Servos
 from embodied.errors import EngineError
 
+RUNGE_KUTTA_STEPS = 4
+"""Steps in the place of one, where the model asks for Runge-Kutta: as often as that evaluates the dynamics. Gymnasium's
+ant, trained on it at 10 ms, falls on C MuJoCo too if that takes single Euler steps."""
 IMPLICIT = (int(mujoco.mjtIntegrator.mjINT_IMPLICIT), int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST))
 
 
@@ -98,7 +101,8 @@ class BraxEngine:
         except ImportError as error:
             raise EngineError(f"engine brax is not installed ({error}); pip install 'brax>=0.14.2'") from None
         self._model, self._step, self._data_fields = model, step, data_fields
-        self.model = substeps_model(task.model, task.timing.physics_dt)
+        self._finer = RUNGE_KUTTA_STEPS if task.model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4 else 1
+        self.model = substeps_model(task.model, task.timing.physics_dt / self._finer)
         model.check(self.model)
         self._servos = Servos.from_model(self.model, self.name, tendons=True)
         self._reader = SensorReader(self.model, self.name, jnp, refused=())
@@ -151,14 +155,12 @@ class BraxEngine:
             system = self._episode_system(physics.fields, place)
             advance = lambda _, carry: self._advance(system, physics.fields, place, ctrl, wrench, *carry[:2])  # noqa: E731
             begin = physics.qpos, physics.qvel, self._nothing_felt()
-            if substeps == 1:
-                qpos, qvel, felt = advance(0, begin)
-            else:
-                qpos, qvel, felt = jax.lax.fori_loop(0, substeps, advance, begin)
+            steps = substeps * self._finer
+            qpos, qvel, felt = advance(0, begin) if steps == 1 else jax.lax.fori_loop(0, steps, advance, begin)
             _, state = self._step.motion(system, self._links, self._coordinates, qpos, qvel)
             now = self._bodies(state, place, physics.fields)
             sensordata = self._sensors(now, qpos, qvel, felt)
-        time = physics.time + substeps * self.model.opt.timestep
+        time = physics.time + steps * self.model.opt.timestep
         return BraxState(time, qpos, qvel, sensordata, physics.fields)
 
     def _episode_system(self, fields: Mapping[str, Array], place: tuple[Array, Array]) -> Any:

@@ -2,9 +2,9 @@
 
 Brax writes a row for each edge of a contact's friction pyramid and for each limit: a Jacobian J, a softness R and the
 acceleration a* that the constraint asks for, with MuJoCo's formulas. What solves them is not Brax's. Its own solver
-minimises |J M^-1 J' f + R f + J a0 - a*|^2 over f >= 0 by projected gradients, which is another problem than the
-complementarity it stands for, does not get near its own minimum in the iterations that a step can afford, and knows no
-forces that are bounded on both sides. Here the acceleration a minimises Gauss's principle instead,
+minimises |J M^-1 J' f + R f + J a0 - a*|^2 over f >= 0 by projected gradients: another problem than the complementarity
+it stands for, with that one's condition number squared, and without forces that are bounded on both sides or on none,
+which dry friction and couplings need. Here the acceleration a minimises Gauss's principle instead,
 
     1/2 (a - a0)' M (a - a0) + sum_i s_i(J_i a - a*_i),
 
