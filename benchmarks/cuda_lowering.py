@@ -24,8 +24,7 @@ from embodied.registry import join_content
 VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("mjx", {"impl": "warp"}),
     ("rigid", {}),
-    ("brax", {"pipeline": "spring"}),
-    ("brax", {"pipeline": "positional"}),
+    ("brax", {}),
     ("mjx", {"impl": "jax"}),
 )
 RESULT = Path("benchmarks/results/cuda_lowering.json")

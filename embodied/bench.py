@@ -41,8 +41,6 @@ class Settings:
     """Physics engine; by default the best that runs each task on this machine."""
     impl: str | None = None
     """Implementation of mjx: warp or jax; by default what fits the machine."""
-    pipeline: str | None = None
-    """Pipeline of brax: spring or positional; by default spring."""
     robot: Path | None = None
     """MJCF or URDF file, of a task that takes a robot of one's own."""
     num_envs: int | None = None
@@ -90,7 +88,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     num_envs = settings.num_envs or max(
         1, DEFAULT_ENVS.get(engine, 1024) // getattr(entry.load().config_type(), "agents", 1)
     )
-    options = {option: value for option in ("impl", "pipeline") if (value := getattr(settings, option))}
+    options = {"impl": settings.impl} if settings.impl else {}
     own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
     env = make(name, num_envs, engine, settings.seed, engine_options=options, **own)
     act = acting(env, settings)
@@ -104,7 +102,6 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         "task": label,
         "engine": engine,
         "impl": str(getattr(env.engine, "impl", "")) or None,
-        "pipeline": str(getattr(env.engine, "pipeline", "")) or None,
         "num_envs": num_envs,
         "substeps": env.task.timing.substeps,
         "policy": settings.policy,

@@ -24,9 +24,6 @@ from policies.training.loading import camera_options, load_policy, suite_camera_
 
 C = TypeVar("C")
 
-ENGINE_OPTIONS = ("impl", "pipeline")
-"""Settings that belong to an engine."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Generic[C]):
@@ -40,7 +37,7 @@ class Settings(Generic[C]):
         python -m embodied.evaluate my_task.py:Reach --policy runs/my_task/Reach/20261121-103000
         python -m embodied.evaluate mt10 --policy expert
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
-        python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --pipeline positional --episodes 16
+        python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --episodes 16
         python -m embodied.evaluate swarm/formation --adversaries 2 --adversary random
         python -m embodied.evaluate mt10 --policy runs/vla/mt10 --wrong-instruction
         python -m embodied.evaluate mt10 --policy runs/vla/mt10 --visual-shift colours
@@ -68,8 +65,6 @@ class Settings(Generic[C]):
     """Physics engine; by default the best that runs the task on this machine."""
     impl: str | None = None
     """Implementation of mjx: warp or jax; by default what fits the machine."""
-    pipeline: str | None = None
-    """Pipeline of brax: spring or positional; by default spring."""
     seed: int = 1000
     """Seed of the starts; training seeds are small numbers."""
     device: str | None = None
@@ -125,7 +120,7 @@ def run(settings: Settings[Any]) -> int:
         config=settings.config,
         calibration=settings.calibration,
         calibration_width=settings.calibration_width,
-        engine_options={option: value for option in ENGINE_OPTIONS if (value := getattr(settings, option))},
+        engine_options={"impl": settings.impl} if settings.impl else {},
         **shifted(camera_options(settings.policy, settings.task), settings),
     )
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
@@ -172,7 +167,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     Raises:
         EmbodiedError: an option that only single tasks have.
     """
-    for flag in ("adversaries", "calibration", "instruction", *ENGINE_OPTIONS):
+    for flag in ("adversaries", "calibration", "instruction", "impl"):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(

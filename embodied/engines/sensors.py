@@ -50,6 +50,8 @@ class Forces:
     """(..., nv) force of the actuators on each degree of freedom, N or N m."""
     touch: Any
     """(..., touch sensors) N, in the order of the model's sensors."""
+    user: Any = None
+    """(..., numbers of the user sensors), in their order; of engines that fill them in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,14 +140,21 @@ OTHERS = (
     S.mjSENS_ACTUATORFRC,
     S.mjSENS_JOINTACTFRC,
     S.mjSENS_TOUCH,
+    S.mjSENS_USER,
 )
 
 
 class SensorReader:
     """Reads all sensors of a model at once; the constant part is prepared here."""
 
-    def __init__(self, model: mujoco.MjModel, engine: str, xp: Any, refused: tuple[mujoco.mjtSensor, ...] = ()) -> None:
-        """Sort the sensors by type.
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        engine: str,
+        xp: Any,
+        refused: tuple[mujoco.mjtSensor, ...] = (S.mjSENS_USER,),
+    ) -> None:
+        """Sort the sensors by type; `refused` are types that the engine cannot fill in.
 
         Raises:
             EngineError: a sensor of a type, or on an object, that cannot be read; names it and lists what can.
@@ -193,6 +202,8 @@ class SensorReader:
             forces.driven[..., self._driven],
             forces.touch,
         ]
+        if forces.user is not None:
+            parts.append(forces.user)
         return xp.clip(xp.concatenate(parts, axis=-1)[..., self._place], self._low, self._high)
 
 

@@ -43,8 +43,15 @@ class Efforts:
     """(..., nu) force of each actuator before its gear, N or N m."""
     driven: Any
     """(..., nv) force of all actuators on each degree of freedom, N or N m."""
-    passive: Any
-    """(..., nv) springs and viscous damping, N or N m; dry friction is not among them."""
+    springs: Any
+    """(..., nv) joint springs, N or N m."""
+    damping: Any
+    """(..., nv) viscous damping of the joints, N or N m."""
+
+    @property
+    def passive(self) -> Any:
+        """(..., nv) springs and viscous damping, N or N m; dry friction is not among them."""
+        return self.springs + self.damping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +60,10 @@ class Servos:
 
     dt: float
     """s per physics step."""
-    dofs: np.ndarray
-    """(nu, k) degrees of freedom that each actuator drives: one, or those of the joints of its tendon."""
-    positions: np.ndarray
-    """(nu, k) their addresses in qpos."""
-    coefficients: np.ndarray
-    """(nu, k) of the tendon, 1 of a single joint, 0 where a tendon has fewer joints than k."""
+    moments: np.ndarray
+    """(nu, nv) arms of each actuator's transmission before its gear, 1 for a joint, m or rad per that of the degree."""
+    lengths: np.ndarray
+    """(nu, nq) the same for positions: a transmission's length is linear in them."""
     joints: np.ndarray
     """(k,) ids of the hinges and slides."""
     joint_dofs: np.ndarray
@@ -96,13 +101,16 @@ class Servos:
                     f"engine {engine} cannot drive the actuator {name!r}: {problem}; it drives motors, position and "
                     "velocity servos on hinges, slides and fixed tendons"
                 )
-        driven, coefficients = _transmissions(model)
+        moments, lengths = np.zeros((model.nu, model.nv)), np.zeros((model.nu, model.nq))
+        for actuator in range(model.nu):
+            for joint, arm in _arms(model, actuator):
+                moments[actuator, model.jnt_dofadr[joint]] += arm
+                lengths[actuator, model.jnt_qposadr[joint]] += arm
         joints = np.flatnonzero(np.isin(model.jnt_type, SCALAR))
         return cls(
             dt=float(model.opt.timestep),
-            dofs=model.jnt_dofadr[driven],
-            positions=model.jnt_qposadr[driven],
-            coefficients=coefficients,
+            moments=moments,
+            lengths=lengths,
             joints=joints,
             joint_dofs=model.jnt_dofadr[joints],
             joint_positions=model.jnt_qposadr[joints],
@@ -111,7 +119,7 @@ class Servos:
             limited_joint=model.jnt_actfrclimited[joints].astype(bool),
             biased=model.actuator_biastype == int(BIAS.mjBIAS_AFFINE),
             inertia=model.dof_M0.copy(),
-            overshooting=model.opt.timestep * _damping(model, driven, coefficients) > model.dof_M0,
+            overshooting=model.opt.timestep * _damping_of(model, moments) > model.dof_M0,
             size=model.nv,
         )
 
@@ -131,7 +139,8 @@ class Servos:
         slope = xp.where(self.biased, fields["actuator_biasprm"][..., 2], 0.0)
         force = self._at_rest(xp, fields, qpos, ctrl) + slope * speed
         force = _clipped(xp, force, fields["actuator_forcerange"], self.limited_force)
-        return Efforts(force, self._driven(xp, fields, force), self._passive(fields, qpos, qvel) @ self._spread)
+        springs, damping = self._springs(fields, qpos), self._damping(fields, qvel)
+        return Efforts(force, self._driven(xp, fields, force), springs @ self._spread, damping @ self._spread)
 
     def balance(
         self, fields: Mapping[str, np.ndarray], qpos: np.ndarray, qvel: np.ndarray, ctrl: np.ndarray
@@ -152,39 +161,45 @@ class Servos:
         present = rest - slope * self._speed_at(np, fields, qvel)
         present = self._driven(np, fields, _clipped(np, present, limits, self.limited_force))
         damping, friction = fields["dof_damping"], fields["dof_frictionloss"]
-        spring = self._spring(fields, qpos) @ self._spread
-        speed = _beyond((gear * rest) @ self._moments + spring, friction)
-        speed = speed / np.maximum(damping + (slope * gear**2) @ self._moments**2, TINY)
+        spring = self._springs(fields, qpos) @ self._spread
+        speed = _beyond((gear * rest) @ self.moments + spring, friction)
+        speed = speed / np.maximum(damping + (slope * gear**2) @ self.moments**2, TINY)
         fastest = np.abs(_beyond(most + spring, friction)) / np.maximum(damping, TINY)
         speed = np.clip(speed, -fastest, fastest)
         left = np.abs(present + spring - damping * qvel - friction * np.sign(qvel))
         zero = np.zeros(self.size)
         return np.where(self.overshooting, speed, zero), np.where(self.overshooting, np.maximum(left, friction), zero)
 
+    def speed_feedback(self, xp: Any, fields: Mapping[str, Any], force: Any) -> Any:
+        """(..., nv) N s/m or N m s/rad, how much harder the servos brake a degree of freedom for its speed.
+
+        A servo whose force (..., nu) is at its limit does so no more.
+        """
+        gear, bias = fields["actuator_gear"][..., 0], fields["actuator_biasprm"][..., 2]
+        low, high = (fields["actuator_forcerange"][..., side] for side in (0, 1))
+        free = ~self.limited_force | ((force > low) & (force < high))
+        speed = -xp.where(self.biased & free, bias, 0.0) * gear**2
+        return xp.sum(speed[..., None] * self.moments**2, axis=-2)
+
     def _speed_at(self, xp: Any, fields: Mapping[str, Any], qvel: Any) -> Any:
         """(..., nu) of each actuator's length, m/s or rad/s."""
-        return fields["actuator_gear"][..., 0] * xp.sum(self.coefficients * qvel[..., self.dofs], axis=-1)
+        # Sums of products, not matrix products: on a GPU those may be rounded to 10 bits.
+        return fields["actuator_gear"][..., 0] * xp.sum(qvel[..., None, :] * self.moments, axis=-1)
 
     def _at_rest(self, xp: Any, fields: Mapping[str, Any], qpos: Any, ctrl: Any) -> Any:
         """(..., nu) force of each actuator were its joints at rest, before its limits."""
         bias = fields["actuator_biasprm"]
-        length = fields["actuator_gear"][..., 0] * xp.sum(self.coefficients * qpos[..., self.positions], axis=-1)
+        length = fields["actuator_gear"][..., 0] * xp.sum(qpos[..., None, :] * self.lengths, axis=-1)
         input_ = _clipped(xp, ctrl, fields["actuator_ctrlrange"], self.limited_ctrl)
         affine = xp.where(self.biased, bias[..., 0] + bias[..., 1] * length, 0.0)
         return fields["actuator_gainprm"][..., 0] * input_ + affine
 
     def _driven(self, xp: Any, fields: Mapping[str, Any], force: Any) -> Any:
         """(..., nv) what the actuators' forces (..., nu) do to the degrees of freedom, within the joints' limits."""
-        driven = (fields["actuator_gear"][..., 0] * force) @ self._moments
+        # Sums by a matrix: several actuators may drive one joint.
+        driven = (fields["actuator_gear"][..., 0] * force) @ self.moments
         limits = fields["jnt_actfrcrange"][..., self.joints, :]
         return _clipped(xp, driven[..., self.joint_dofs], limits, self.limited_joint) @ self._spread
-
-    @functools.cached_property
-    def _moments(self) -> np.ndarray:
-        """(nu, nv) force on each degree of freedom per force of each actuator at its gear: several may drive one."""
-        moments = np.zeros((len(self.dofs), self.size))
-        np.add.at(moments, (np.arange(len(self.dofs))[:, None], self.dofs), self.coefficients)
-        return moments
 
     @functools.cached_property
     def _spread(self) -> np.ndarray:
@@ -193,19 +208,19 @@ class Servos:
         spread[np.arange(len(self.joints)), self.joint_dofs] = 1.0
         return spread
 
-    def _passive(self, fields: Mapping[str, Any], qpos: Any, qvel: Any) -> Any:
-        """(..., k) springs and damping of the hinges and slides.
-
-        The damping is that of an implicit step of the joint alone, so that no coefficient is too large for the step.
-        """
-        damping = fields["dof_damping"][..., self.joint_dofs]
-        damping = damping / (1.0 + self.dt * damping / self.inertia[self.joint_dofs])
-        return self._spring(fields, qpos) - damping * qvel[..., self.joint_dofs]
-
-    def _spring(self, fields: Mapping[str, Any], qpos: Any) -> Any:
+    def _springs(self, fields: Mapping[str, Any], qpos: Any) -> Any:
         """(..., k) springs of the hinges and slides."""
         stretch = qpos[..., self.joint_positions] - fields["qpos_spring"][..., self.joint_positions]
         return -fields["jnt_stiffness"][..., self.joints] * stretch
+
+    def _damping(self, fields: Mapping[str, Any], qvel: Any) -> Any:
+        """(..., k) damping of the hinges and slides.
+
+        It is that of an implicit step of the joint alone, so that no coefficient is too large for the step.
+        """
+        damping = fields["dof_damping"][..., self.joint_dofs]
+        damping = damping / (1.0 + self.dt * damping / self.inertia[self.joint_dofs])
+        return -damping * qvel[..., self.joint_dofs]
 
 
 def add_rotor(inertia: np.ndarray, quat: np.ndarray, axis: np.ndarray, armature: float) -> tuple[Any, Any]:
@@ -233,59 +248,44 @@ def add_rotor(inertia: np.ndarray, quat: np.ndarray, axis: np.ndarray, armature:
     return values, result
 
 
-def _beyond(force: np.ndarray, friction: np.ndarray) -> np.ndarray:
-    """What dry friction leaves of a force."""
-    return np.sign(force) * np.maximum(np.abs(force) - friction, 0.0)
-
-
 def _clipped(xp: Any, value: Any, limits: Any, limited: np.ndarray) -> Any:
     """`value` (..., k) within `limits` (..., k, 2) where `limited` (k,)."""
     return xp.where(limited, xp.clip(value, limits[..., 0], limits[..., 1]), value)
 
 
-def _transmissions(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    """Joints (nu, k) that each actuator drives, and their coefficients (nu, k)."""
-    rows = [_transmission(model, actuator) for actuator in range(model.nu)]
-    width = max((len(row) for row in rows), default=1)
-    joints, coefficients = np.zeros((model.nu, width), int), np.zeros((model.nu, width))
-    for actuator, row in enumerate(rows):
-        for place, (joint, coefficient) in enumerate(row):
-            joints[actuator, place], coefficients[actuator, place] = joint, coefficient
-    return joints, coefficients
+def _beyond(force: np.ndarray, friction: np.ndarray) -> np.ndarray:
+    """What dry friction leaves of a force."""
+    return np.sign(force) * np.maximum(np.abs(force) - friction, 0.0)
 
 
-def _transmission(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
-    """The joints that an actuator drives, each with its coefficient."""
+def _damping_of(model: mujoco.MjModel, moments: np.ndarray) -> np.ndarray:
+    """(nv,) N s/m, N m s/rad: what servos and joints resist each degree of freedom's speed with."""
+    servo = np.where(model.actuator_biastype == int(BIAS.mjBIAS_AFFINE), -model.actuator_biasprm[:, 2], 0.0)
+    scalar = np.zeros(model.nv, bool)
+    scalar[model.jnt_dofadr[np.isin(model.jnt_type, SCALAR)]] = True
+    return np.where(scalar, model.dof_damping, 0.0) + (servo * model.actuator_gear[:, 0] ** 2) @ moments**2
+
+
+def _arms(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
+    """The joints that an actuator moves, each with its arm: a joint by itself, or those of a fixed tendon."""
     target = int(model.actuator_trnid[actuator, 0])
     if model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT:
         return [(target, 1.0)]
-    first = int(model.tendon_adr[target])
-    wraps = range(first, first + int(model.tendon_num[target]))
-    return [(int(model.wrap_objid[wrap]), float(model.wrap_prm[wrap])) for wrap in wraps]
-
-
-def _damping(model: mujoco.MjModel, driven: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """(nv,) N s/m, N m s/rad: what servos and joints resist each degree of freedom's speed with."""
-    servo = np.where(model.actuator_biastype == int(BIAS.mjBIAS_AFFINE), -model.actuator_biasprm[:, 2], 0.0)
-    servo = servo * model.actuator_gear[:, 0] ** 2
-    scalar = np.zeros(model.nv, bool)
-    scalar[model.jnt_dofadr[np.isin(model.jnt_type, SCALAR)]] = True
-    damping = np.where(scalar, model.dof_damping, 0.0)
-    if model.nu:
-        np.add.at(damping, model.jnt_dofadr[driven], servo[:, None] * coefficients**2)
-    return damping
+    wraps = slice(model.tendon_adr[target], model.tendon_adr[target] + model.tendon_num[target])
+    return [(int(j), float(arm)) for j, arm in zip(model.wrap_objid[wraps], model.wrap_prm[wraps], strict=True)]
 
 
 def _problem(model: mujoco.MjModel, actuator: int) -> str:
     """Why an actuator is not supported; empty if it is."""
-    transmission = mujoco.mjtTrn(int(model.actuator_trntype[actuator]))
-    if transmission not in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_TENDON):
+    transmission = model.actuator_trntype[actuator]
+    by_tendon = transmission == mujoco.mjtTrn.mjTRN_TENDON
+    if transmission != mujoco.mjtTrn.mjTRN_JOINT and not by_tendon:
         return f"its transmission is {_name(mujoco.mjtTrn, transmission)}"
-    target = int(model.actuator_trnid[actuator, 0])
-    first = int(model.tendon_adr[target]) if transmission == mujoco.mjtTrn.mjTRN_TENDON else 0
-    if transmission == mujoco.mjtTrn.mjTRN_TENDON and model.wrap_type[first] != mujoco.mjtWrap.mjWRAP_JOINT:
-        return "its tendon is spatial"
-    for joint, _ in _transmission(model, actuator):
+    if by_tendon:
+        first = model.tendon_adr[model.actuator_trnid[actuator, 0]]
+        if model.wrap_type[first] != mujoco.mjtWrap.mjWRAP_JOINT:
+            return "its tendon is spatial"
+    for joint, _ in _arms(model, actuator):
         if int(model.jnt_type[joint]) not in SCALAR:
             return f"its joint is of type {_name(mujoco.mjtJoint, model.jnt_type[joint])}"
     if model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE:

@@ -2,7 +2,9 @@
 
 from embodied.registry import Registry, TaskEntry
 
-ENGINES = ("mujoco", "mjx")
+ENGINES = ("mujoco", "mjx", "brax")
+OWN_ENGINES = {"shadow": ("mujoco", "mjx")}
+"""Hand -> engines, where not `ENGINES`: the Shadow hand's tendons have springs and limits, which `brax` has not."""
 HANDS = {"leap": "The LEAP hand", "allegro": "The Allegro hand", "shadow": "The Shadow hand"}
 STANDARD = "leap"  # stands for the others in tests
 
@@ -25,7 +27,7 @@ def register(registry: Registry) -> None:
                     name=f"grasping/{hand}-{name}",
                     target=f"tasks.grasping.hand_tasks:{hand.capitalize()}{target}",
                     summary=f"{words} {summary}",
-                    engines=ENGINES,
+                    engines=OWN_ENGINES.get(hand, ENGINES),
                     training=f"tasks.grasping.training:{training}",
                     variant_of=None if hand == STANDARD else f"grasping/{STANDARD}-{name}",
                 )

@@ -57,32 +57,33 @@ CLASSICS = (
 )
 """Name below `locomotion/`, class, summary and training defaults of the classic bodies."""
 
-PLANAR = ("half-cheetah", "hopper", "walker2d")
-"""Those of them that `brax` runs: the others observe quantities of MuJoCo's own (`cfrc_ext`, `cinert`)."""
+ENGINES = ("mujoco", "mjx", "brax")
+ROUGH_ENGINES = ("mujoco", "mjx")
+"""On rough ground: `brax` has no height fields."""
 
 
 def register(registry: Registry) -> None:
     for robot, full_name in QUADRUPEDS.items():
-        register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS, ("pybullet", "brax"))
+        register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS)
     for name, task, summary, training, variant_of in OWN_ROBOT:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{name}",
                 target=f"tasks.locomotion.own_robot.{task}",
                 summary=f"A legged robot of one's own (--robot FILE, MJCF or URDF) {summary}.",
-                engines=("mujoco", "mjx", *(("pybullet",) if name == "velocity" else ())),
+                engines=(*ENGINES, *(("pybullet",) if name == "velocity" else ())),
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=f"locomotion/{variant_of}",
             )
         )
-    register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS, ("pybullet",))
+    register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS)
     for name, target, summary, training in CLASSICS:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{name}",
                 target=f"tasks.locomotion.classic.{target}",
                 summary=summary,
-                engines=("mujoco", "mjx", "brax") if name in PLANAR else ("mujoco", "mjx"),
+                engines=ENGINES,
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=VARIANTS.get(name),
             )
@@ -96,16 +97,16 @@ def register_robot(
     full_name: str,
     module: str,
     tasks: Iterable[tuple[str, str, str, str]],
-    others: tuple[str, ...],
 ) -> None:
-    """Register the tasks of a robot in `tasks.locomotion.<module>`; the engines `others` run `joystick-flat` only."""
+    """Register the tasks of a robot in `tasks.locomotion.<module>`; `pybullet` runs `joystick-flat` only."""
+    others = {"joystick-flat": (*ENGINES, "pybullet"), "joystick-rough": ROUGH_ENGINES}
     for name, task, summary, training in tasks:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{robot}-{name}",
                 target=f"tasks.locomotion.{module}:{robot.capitalize()}{task}",
                 summary=f"A {full_name} {summary}.",
-                engines=("mujoco", "mjx", *(others if name == "joystick-flat" else ())),
+                engines=others.get(name, ENGINES),
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=VARIANTS.get(f"{robot}-{name}"),
             )

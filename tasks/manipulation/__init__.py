@@ -3,9 +3,9 @@
 from embodied.registry import Registry, TaskEntry
 from tasks.manipulation import benchmarks
 
-ENGINES = ("mujoco", "mjx", "pybullet")
+ENGINES = ("mujoco", "mjx", "pybullet", "brax")
 # In Bullet, the gripper of an arm that was derived from its file has a damped finger, and a driven one geared to it.
-OWN_ARM_ENGINES = ("mujoco", "mjx")
+OWN_ARM_ENGINES = ("mujoco", "mjx", "brax")
 
 TASKS = {
     "rigid_objects.pucks": (

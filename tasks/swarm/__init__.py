@@ -2,7 +2,7 @@
 
 from embodied.registry import Registry, TaskEntry
 
-ENGINES = ("rigid", "mujoco", "mjx", "pybullet")
+ENGINES = ("rigid", "mujoco", "mjx", "pybullet", "brax")
 
 # name -> target, training defaults, summary
 TASKS = {

@@ -1,27 +1,30 @@
-"""`brax`: Brax's maximal-coordinate pipelines, `spring` and `positional`, on the same MuJoCo model.
+"""`brax`: Brax's pipeline of generalized coordinates, `brax.generalized`, on the same MuJoCo model.
 
-Every link is a rigid body of its own; joints are springs, or corrections of position, that pull links together, and
-contacts are impulses. Kinematics and collision detection are Brax's; joints and contacts are answered by the engine's
-own resolution (`embodied.engines.brax.steps` says why), with true masses, inertias and rotors. Joints give a little,
-and each physics step is split into finer ones until they give no more than 2 mm under the model's weight
-(`embodied.engines.brax.model`): 14 for a Go1 at 4 ms, 22 for half-cheetah at 10 ms, 2 for hopper and 4 for walker2d
-at 2 ms.
+What of it is Brax's, and what ours:
 
-What a model says about contact (solref, solimp, margins, torsional and rolling friction) does not apply. Joint
-damping, springs, position servos and wrenches are MuJoCo's, computed at every finer step; dry friction is viscous
-below the speed at which it would stop the joint within two finer steps, so a loaded joint creeps (a standing Go1 by
-0.3 mm/s).
+- Brax's: kinematics, motions of links, joint-space inertia and bias forces (`brax.kinematics`, `.generalized.dynamics`,
+  `.mass`); the rows of contacts, as friction pyramids, and of limits, with solref and solimp (`.constraint`);
+  integration by semi-implicit Euler with implicit damping (`.integrator`). Collision detection is Brax's by name
+  (`brax.contact`), which calls MJX's.
+- Ours: what the model is to Brax, that is links, ball joints, bodies without joints, mocap bodies (`model.py`,
+  `coordinates.py`); actuators, springs, gravity compensation, wrenches, sensors (`embodied.engines.servos`,
+  `.sensors`); the rows of dry friction and coupled joints, and the solver of all rows (`constraints.py`, `solver.py`).
 
-Not supported: bodies without joints (ant, humanoid), user sensors (they too), ball joints, tendons, equality
-constraints. Sensors are synthesised (`embodied.engines.sensors`). Acceleration and actuator forces are those of the
-last physics step, touch its mean.
+So it shares the constraint model and the collisions with MuJoCo, and nothing else but the description of the robot:
+other code for the dynamics, another integrator (four steps in the place of one of Runge-Kutta), friction pyramids
+where it asks for cones, another solver. Contacts of every pair slide with friction, `condim` 1 too, and have neither
+torsional nor rolling friction, `impratio`, margin or gap.
+
+Every joint is supported (free, ball, hinge, slide, several on one body), bodies without joints, mocap bodies, joint
+equalities, fixed tendons as transmissions, and what MJX collides. Not: tendons with springs, limits or friction, other
+equality constraints, height fields, fluids. Sensors are synthesised (`embodied.engines.sensors`). Accelerations and
+forces are those of the last physics step; before the first, bodies fall freely untouched.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -30,41 +33,28 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.randomization import DerivedConstants
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines import servos
 from embodied.engines.base import substeps_model
-from embodied.engines.brax import model
 from embodied.engines.sensors import Bodies, Forces, SensorReader, rotate
 from embodied.engines.servos import Servos
 from embodied.errors import EngineError
 
-VARIABLE = frozenset((*model.VARIABLE, *servos.FIELDS))
-"""Model fields that an episode may vary on this engine; `dof_armature` is taken and left without effect."""
-
-
-class Pipeline(StrEnum):
-    """Brax's pipelines."""
-
-    POSITIONAL = "positional"
-    SPRING = "spring"
+RUNGE_KUTTA_STEPS = 4
+"""Steps in the place of one, where the model asks for Runge-Kutta: as often as that evaluates the dynamics. Gymnasium's
+ant, trained on it at 10 ms, falls on C MuJoCo too if that takes single Euler steps."""
+IMPLICIT = (int(mujoco.mjtIntegrator.mjINT_IMPLICIT), int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BraxState:
-    """One environment: the links are all bodies but the world's, in the model's order."""
+    """One environment."""
 
     time: Array
     """() s since the episode began."""
-    pos: Array
-    """(links, 3) m, origins of the body frames, world frame."""
-    quat: Array
-    """(links, 4) wxyz, body -> world."""
-    vel: Array
-    """(links, 3) m/s of those origins, world frame."""
-    angvel: Array
-    """(links, 3) rad/s, world frame."""
     qpos: Array
     qvel: Array
     sensordata: Array
@@ -73,143 +63,190 @@ class BraxState:
     """This episode's own model fields."""
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Felt:
+    """What a physics step felt: what sensors of forces and accelerations read after it."""
+
+    pos: Array
+    """(nbody, 3) m, the bodies at its beginning."""
+    quat: Array
+    vel: Array
+    angvel: Array
+    actuator: Array
+    """(nu,) N or N m."""
+    driven: Array
+    """(nv,) N or N m."""
+    touch: Array
+    """(touch sensors,) N."""
+    user: Array
+    """(numbers of the user sensors,)."""
+
+
 class BraxEngine:
     """One environment of a task's model as pure functions of `BraxState`; vmapped by the simulator."""
 
     name: ClassVar[str] = "brax"
     fused: ClassVar[Literal[True]] = True
 
-    def __init__(self, task: Task[Any], num_envs: int, pipeline: Pipeline = Pipeline.SPRING) -> None:
+    def __init__(self, task: Task[Any], num_envs: int) -> None:
         """Load the model into Brax.
 
         Raises:
-            EngineError: Brax is not installed, has no such pipeline, or does not support something in the model.
+            EngineError: Brax is not installed, or does not support something in the model.
         """
         del num_envs
-        if pipeline not in list(Pipeline):
-            raise EngineError(f"engine brax has no pipeline {str(pipeline)!r}; it has {', '.join(Pipeline)}")
-        self.pipeline = Pipeline(pipeline)
-        self.model = substeps_model(task.model, task.timing.physics_dt)
-        model.check(self.model)
-        self._dt = float(self.model.opt.timestep)
-        self._reader = SensorReader(self.model, self.name, jnp)
         try:
-            from brax import kinematics
-            from brax.base import Transform
-
-            from embodied.engines.brax import joints, links, response, steps
+            from embodied.engines.brax import constraints, coordinates, data_fields, model, step
         except ImportError as error:
             raise EngineError(f"engine brax is not installed ({error}); pip install 'brax>=0.14.2'") from None
-        self._steps, self._joints, self._links, self._response = steps, joints, links, response
-        self._kinematics, self._transform = kinematics, Transform
-        system = model.load(self.model)
-        self._table = joints.JointTable.from_model(self.model)
-        self._rotors = response.Rotors.from_model(self.model, self._table)
-        self.share, self.finer = model.answer(self.model, *self._stiffness(system))
-        dt = self.model.opt.timestep / self.finer
-        self._system = system.replace(
-            opt=system.opt.replace(timestep=jnp.float32(dt)), joint_scale_pos=jnp.float32(self.share)
-        )
-        self._servos = Servos.from_model(substeps_model(self.model, dt), self.name)
+        self._model, self._step, self._data_fields = model, step, data_fields
+        self._finer = RUNGE_KUTTA_STEPS if task.model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4 else 1
+        self.model = substeps_model(task.model, task.timing.physics_dt / self._finer)
+        model.check(self.model)
+        self._servos = Servos.from_model(self.model, self.name)
+        self._reader = SensorReader(self.model, self.name, jnp, refused=())
+        self._user = list(data_fields.readable(self.model))
+        self._links = model.Links.from_model(self.model)
+        self._coordinates = coordinates.Coordinates.from_model(self.model)
+        self._joint_rows = constraints.JointRows.from_model(self.model)
+        self._system = model.load(self.model, self._links)
+        self._derive = DerivedConstants.from_model(self.model)
         self._layout = SensorLayout.from_model(self.model)
         self._sites = self.model.sensor_objid[self.model.sensor_type == int(mujoco.mjtSensor.mjSENS_TOUCH)]
-
-    def _stiffness(self, system: Any) -> tuple[np.ndarray, np.ndarray]:
-        """See `embodied.engines.brax.links.stiffness`, at the reference pose."""
-
-        def at_reference() -> tuple[Array, Array]:
-            x, _ = self._kinematics.forward(system, self._coordinates(self.model.qpos0), jnp.zeros(self.model.nv))
-            return self._links.stiffness(self._table, system, self._rotors, x)
-
-        easy, taken_away = jax.jit(at_reference)()
-        return np.asarray(easy), np.asarray(taken_away)
-
-    def _coordinates(self, qpos: Any) -> Array:
-        """Brax's coordinates (nq,) of MuJoCo's."""
-        return jnp.asarray(qpos, jnp.float32) - self._table.reference
+        self._variable = frozenset((*model.VARIABLE, *servos.FIELDS))
+        self._mocap = _mocap_of(self.model)
 
     def start(self, start: ResetState[Any]) -> BraxState:
-        if unknown := sorted(set(start.model) - VARIABLE - {"dof_armature"}):
-            raise EngineError(f"engine brax cannot vary the model fields {unknown}; it can vary {sorted(VARIABLE)}")
-        fields = dict(start.model)
-        qpos, qvel = jnp.asarray(start.qpos), jnp.asarray(start.qvel)
-        x, _ = self._kinematics.forward(self._system, self._coordinates(qpos), jnp.zeros(self.model.nv))
-        now = self._joints.joints(self._table, self._system, x, qpos)
-        links = self._links.Links(x, *self._joints.motions(self._table, now, x, qvel))
-        bodies = self._bodies(links, fields)
-        falling = dataclasses.replace(bodies, vel=bodies.vel - self._dt * np.asarray(self.model.opt.gravity))
-        nothing = jnp.zeros(self.model.nv)
-        forces = Forces(falling, jnp.zeros(self.model.nu), nothing, jnp.zeros(len(self._sites)))
-        sensordata = self._reader(bodies, qpos, qvel, forces)
-        return BraxState(jnp.zeros(()), x.pos, x.rot, links.vel, links.angvel, qpos, qvel, sensordata, fields)
+        fields = self._derive(dict(start.model)) if start.model else {}
+        if unknown := sorted(set(start.model) - self._variable):
+            raise EngineError(
+                f"engine brax cannot vary the model fields {unknown}; it can vary {sorted(self._variable)}"
+            )
+        qpos, qvel = jnp.asarray(start.qpos, jnp.float32), jnp.asarray(start.qvel, jnp.float32)
+        place = self._mocap if start.mocap_pos is None else (start.mocap_pos, self._mocap[1])
+        with jax.default_matmul_precision("float32"):
+            system = self._episode_system(fields, place)
+            _, state = self._step.motion(system, self._links, self._coordinates, qpos, qvel)
+            now = self._bodies(state, place, fields)
+            nothing, wrench = jnp.zeros(self.model.nv), jnp.zeros((self.model.nbody, 6))
+            fall = now.vel - self.model.opt.timestep * np.asarray(self.model.opt.gravity)
+            user = self._user_fields(now, nothing, wrench, None, fields)
+            felt = Felt(
+                now.pos,
+                now.quat,
+                fall,
+                now.angvel,
+                jnp.zeros(self.model.nu),
+                nothing,
+                jnp.zeros(len(self._sites)),
+                user,
+            )
+            return BraxState(jnp.zeros(()), qpos, qvel, self._sensors(now, qpos, qvel, felt), fields)
 
     def step(self, physics: BraxState, control: Control, substeps: int) -> BraxState:
         ctrl = jnp.zeros(self.model.nu) if control.ctrl is None else control.ctrl
         wrench = jnp.zeros((self.model.nbody, 6)) if control.wrench is None else control.wrench
-        system = model.varied(self._system, physics.fields)
-        advance = lambda _, state: self._advance(system, state, ctrl, wrench[1:])  # noqa: E731
-        return advance(0, physics) if substeps == 1 else jax.lax.fori_loop(0, substeps, advance, physics)
+        place = (
+            self._mocap[0] if control.mocap_pos is None else control.mocap_pos,
+            self._mocap[1] if control.mocap_quat is None else control.mocap_quat,
+        )
+        with jax.default_matmul_precision("float32"):
+            system = self._episode_system(physics.fields, place)
+            advance = lambda _, carry: self._advance(system, physics.fields, place, ctrl, wrench, *carry[:2])  # noqa: E731
+            begin = physics.qpos, physics.qvel, self._nothing_felt()
+            steps = substeps * self._finer
+            qpos, qvel, felt = advance(0, begin) if steps == 1 else jax.lax.fori_loop(0, steps, advance, begin)
+            _, state = self._step.motion(system, self._links, self._coordinates, qpos, qvel)
+            now = self._bodies(state, place, physics.fields)
+            sensordata = self._sensors(now, qpos, qvel, felt)
+        time = physics.time + steps * self.model.opt.timestep
+        return BraxState(time, qpos, qvel, sensordata, physics.fields)
 
-    def _advance(self, system: Any, state: BraxState, ctrl: Array, wrench: Array) -> BraxState:
-        """One physics step, in finer ones; touch is the mean over them."""
-        fields = {name: state.fields.get(name, getattr(self.model, name)) for name in servos.FIELDS}
-        start = self._links.Links(self._transform(pos=state.pos, rot=state.quat), state.vel, state.angvel)
-        motors = jnp.zeros(self.model.nu), jnp.zeros(self.model.nv)
+    def _episode_system(self, fields: Mapping[str, Array], place: tuple[Array, Array]) -> Any:
+        """Brax's system with an episode's own fields, mocap bodies at `place`."""
+        return self._links.placed(self._model.varied(self._system, self._links, fields), *place)
 
-        def finer(_: Any, carry: Any) -> Any:
-            links, near, _, touch = carry
-            now = self._joints.joints(self._table, system, links.x, near)
-            qvel = self._joints.rates(self._table, now, links.x, links.vel, links.angvel)
-            efforts = self._servos(jnp, fields, now.qpos, qvel, ctrl)
-            tau = efforts.driven + efforts.passive + self._dry_friction(fields["dof_frictionloss"], qvel)
-            tau += self.model.dof_armature * self._joints.drift(self._table, now, links.angvel)
-            answers = self._response.response(system, self._rotors, now, links.x)
-            bodies = self._bodies(links, state.fields)
-            step = self._steps.STEPS[self.pipeline]
-            links, touching, force = step(system, self._table, now, answers, links, tau, wrench)
-            touch = touch + self._touch(touching, force, bodies) / self.finer
-            return links, now.qpos, (efforts.actuator, efforts.driven), touch
+    def _advance(
+        self,
+        system: Any,
+        fields: Mapping[str, Array],
+        place: tuple[Array, Array],
+        ctrl: Array,
+        wrench: Array,
+        qpos: Array,
+        qvel: Array,
+    ) -> tuple[Array, Array, Felt]:
+        """One physics step from `qpos` and `qvel`."""
+        system, state = self._step.motion(system, self._links, self._coordinates, qpos, qvel)
+        now = self._bodies(state, place, fields)
+        values = {name: jnp.asarray(fields.get(name, getattr(self.model, name))) for name in servos.FIELDS}
+        efforts = self._servos(jnp, values, qpos, qvel, ctrl)
+        damping = values["dof_damping"]
+        force = efforts.driven + efforts.springs - damping * qvel
+        force += self._step.outside(self._links, state, now, wrench + self._lift(fields))
+        if self.model.opt.integrator in IMPLICIT:
+            damping = damping + self._servos.speed_feedback(jnp, values, efforts.actuator)
+        rows = self._joint_rows(fields, qpos, qvel)
+        after, pushes = self._step.advance(system, self._links, state, rows, force, damping)
+        touch = self._touch(pushes, now)
+        user = self._user_fields(now, efforts.driven, wrench, pushes, fields)
+        felt = Felt(now.pos, now.quat, now.vel, now.angvel, efforts.actuator, efforts.driven, touch, user)
+        return *self._coordinates.after(qpos, after.q, after.qd), felt
 
-        carry = start, state.qpos, motors, jnp.zeros(len(self._sites))
-        links, near, motors, touch = jax.lax.fori_loop(0, self.finer, finer, carry)
-        now = self._joints.joints(self._table, system, links.x, near)
-        qvel = self._joints.rates(self._table, now, links.x, links.vel, links.angvel)
-        before, bodies = self._bodies(start, state.fields), self._bodies(links, state.fields)
-        sensordata = self._reader(bodies, now.qpos, qvel, Forces(before, motors[0], motors[1], touch))
-        time = state.time + self._dt
-        return BraxState(
-            time, links.x.pos, links.x.rot, links.vel, links.angvel, now.qpos, qvel, sensordata, state.fields
+    def _lift(self, fields: Mapping[str, Array]) -> Array:
+        """(nbody, 6) N, gravity compensation."""
+        value = lambda name: jnp.asarray(fields.get(name, getattr(self.model, name)))  # noqa: E731
+        weight = -value("body_mass") * value("body_gravcomp")
+        return weight[:, None] * np.append(self.model.opt.gravity, np.zeros(3))
+
+    def _bodies(self, state: Any, place: tuple[Array, Array], fields: Mapping[str, Array]) -> Bodies:
+        """All bodies where Brax has their links."""
+        frame = (fields.get(name, getattr(self.model, name)) for name in ("body_ipos", "body_iquat"))
+        return self._step.bodies(self._links, state, place, *frame)
+
+    def _sensors(self, now: Bodies, qpos: Array, qvel: Array, felt: Felt) -> Array:
+        """(nsensordata,) after a step that felt `felt`."""
+        before = Bodies(felt.pos, felt.quat, felt.vel, felt.angvel, now.ipos, now.iquat)
+        forces = Forces(before, felt.actuator, felt.driven, felt.touch, felt.user if self._user else None)
+        return self._reader(now, qpos, qvel, forces)
+
+    def _nothing_felt(self) -> Felt:
+        """Placeholders of the right shapes."""
+        count = self.model.nbody
+        users = self.model.sensor_type == int(mujoco.mjtSensor.mjSENS_USER)
+        vectors = jnp.zeros((count, 3))
+        return Felt(
+            vectors,
+            jnp.zeros((count, 4)),
+            vectors,
+            vectors,
+            jnp.zeros(self.model.nu),
+            jnp.zeros(self.model.nv),
+            jnp.zeros(len(self._sites)),
+            jnp.zeros(int(self.model.sensor_dim[users].sum())),
         )
 
-    def _dry_friction(self, friction: Any, qvel: Array) -> Array:
-        """(nv,) N, N m against the motion: at most `friction`, at most half of what stops the joint in this step."""
-        stopping = 0.5 * qvel * self._servos.inertia / self._servos.dt
-        return -jnp.clip(stopping, -jnp.asarray(friction), jnp.asarray(friction))
+    def _user_fields(
+        self, now: Bodies, driven: Array, wrench: Array, pushes: Any, fields: Mapping[str, Array]
+    ) -> Array:
+        """The numbers of the user sensors, in their order."""
+        mass, inertia = (fields.get(name, getattr(self.model, name)) for name in ("body_mass", "body_inertia"))
+        instant = self._data_fields.Instant(self.model, now, mass, inertia, driven, wrench, pushes)
+        values = [self._data_fields.FIELDS[name](instant).ravel() for name in self._user]
+        return jnp.concatenate([jnp.zeros(0), *values])
 
-    def _touch(self, touching: Any, normal: Array | None, bodies: Bodies) -> Array:
+    def _touch(self, pushes: Any, now: Bodies) -> Array:
         """(touch sensors,) N: the normal forces of contacts of each site's body within the site's radius."""
-        if touching is None or normal is None or not len(self._sites):
+        if pushes is None or not len(self._sites):
             return jnp.zeros(len(self._sites))
         owner = self.model.site_bodyid[self._sites]
-        pos = bodies.pos[owner] + rotate(jnp, bodies.quat[owner], self.model.site_pos[self._sites])
-        link = owner[:, None] - 1
-        own = (touching.first == link) | (touching.second == link)
-        distance = jnp.linalg.norm(touching.point[None] - pos[:, None], axis=-1)
-        inside = distance < self.model.site_size[self._sites, :1] + jnp.abs(touching.depth)
-        return jnp.sum(jnp.where(own & inside, normal, 0.0), axis=1)
-
-    def _bodies(self, links: Any, fields: Mapping[str, Array]) -> Bodies:
-        """The links as bodies, the world's row included."""
-        world = lambda rows, value: jnp.concatenate([jnp.asarray([value]), rows])  # noqa: E731
-        zero = [0.0, 0.0, 0.0]
-        return Bodies(
-            pos=world(links.x.pos, zero),
-            quat=world(links.x.rot, [1.0, 0.0, 0.0, 0.0]),
-            vel=world(links.vel, zero),
-            angvel=world(links.angvel, zero),
-            ipos=fields.get("body_ipos", self.model.body_ipos),
-            iquat=self.model.body_iquat,
-        )
+        pos = now.pos[owner] + rotate(jnp, now.quat[owner], self.model.site_pos[self._sites])
+        first, second = (jnp.asarray(self.model.geom_bodyid)[shape] for shape in (pushes.first, pushes.second))
+        own = (first == owner[:, None]) | (second == owner[:, None])
+        distance = jnp.linalg.norm(pushes.point[None] - pos[:, None], axis=-1)
+        inside = distance < self.model.site_size[self._sites, :1] + jnp.abs(pushes.depth)
+        return jnp.sum((own & inside) * pushes.normal, axis=1)
 
     def world(self, physics: BraxState) -> World:
         return World(physics.time, physics.qpos, physics.qvel, physics.sensordata, self._layout)
@@ -218,3 +255,9 @@ class BraxEngine:
         """Never: Brax computes every possible contact."""
         del physics
         return jnp.zeros((), bool)
+
+
+def _mocap_of(model: mujoco.MjModel) -> tuple[Array, Array]:
+    """Where the model has its mocap bodies: (nmocap, 3) m and (nmocap, 4) wxyz."""
+    bodies = np.argsort(model.body_mocapid, kind="stable")[model.nbody - model.nmocap :]
+    return jnp.asarray(model.body_pos[bodies], jnp.float32), jnp.asarray(model.body_quat[bodies], jnp.float32)

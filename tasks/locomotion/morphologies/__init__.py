@@ -21,7 +21,7 @@ def register(registry: Registry) -> None:
                     name=name,
                     target=f"tasks.locomotion.morphologies.reach:{class_name(family.name, variant)}",
                     summary=f"A {family.name} of {parts} parts reaches targets in any direction{role}.",
-                    engines=("mujoco", "mjx"),
+                    engines=("mujoco", "mjx", "brax"),
                     training="tasks.locomotion.morphologies.training:REACH",
                     variant_of=None if name == full else full,
                 )

@@ -57,7 +57,9 @@ class Door(Ball):
         return Control(mocap_pos=self.frame(state)), state
 
 
-@pytest.mark.parametrize("engine", ["mujoco", pytest.param("mjx-jax", marks=pytest.mark.slow), "mjx-warp", "pybullet"])
+@pytest.mark.parametrize(
+    "engine", ["mujoco", pytest.param("mjx-jax", marks=pytest.mark.slow), "mjx-warp", "pybullet", "brax"]
+)
 def test_a_hinged_child_goes_along_with_its_mocap_body(engine: str) -> None:
     env = build_env(Door(), engine, 3)
     env.reset(0)

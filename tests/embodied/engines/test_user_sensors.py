@@ -86,7 +86,7 @@ def actions(steps: int) -> torch.Tensor:
 def readings(task: Any, engine: str, starts: ResetState[Any], wrenches: np.ndarray) -> list[World]:
     """The worlds of N environments at their start and after each wrench (steps, N, nbody, 6), two substeps each."""
     name, _, impl = engine.partition("-")
-    if not impl:
+    if name == "mujoco":
         host: Any = make_engine(name, task, N)
         host.reset(np.arange(N), jax.tree.map(np.asarray, starts))
         worlds = [host.world()]
@@ -94,7 +94,7 @@ def readings(task: Any, engine: str, starts: ResetState[Any], wrenches: np.ndarr
             host.step(Control(wrench=wrench), SUBSTEPS)
             worlds.append(host.world())
         return worlds
-    fused: Any = make_engine(name, task, N, impl=impl)
+    fused: Any = make_engine(name, task, N, **({"impl": impl} if impl else {}))
 
     def run(start: ResetState[Any], wrenches: jax.Array) -> World:
         def step(physics: Any, wrench: jax.Array) -> tuple[Any, World]:
@@ -133,6 +133,7 @@ def reference(task: Any, starts: ResetState[Any], wrenches: np.ndarray) -> list[
         ("mujoco", Probed),
         ("mujoco", ProbedRungeKutta),
         ("mjx-jax", Probed),
+        ("brax", Probed),
         *(
             pytest.param(*pair, marks=pytest.mark.slow)
             for pair in (("mjx-jax", ProbedRungeKutta), ("mjx-warp", Probed), ("mjx-warp", ProbedRungeKutta))
