@@ -14,7 +14,18 @@ import numpy as np
 
 from sim2real.contract.contract import Contract
 from sim2real.deployment.safety_limits import Limits, SafetyConfig
-from sim2real.deployment.safety_steps import BOUNDS, CHECKS, Cycle, Reading, State, first, part_of, racing
+from sim2real.deployment.safety_steps import (
+    BOUNDS,
+    CHECKS,
+    Cycle,
+    Reading,
+    State,
+    Turn,
+    first,
+    part_of,
+    racing,
+    turned_since,
+)
 from sim2real.robots.base import PARTS
 
 PERSISTENT = ("action", "rate")
@@ -42,7 +53,11 @@ class Safety:
         races = state.racing + 1 if racing(self.limits, cycle.measured).any() else 0
         encoders = _turned(self.limits, state, cycle)
         state = dataclasses.replace(
-            state, misses=misses, racing=races, readings=_reread(state, cycle), encoders=encoders
+            _rotated(self.limits, state, cycle),
+            misses=misses,
+            racing=races,
+            readings=_reread(state, cycle),
+            encoders=encoders,
         )
         for name, check in CHECKS.items():
             if reason := check(self.limits, state, cycle):
@@ -125,6 +140,19 @@ def _reread(state: State, cycle: Cycle) -> dict[str, Reading]:
         same = known is not None and np.array_equal(known.value, value)
         readings[part] = known if known is not None and same else Reading(value, cycle.now, state.travel)
     return readings
+
+
+def _rotated(limits: Limits, state: State, cycle: Cycle) -> State:
+    """The state with what gyro and orientation tell of the last rotation; after a gap they begin anew."""
+    now, before = cycle.measured, state.attitude
+    if now.orientation is None or now.gyro is None or not np.isfinite([*now.orientation, *now.gyro, now.time]).all():
+        return state
+    if before is not None and now.time - before.time > limits.max_age:
+        return dataclasses.replace(state, attitude=now, turns=())
+    if (away := turned_since(before, now)) is None:
+        return state if before is not None and now.time <= before.time else dataclasses.replace(state, attitude=now)
+    kept = (turn for turn in state.turns if turn.time > now.time - limits.config.turn_window)
+    return dataclasses.replace(state, attitude=now, turns=(*kept, Turn(now.time, away)))
 
 
 def _turned(limits: Limits, state: State, cycle: Cycle) -> tuple[Reading, ...]:

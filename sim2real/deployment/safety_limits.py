@@ -42,6 +42,11 @@ class SafetyConfig:
     """s for which a reading may repeat to the last bit before it trips. None: 10 control periods."""
     frozen_motion: float = 0.1
     """rad, way of the targets during which joints may not have moved at all; less proves nothing about an encoder."""
+    turn_window: float = 0.5
+    """s over which gyro and orientation are compared."""
+    max_turn_error: float = 0.35
+    """rad by which the rotation that the gyro tells may differ from that of the orientations within `turn_window`; with
+    training's noise and lost packets healthy robots stay below 0.22."""
     max_late: float | None = None
     """s, a single cycle that wakes this much too late trips. None: 5 control periods."""
     misses: float = 5.0
@@ -63,6 +68,8 @@ class SafetyConfig:
             "misses",
             "max_clipped",
             "brake_from",
+            "turn_window",
+            "max_turn_error",
         ):
             if not getattr(self, name) > 0:
                 raise EmbodiedError(f"safety: {name}={getattr(self, name)}; expected a positive number")

@@ -34,6 +34,16 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True)
+class Turn:
+    """By how much the gyro and the orientation disagree about the way from one measurement to the next."""
+
+    time: float
+    """s, of the later one."""
+    away: np.ndarray
+    """(3,) rad, body frame: the rotation by the orientations less the gyro's."""
+
+
+@dataclasses.dataclass(frozen=True)
 class State:
     """State of the safety chain from cycle to cycle."""
 
@@ -51,6 +61,10 @@ class State:
     """Part of the measurement -> its last value."""
     encoders: tuple[Reading, ...] = ()
     """Each joint's last angle, with the way of its own target."""
+    turns: tuple[Turn, ...] = ()
+    """Of the last `SafetyConfig.turn_window` s."""
+    attitude: Measurement | None = None
+    """The last measurement that had an orientation and a gyro."""
     misses: float = 0.0
     """Missed deadlines, less those forgiven."""
     racing: int = 0
@@ -161,6 +175,45 @@ def not_racing(limits: Limits, state: State, cycle: Cycle) -> str:
     return first(limits.joint_names, racing(limits, cycle.measured), np.abs(cycle.measured.joint_vel), "rad/s")
 
 
+def agreeing(limits: Limits, state: State, cycle: Cycle) -> str:
+    """Gyro and orientation tell of the same rotation: units, signs, axes and the order of quaternions are right."""
+    del cycle
+    if not state.turns:
+        return ""
+    away = float(np.linalg.norm(sum(turn.away for turn in state.turns)))
+    most = limits.config.max_turn_error
+    if away <= most:
+        return ""
+    return (
+        f"orientation and gyro differ by {away:.2f} rad within {limits.config.turn_window:g} s ({most:g} rad): units, "
+        "signs or axes of one, or the order of the quaternion"
+    )
+
+
+def turned_since(before: Measurement | None, now: Measurement) -> np.ndarray | None:
+    """(3,) rad, body frame: the rotation since another measurement by the orientations, less that by the gyro.
+
+    None where one of them is no rotation, or not new. The gyro's is the mean of both times the time between, which is
+    exact to second order.
+    """
+    if before is None or now.time <= before.time:
+        return None
+    assert before.orientation is not None
+    assert now.orientation is not None
+    assert before.gyro is not None
+    assert now.gyro is not None
+    lengths = [float(np.linalg.norm(quat)) for quat in (before.orientation, now.orientation)]
+    if any(abs(length - 1) > NOT_UNIT for length in lengths):
+        return None
+    (w, *v), (other, *u) = before.orientation / lengths[0], now.orientation / lengths[1]
+    v, u = np.array(v), np.array(u)
+    scalar, vector = w * other + v @ u, w * u - other * v - np.cross(v, u)  # conjugate(before) * now
+    size = float(np.linalg.norm(vector))
+    angle = 2 * math.atan2(size, abs(scalar))
+    rotation = math.copysign(1.0, scalar) * vector * (angle / size if size > 1e-12 else 2.0)
+    return rotation - (before.gyro + now.gyro) / 2 * (now.time - before.time)
+
+
 def upright(limits: Limits, state: State, cycle: Cycle) -> str:
     """The orientation is a rotation, and the body leans no more than a robot on its feet."""
     del state
@@ -256,6 +309,7 @@ CHECKS: Mapping[str, Check] = {
     "joint range": in_range,
     "joint speed": not_racing,
     "tilt": upright,
+    "rotation": agreeing,
     "workspace": inside,
 }
 """Steps that trip on a measurement, in their order."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Set
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def steps(safety, cycles, target=(0.0, 0.0, 0.0), **policy):
 
 def wiggle(now, **parts):
     """A healthy measurement, its last digits moving."""
-    return measured(now, **({"gyro": np.array([math.sin(now), 0.0, 0.0])} | parts))
+    return measured(now, **({"gyro": np.array([0.1 + 0.01 * math.sin(now), 0.0, 0.0])} | parts))
 
 
 TRIPS = {
@@ -185,6 +186,75 @@ def test_the_stiff_servos_of_a_whole_step_are_braked_near_top_speed_and_free_bel
         lead = EFFORT / KP + TOP / 50
         assert given(state.target)[0] == pytest.approx(min(0.7, KD * speed * TOP / KP + left * lead))
     assert speed < 1 or drive[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def swaying(cycles: int, seed: int, noise: float = 0.0):
+    """Times, orientations (n, 4) wxyz and gyro (n, 3) of a body that sways about all axes and turns slowly."""
+    rng, dt = np.random.default_rng(seed), 0.02
+    amplitude, hertz, phase = rng.uniform(0.5, 2.0, 3), rng.uniform(0.5, 3.0, 3), rng.uniform(0, 6, 3)
+    quat, quats, rates = np.array([1.0, 0, 0, 0]), [], []
+    for fine in range(20 * cycles):  # Euler steps of 1 ms
+        rate = amplitude * np.sin(2 * np.pi * hertz * fine * dt / 20 + phase) + np.array([0, 0, 0.5])
+        if fine % 20 == 0:
+            quats.append(quat)
+            rates.append(rate)
+        half = rate * dt / 40
+        w, v = quat[0], quat[1:]
+        quat = np.array([w - v @ half, *(v + w * half + np.cross(v, half))], float)
+        quat /= np.linalg.norm(quat)
+    seen = np.array(quats) + noise * rng.standard_normal((cycles, 4)) / 2
+    seen /= np.linalg.norm(seen, axis=1, keepdims=True)
+    return np.arange(cycles) * dt, seen, np.array(rates) + 4 * noise * rng.standard_normal((cycles, 3))
+
+
+def latched_after(orientation, gyro, time, lost: Set[int] = frozenset()):
+    """Cycles until gyro and orientation are found to disagree; None: never."""
+    safety, state, shown = Safety.of(leg(max_tilt=4.0)), State(), 0
+    for cycle, now in enumerate(time):
+        shown = shown if cycle in lost else cycle
+        seen = measured(time[shown], orientation=orientation[shown], gyro=gyro[shown], joint_pos=1e-3 * gyro[shown])
+        state = through(safety, state, Cycle(now, seen), np.zeros(3))
+        if state.reason:
+            assert state.step == "rotation"
+            return cycle
+    return None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gyro_that_tells_the_same_as_the_orientation_never_trips(seed):
+    time, orientation, gyro = swaying(300, seed, noise=0.03)
+    lost = frozenset(np.flatnonzero(np.random.default_rng(seed).random(300) < 0.1).tolist()) - {0}
+    assert latched_after(orientation, gyro, time, lost) is None
+    assert latched_after(-orientation, gyro, time) is None  # the same rotation
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("fault", "cycles"),
+    [
+        (lambda quat, gyro: (quat, np.degrees(gyro)), 5),
+        (lambda quat, gyro: (quat, -gyro), 60),
+        (lambda quat, gyro: (quat, gyro[:, [1, 0, 2]]), 120),
+        (lambda quat, gyro: (quat[:, [1, 2, 3, 0]], gyro), 120),
+        (lambda quat, gyro: (quat * [1, -1, -1, -1], gyro), 60),
+    ],
+)
+def test_units_signs_and_orders_of_gyro_and_orientation_are_told_from_motion(seed, fault, cycles):
+    time, orientation, gyro = swaying(300, seed, noise=0.02)
+    wrong, told = fault(orientation, gyro)
+    found = latched_after(wrong, told, time)
+    assert found is not None
+    assert found <= cycles
+
+
+def test_after_a_gap_the_comparison_begins_anew():
+    safety, state = Safety.of(leg(max_tilt=4.0)), State()
+    turned = np.array([math.cos(0.4), 0, 0, math.sin(0.4)])
+    for now, quat in ((0.0, np.array([1.0, 0, 0, 0])), (0.02, np.array([1.0, 0, 0, 0])), (0.5, turned)):
+        seen = measured(now, orientation=quat, gyro=np.full(3, 1e-3 * now), joint_pos=np.full(3, 1e-3 * now))
+        state = through(safety, state, Cycle(now, seen), np.zeros(3))
+        assert not state.reason
+    assert not state.turns
 
 
 def test_limits_that_exclude_each_other_trip():
