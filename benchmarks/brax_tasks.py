@@ -1,7 +1,8 @@
 """Which registered tasks the engine `brax` runs, and in one line why it does not run the others.
 
 A task counts as accepted if the engine's own checks pass its model and MJX collides every pair of its shapes; with
-`--load` it is loaded into Brax too, in some seconds each. Those of `benchmarks/results/evaluate_*_brax.json` have run.
+`--load` it is loaded into Brax as well, which takes seconds for each. Those that were evaluated are in
+`benchmarks/results/evaluate_*_brax.json`.
 
     python -m benchmarks.brax_tasks --json benchmarks/results/brax_tasks.json
 """
