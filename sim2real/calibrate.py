@@ -89,8 +89,8 @@ class Command(Settings):
     the header of a CSV file stand units, "# unit.command: rad"; where all cells of a channel are empty, it has no row
     then. MCAP has one topic for each channel, JSON objects of numbers. docs/sim2real.md, Logs, has examples."""
     robot: str
-    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own. Its log needs command and joint_pos (of
-    whole legs, go1; of all joints, panda); of a crazyflie command in rpm or N, position, orientation and gyro."""
+    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own. Its log needs command and joint_pos
+    (of whole legs, go1; of all joints, panda); of a crazyflie command in rpm or N, position, orientation and gyro."""
     together: tuple[str, ...] = ()
     """Of a robot from a file: patterns of joints that share friction, damping, rotor inertia and strength, such as
     "*_hip"; by default those of the same place in each limb with the same motor."""
