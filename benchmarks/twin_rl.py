@@ -24,29 +24,35 @@ import tyro
 from embodied.registry import join_content
 from sim2real import twin_rl
 from sim2real.twin_training.learning import Part
+from sim2real.twin_training.target import HiddenParameters
 
 REGION = {
+    "manipulation/faucet-open": ("task_state.goal.0<0.175", "task_state.goal.1<0.825"),
     "manipulation/push": ("qpos.object.x<0", "task_state.goal.0<0"),
     "manipulation/button-press-topdown": ("task_state.goal.0<0", "task_state.goal.1<0.85"),
 }
 """Task -> where is demonstrated, a quarter of its initial states."""
+HIDDEN = HiddenParameters(latency=2, motor_strength=0.7, friction=1.6, joint_damping=2.0, mass=1.2)
+"""What the target has otherwise: actions 25 ms late, weak servos, sticky joints, heavy links."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What is measured."""
 
-    task: str = "manipulation/button-press-topdown"
+    task: str = "manipulation/faucet-open"
     """A task that `REGION` has."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Of demonstrations, learners and initial states."""
     ablations: bool = True
     """Also train with a twin without each of its parts."""
-    twin_steps: int = 40_000
+    episode_seconds: float = 1.5
+    """s of an episode."""
+    twin_steps: int = 30_000
     """In the twin."""
-    target_steps: int = 50_000
+    target_steps: int = 30_000
     """On the target, at most, besides demonstrations."""
-    evaluate_every: int = 2_500
+    evaluate_every: int = 2_000
     """Steps on the target between evaluations."""
     evaluate_episodes: int = 40
     """Episodes of an evaluation, about half of them inside."""
@@ -69,7 +75,8 @@ def main(settings: Settings) -> None:
             for way, parts in group:
                 runs.append({"way": way, **trained(settings, seed, parts)})
                 means = {name: summary(runs, name) for name, _ in ways if any(run["way"] == name for run in runs)}
-                document = {"task": settings.task, "target_steps": settings.target_steps, "means": means,
+                document = {"task": settings.task, "region": REGION[settings.task], "means": means,
+                            "hidden": dataclasses.asdict(HIDDEN), "target_steps": settings.target_steps,
                             "fewer_steps": saving(means), "runs": runs}  # fmt: skip
                 cli.write_result(settings.json, cli.command_line("benchmarks.twin_rl"), document)
                 cli.console().print(f"{way}, seed {seed}: {runs[-1]['steps_to']}", soft_wrap=True)
@@ -84,6 +91,9 @@ def trained(settings: Settings, seed: int, parts: Sequence[Part]) -> dict[str, A
             out=settings.out / settings.task.split("/")[-1] / f"seed{seed}",
             region=REGION[settings.task],
             parts=tuple(parts),
+            hidden=HIDDEN,
+            episode_seconds=settings.episode_seconds,
+            swept=256,
             twin_steps=settings.twin_steps,
             target_steps=settings.target_steps,
             evaluate_every=settings.evaluate_every,
