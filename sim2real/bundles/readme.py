@@ -9,6 +9,7 @@ from pathlib import Path
 from sim2real.bundles.c_code import identifiers, whole_rate
 from sim2real.bundles.network import Network
 from sim2real.contract.contract import Contract, Term
+from sim2real.deployment.safety_limits import Limits, SafetyConfig
 
 PARTS = {
     "gyro": ("gyro",),
@@ -156,11 +157,14 @@ Angles are observed from the default pose.
 
 
 def _safety(contract: Contract) -> str:
+    limits = Limits.of(contract, SafetyConfig())
     lines = [
         "numbers that are not finite never reach the robot: `policy_step` then returns nonzero and gives the resting "
         "targets, the Python loader gives NaN",
         "targets stay within the limits above and change by at most the largest rate",
-        "measurements older than five periods, missed deadlines and joints beyond their limits stop the policy",
+        f"measurements older than {limits.max_age:g} s ({limits.max_age / limits.period:g} control periods), "
+        "times of theirs that jump back by more than a period, missed deadlines and joints beyond their limits stop "
+        "the policy",
     ]
     if contract.max_tilt < math.pi:
         degrees = math.degrees(contract.max_tilt)

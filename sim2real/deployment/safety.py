@@ -62,7 +62,7 @@ class Safety:
         for name, check in CHECKS.items():
             if reason := check(self.limits, state, cycle):
                 return state.trip(name, reason)
-        return state
+        return dataclasses.replace(state, time=cycle.measured.time)
 
     def limit(
         self,

@@ -51,6 +51,8 @@ class State:
     """Why it tripped; once set, it stays, and no target passes any more."""
     step: str = ""
     """Name of the step that tripped."""
+    time: float = -math.inf
+    """s, of the measurement of the cycle before."""
     target: np.ndarray | None = None
     """(A,) the last target that passed; None before the first and after a trip."""
     travel: float = 0.0
@@ -120,6 +122,13 @@ def fresh(limits: Limits, state: State, cycle: Cycle) -> str:
     age = cycle.now - cycle.measured.time
     # So written that a NaN trips.
     return "" if abs(age) <= limits.max_age else f"the newest measurement is {age:.3f} s old ({limits.max_age:g} s)"
+
+
+def onward(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The clock of the measurements does not jump back, not even by less than their largest age."""
+    back = state.time - cycle.measured.time
+    # Within a period it may: the offset between two computers' clocks is an estimate that improves in a run.
+    return f"the measurements' clock jumped back by {back:.3f} s" if back > limits.period else ""
 
 
 def moving(limits: Limits, state: State, cycle: Cycle) -> str:
@@ -303,6 +312,7 @@ CHECKS: Mapping[str, Check] = {
     "operator": operator,
     "finite measurement": finite,
     "stale": fresh,
+    "clock": onward,
     "frozen": moving,
     "frozen encoder": turning,
     "deadline": punctual,

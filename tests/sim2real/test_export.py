@@ -21,6 +21,8 @@ from sim2real.bundles.files import BundleError
 from sim2real.bundles.network import ExportError, Network
 from sim2real.bundles.readme import readme
 from sim2real.contract.describe import describe
+from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
+from sim2real.robots.base import Measurement
 from tasks.swarm.dynamics.quadrotor import Preset
 from tasks.swarm.hover import Hover, HoverConfig
 from tests.sim2real.exported import small_contract, small_policy
@@ -170,6 +172,16 @@ def test_mistakes_are_one_line_and_exit_code_2(words, message, tmp_path, capsys)
     assert message in shown
     assert shown.count("\n") == 1
     assert not any(tmp_path.iterdir())
+
+
+def test_a_readme_says_the_age_of_measurements_at_which_deploy_latches():
+    contract = small_contract()
+    limits = Safety.of(contract).limits
+    said = f"older than {limits.max_age:g} s ({limits.max_age / limits.period:g} control periods)"
+    assert said in readme(contract, Network.of(small_policy()), "0" * 64)
+    fresh, stale = (Measurement(-scale * limits.max_age) for scale in (0.99, 1.01))
+    assert CHECKS["stale"](limits, State(), Cycle(0.0, fresh)) == ""
+    assert "old" in CHECKS["stale"](limits, State(), Cycle(0.0, stale))
 
 
 def test_a_readme_shows_only_columns_that_say_something():
