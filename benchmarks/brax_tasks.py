@@ -85,7 +85,7 @@ def accepted(task_model: mujoco.MjModel) -> None:
         EngineError: names it.
     """
     model.check(task_model)
-    Servos.from_model(task_model, "brax", tendons=True)
+    Servos.from_model(task_model, "brax")
     SensorReader(task_model, "brax", np, refused=())
     data_fields.readable(task_model)
     for first, second, _ in collision_driver.geom_pairs(task_model):
