@@ -178,11 +178,21 @@ def _reset_states_of(plan: Plan, seed: int) -> Any:
 
 
 def synthesise(plan: Plan, on_episode: Callable[[int], None]) -> None:
-    """Solved episodes of the twin's policy, from the whole range."""
+    """Solved episodes of the twin's policy, from the whole range.
+
+    Raises:
+        EmbodiedError: it solves too few.
+    """
     if plan.path["synthesised"].exists() or not plan.synthesised:
         return
     env = plan.twin(min(plan.num_envs, plan.synthesised), plan.seed + 2)
-    recording = record_actor(env, Demonstrator(plan.twins_policy(env)), plan.synthesised, on_step=on_episode)
+    try:
+        recording = record_actor(env, Demonstrator(plan.twins_policy(env)), plan.synthesised, on_step=on_episode)
+    except EmbodiedError as error:
+        raise EmbodiedError(
+            f"{plan.twin_steps:,} steps in the twin made too weak a policy for {plan.synthesised} solved episodes: "
+            f"{error}; choose more --twin-steps and another --out"
+        ) from None
     save_demonstrations(plan.path["synthesised"], recording.steps, recording.source)
 
 
