@@ -256,6 +256,7 @@ def load(model: mujoco.MjModel, links: Links) -> Any:
     copy = model.__copy__()  # Brax writes infinities into the ranges of what it is given
     copy.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     copy.opt.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
+    copy.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON  # which is ours; Brax refuses others
     copy.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
     copy.sensor_type[:] = mujoco.mjtSensor.mjSENS_CLOCK  # read by the engine; MJX does not know them all
     if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_REFSAFE:
