@@ -13,6 +13,7 @@ import tyro
 from rich.text import Text
 
 from embodied import cli
+from embodied.core.randomization import Term
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import REGISTRY, Suite, join_content
 from embodied.storage import task_names
@@ -93,7 +94,7 @@ def describe(name: str, robot: Path | None = None) -> dict[str, Any]:
             for group, terms in env.observation_terms.items()
         },
         "reward_weights": dict(task.reward_weights),
-        "variations": dict(task.variations),
+        "variations": {term.name: variation(term) for term in task.terms},
         "commands": {**task.commands, **task.first_commands},
         "physics_dt": task.timing.physics_dt,
         "control_dt": task.timing.control_dt,
@@ -101,6 +102,12 @@ def describe(name: str, robot: Path | None = None) -> dict[str, Any]:
         "bodies": int(task.model.nbody),
         "joints": int(task.model.njnt),
     }
+
+
+def variation(term: Term) -> dict[str, Any]:
+    """What a variation draws, of JSON's types."""
+    ranges = [dataclasses.asdict(drawn) | {"distribution": drawn.distribution.value} for drawn in term.ranges]
+    return {"summary": term.summary, "ranges": ranges, "no_range": "" if ranges else term.no_range}
 
 
 def has_shipped_policy(name: str) -> bool:
@@ -151,8 +158,8 @@ def print_description(row: dict[str, Any]) -> None:
     output.print(cli.table("reward weights per step", {k: f"{v:g}" for k, v in row["reward_weights"].items()}))
     if row["commands"]:
         output.print(cli.table("told to a robot, not measured", row["commands"]))
-    if row["variations"]:
-        output.print(cli.table("drawn anew for every episode", row["variations"]))
+    drawn = {name: one["summary"] for name, one in row["variations"].items()}
+    output.print(cli.table("drawn anew for every episode", drawn or {"-": "no variation is declared"}))
 
 
 if __name__ == "__main__":

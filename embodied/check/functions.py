@@ -150,7 +150,7 @@ def functions_are_pure(task: Task[Any]) -> Iterator[Finding]:
 
 
 def variations_are_real(task: Task[Any]) -> Iterator[Finding]:
-    """Every declared variation of the task's state has its field, and can be left out."""
+    """Every declared variation states its range, or why it has none; those of the task's state have their field."""
     names = [term.name for term in task.terms]
     look = place_of(task, "declared_terms")
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -158,6 +158,10 @@ def variations_are_real(task: Task[Any]) -> Iterator[Finding]:
     reset = jax.eval_shape(task.reset, KEY)
     fields = {field.name for field in dataclasses.fields(reset.task_state)} if reset.task_state is not None else set()
     for term in task.terms:
+        if not term.ranges and not term.no_range:
+            yield Finding(
+                f"variation {term.name!r}", "it states no range", "its `ranges`, or in `no_range` why it has none", look
+            )
         if term.state_field is not None and term.state_field not in fields:
             yield Finding(
                 f"variation {term.name!r}",

@@ -7,6 +7,7 @@ A term is pure JAX and runs at every reset. The host engine recomputes derived c
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,70 @@ GEOMETRIC = frozenset({"qpos0", "body_pos", "body_quat", "jnt_pos", "jnt_axis"})
 """Fields that would move the reference pose; the fused engines cannot vary them."""
 
 
+UNITS: Mapping[str, str] = {
+    "body_mass": "kg",
+    "body_inertia": "kg m^2",
+    "body_ipos": "m",
+    "body_pos": "m",
+    "geom_pos": "m",
+    "geom_size": "m",
+    "geom_friction": "1",
+    "opt_gravity": "m/s^2",
+}
+"""Model field -> unit of its elements, where it is the same for all (MuJoCo's XML reference, SI)."""
+
+
+class Distribution(enum.StrEnum):
+    """How a number is drawn from its range."""
+
+    UNIFORM = "uniform"
+    BALL = "uniform in a ball"
+    NORMAL = "normal"
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Range of a number that a variation draws.
+
+    Raises:
+        ValueError: it does not begin with its smaller number.
+    """
+
+    quantity: str
+    """What is drawn, such as `factor`, `shift` or `tilt`."""
+    low: float
+    """Smallest; of a normal distribution, one standard deviation below the mean; of a ball, 0."""
+    high: float
+    """Largest; of a normal distribution, one standard deviation above the mean; of a ball, its radius."""
+    unit: str
+    """Of both; 1 where there is none."""
+    distribution: Distribution = Distribution.UNIFORM
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(
+                f"range of {self.quantity!r}: low={self.low} must not exceed high={self.high} (the smaller first)"
+            )
+
+    def __str__(self) -> str:
+        unit = "" if self.unit == "1" else f" {self.unit}"
+        if self.distribution is Distribution.NORMAL:
+            mean, spread = (self.low + self.high) / 2, (self.high - self.low) / 2
+            return f"{self.quantity} {self.distribution} {mean:.4g}{unit}, standard deviation {spread:.4g}{unit}"
+        return f"{self.quantity} {self.distribution} {self.low:.4g} to {self.high:.4g}{unit}"
+
+    @classmethod
+    def spread(
+        cls, quantity: str, size: float, unit: str, distribution: Distribution = Distribution.UNIFORM, about: float = 0
+    ) -> Range:
+        """A range from `size` below `about` to `size` above it."""
+        return cls(quantity, about - size, about + size, unit, distribution)
+
+    def draw(self, key: Array, shape: tuple[int, ...]) -> Array:
+        """Uniform numbers from the range, of a shape."""
+        return jax.random.uniform(key, shape, minval=self.low, maxval=self.high)
+
+
 @dataclasses.dataclass(frozen=True)
 class Term:
     """One named source of variation between episodes: of model fields, of a number in the task's state, or any other.
@@ -39,7 +104,7 @@ class Term:
     name: str
     """Unique in its task; the name of the switch on the command line."""
     description: str
-    """What is drawn, with range and unit."""
+    """What varies; `ranges` say how far."""
     apply: Callable[[Array, Fields], dict[str, Array]] | None = None
     """`(key, fields so far) -> changed MjModel fields`, drawn by `draw`; terms compose in the order a task lists them.
     None: the task itself draws what varies."""
@@ -49,73 +114,84 @@ class Term:
     """Value of that field without randomisation."""
     optional: bool = True
     """Whether the term can be left out."""
+    ranges: tuple[Range, ...] = ()
+    """Of every number that is drawn."""
+    no_range: str = ""
+    """Where `ranges` cannot say what is drawn: why."""
+
+    @property
+    def summary(self) -> str:
+        """Description and ranges, in a line."""
+        ranges = "; ".join(map(str, self.ranges)) or self.no_range
+        return f"{self.description}: {ranges}" if ranges else self.description
 
 
 def scale(
     name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False
 ) -> Term:
     """Multiply rows of a model field by U(low, high): one factor each, or one for all with `shared`."""
-    return _uniform(name, field, low, high, rows, shared, lambda value, drawn: value * drawn, "x")
+    return _uniform(name, field, _range(name, "factor", low, high, "1"), rows, shared)
 
 
 def offset(
     name: str, field: str, low: float, high: float, rows: Sequence[int] | None = None, *, shared: bool = False
 ) -> Term:
-    """Add U(low, high) to every element of some rows of a model field."""
-    return _uniform(name, field, low, high, rows, shared, lambda value, drawn: value + drawn, "+")
+    """Add U(low, high), in the field's unit, to every element of some rows of a model field."""
+    unit = UNITS.get(field, f"as {field}")
+    return _uniform(name, field, _range(name, "addend", low, high, unit), rows, shared)
 
 
-def _uniform(
-    name: str,
-    field: str,
-    low: float,
-    high: float,
-    rows: Sequence[int] | None,
-    shared: bool,
-    combine: Callable[[Array, Array], Array],
-    sign: str,
-) -> Term:
+def _range(name: str, quantity: str, low: float, high: float, unit: str) -> Range:
+    """A uniform range of the term `name`, by which an error calls it."""
     if low > high:
         raise ValueError(f"randomisation term {name!r}: low={low} must not exceed high={high}")
+    return Range(quantity, low, high, unit)
+
+
+def _uniform(name: str, field: str, drawn_from: Range, rows: Sequence[int] | None, shared: bool) -> Term:
+    factor = drawn_from.quantity == "factor"
 
     def apply(key: Array, fields: Fields) -> dict[str, Array]:
         value = fields[field]
         index = jnp.arange(value.shape[0]) if rows is None else jnp.asarray(rows)
         chosen = value[index]
         # A factor is one per row (a body's whole inertia); an offset is one per element (a 3-D shift).
-        per_row = (len(index),) + (1,) * (chosen.ndim - 1) if sign == "x" else chosen.shape
-        drawn = jax.random.uniform(key, (1,) * chosen.ndim if shared else per_row, minval=low, maxval=high)
-        return {field: value.at[index].set(combine(chosen, drawn))}
+        per_row = (len(index),) + (1,) * (chosen.ndim - 1) if factor else chosen.shape
+        drawn = drawn_from.draw(key, (1,) * chosen.ndim if shared else per_row)
+        return {field: value.at[index].set(chosen * drawn if factor else chosen + drawn)}
 
-    return Term(name, f"{field} {sign} U({low:g}, {high:g})", apply)
+    each = "one for all" if shared else ("one per row" if factor else "one per element")
+    return Term(name, f"{field}, {each}", apply, ranges=(drawn_from,))
 
 
 def scale_bodies(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
     """Scale the mass and the inertia of some bodies together, as a body of another density has them."""
+    drawn_from = _range(name, "factor", low, high, "1")
 
     def apply(key: Array, fields: Fields) -> dict[str, Array]:
         index = jnp.asarray(rows)
-        factor = jax.random.uniform(key, (len(rows),), minval=low, maxval=high)
+        factor = drawn_from.draw(key, (len(rows),))
         return {
             "body_mass": fields["body_mass"].at[index].multiply(factor),
             "body_inertia": fields["body_inertia"].at[index].multiply(factor[:, None]),
         }
 
-    return Term(name, f"body_mass and body_inertia x U({low:g}, {high:g})", apply)
+    return Term(name, "body_mass and body_inertia, one per body", apply, ranges=(drawn_from,))
 
 
 def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
     """Scale gain and bias of some position servos together: stiffness and damping of a stronger or weaker motor."""
+    drawn_from = _range(name, "factor", low, high, "1")
 
     def apply(key: Array, fields: Fields) -> dict[str, Array]:
         index = jnp.asarray(rows)
-        factor = jax.random.uniform(key, (len(rows), 1), minval=low, maxval=high)
+        factor = drawn_from.draw(key, (len(rows), 1))
         return {
             "actuator_gainprm": fields["actuator_gainprm"].at[index].multiply(factor),
             "actuator_biasprm": fields["actuator_biasprm"].at[index].multiply(factor),
         }
 
-    return Term(name, f"actuator_gainprm and actuator_biasprm x U({low:g}, {high:g})", apply)
+    return Term(name, "actuator_gainprm and actuator_biasprm, one per servo", apply, ranges=(drawn_from,))
 
 
 def require_ranges(what: str, ranges: Mapping[str, tuple[float, float]]) -> None:

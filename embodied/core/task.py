@@ -72,8 +72,8 @@ class Task(TaskHooks[StateT]):
 
     @property
     def variations(self) -> Mapping[str, str]:
-        """Name -> description of `terms`."""
-        return {term.name: term.description for term in self.terms}
+        """Name -> what varies, with the range, of `terms`."""
+        return {term.name: term.summary for term in self.terms}
 
     def rebuilt(
         self, spec_edits: Iterable[Callable[[mujoco.MjSpec], None]] = (), left_out: Iterable[str] = ()

@@ -7,7 +7,7 @@ import dataclasses
 import jax
 from jax import Array
 
-from embodied.core.randomization import Term, require_ranges
+from embodied.core.randomization import Range, Term, require_ranges
 from embodied.math.sampling import between
 
 
@@ -27,7 +27,8 @@ class Latency:
 
     def term(self) -> Term:
         """The variation that a task declares."""
-        return Term(self.name, f"targets reach the motors U({self.low}, {self.high}) s late", state_field=self.name)
+        ranges = (Range("delay", self.low, self.high, "s"),)
+        return Term(self.name, "targets reach the motors late", state_field=self.name, ranges=ranges)
 
     def draw(self, key: Array, varied: frozenset[str]) -> Array:
         """() s for an episode; 0 where the task does not vary it."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.randomization import Term
+from embodied.core.randomization import Range, Term
 
 
 @jax.tree_util.register_dataclass
@@ -46,8 +46,12 @@ class Pushes:
 
     def term(self) -> Term:
         """The variation `push` that a task declares."""
-        low, high = self.interval
-        return Term("push", f"pushed every {low:g} to {high:g} s, by up to {self.speed:g} m/s")
+        ranges = (
+            Range("change of velocity of a free robot", 0.0, self.speed, "m/s"),
+            Range("wait before it", *self.interval, "s"),
+            Range("duration", *self.duration, "s"),
+        )
+        return Term("push", "horizontal force now and then, in any direction", ranges=ranges)
 
     def draw(self, mass: float, key: Array, varied: frozenset[str]) -> Push:
         """A push to come, in `reset`, for a robot of `mass` kg; one without force where the task does not vary it."""

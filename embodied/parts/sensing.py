@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.randomization import Term, require_ranges
+from embodied.core.randomization import Range, Term, require_ranges
 from embodied.math.sampling import between
 
 
@@ -22,10 +22,15 @@ class ObservationNoise:
     """Observed term -> the largest error, in the term's unit; a term that is not named has none."""
     name: str = "observation_noise"
     """Of the variation."""
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Observed term -> its unit, for the listing."""
 
     def term(self) -> Term:
         """The variation that a task declares."""
-        return Term(self.name, "uniform noise on every reading: " + ", ".join(map(_shown, self.half_widths.items())))
+        units = {name: self.units.get(name, "of the term") for name in self.half_widths}
+        ranges = tuple(Range.spread(name, size, units[name]) for name, size in self.half_widths.items())
+        why = "" if ranges else "no term is given noise"
+        return Term(self.name, "noise on readings, new at every step", ranges=ranges, no_range=why)
 
     def add(self, readings: Mapping[str, Array], key: Array, varied: frozenset[str]) -> dict[str, Array]:
         """The readings with noise, for `observe`, which gives its key; without where the task does not vary it."""
@@ -47,14 +52,16 @@ class EncoderBias:
     """rad or m."""
     name: str = "encoder_bias"
     """Of the variation, and of the field."""
+    unit: str = "rad or m"
+    """Of the range, for the listing."""
 
     def __post_init__(self) -> None:
         require_ranges("EncoderBias", {self.name: (self.low, self.high)})
 
     def term(self) -> Term:
         """The variation that a task declares."""
-        description = f"joint positions are read with an error of U({self.low}, {self.high})"
-        return Term(self.name, description, state_field=self.name)
+        ranges = (Range("error", self.low, self.high, self.unit),)
+        return Term(self.name, "error of each joint encoder", state_field=self.name, ranges=ranges)
 
     def draw(self, key: Array, joints: int, varied: frozenset[str]) -> Array:
         """(joints,) for an episode; zeros where the task does not vary it."""
@@ -63,7 +70,3 @@ class EncoderBias:
     def drawn(self, uniform: Array, varied: frozenset[str]) -> Array:
         """The same from numbers (joints,) in [0, 1) that the task drew."""
         return between((self.low, self.high), uniform) * (self.name in varied)
-
-
-def _shown(item: tuple[str, float]) -> str:
-    return f"{item[0]} {item[1]:g}"

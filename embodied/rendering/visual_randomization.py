@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.randomization import Fields, Term
+from embodied.core.randomization import Fields, Range, Term
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.math.rotations import quat_from_axis_angle, quat_multiply
 
@@ -50,7 +50,8 @@ def move_camera(model: mujoco.MjModel, camera: str, pos: float = 0.0, angle: flo
         turned = quat_multiply(fields["cam_quat"][row], quat_from_axis_angle(axis / jnp.linalg.norm(axis), drawn))
         return {"cam_pos": moved, "cam_quat": fields["cam_quat"].at[row].set(turned)}
 
-    return Term(f"{camera}_pose", f"camera {camera} shifted by {pos:g} m, turned by {angle:g} rad at most", apply)
+    ranges = (Range.spread("shift along each axis", pos, "m"), Range("turn about any axis", 0.0, angle, "rad"))
+    return Term(f"{camera}_pose", f"pose of camera {camera}", apply, ranges=ranges)
 
 
 def scale_fovy(model: mujoco.MjModel, camera: str, low: float, high: float) -> Term:
@@ -68,7 +69,7 @@ def scale_fovy(model: mujoco.MjModel, camera: str, low: float, high: float) -> T
     def apply(key: Array, fields: Fields) -> dict[str, Array]:
         return {"cam_fovy": fields["cam_fovy"].at[row].multiply(jax.random.uniform(key, minval=low, maxval=high))}
 
-    return Term(f"{camera}_fovy", f"cam_fovy x U({low:g}, {high:g})", apply)
+    return Term(f"{camera}_fovy", "cam_fovy", apply, ranges=(Range("factor", low, high, "1"),))
 
 
 def vary_lights(
@@ -88,7 +89,12 @@ def vary_lights(
         offset = jax.random.uniform(shift, (model.nlight, 3), minval=-pos, maxval=pos)
         return {"light_diffuse": fields["light_diffuse"] * factor, "light_pos": fields["light_pos"] + offset}
 
-    return Term("lights", f"light_diffuse x U({low:g}, {high:g}), tint {tint:g}, light_pos +- {pos:g} m", apply)
+    ranges = (
+        Range("factor on light_diffuse", low, high, "1"),
+        Range.spread("factor on each of its colours", tint, "1", about=1.0),
+        Range.spread("shift of light_pos", pos, "m"),
+    )
+    return Term("lights", "every light", apply, ranges=ranges)
 
 
 def recolour(model: mujoco.MjModel, spread: float = 0.15, geoms: Sequence[str] | None = None) -> Term:
@@ -117,7 +123,8 @@ def recolour(model: mujoco.MjModel, spread: float = 0.15, geoms: Sequence[str] |
         colours = {"geom_rgba": shifted(of_geoms, fields["geom_rgba"], rows)}
         return colours | ({"mat_rgba": shifted(of_materials, fields["mat_rgba"], materials)} if len(materials) else {})
 
-    return Term("colours", f"red, green, blue of geoms and materials + U({-spread:g}, {spread:g})", apply)
+    ranges = (Range.spread("addend, within 0 to 1", spread, "1"),)
+    return Term("colours", "red, green, blue of geoms and materials", apply, ranges=ranges)
 
 
 def scale_textures(model: mujoco.MjModel, low: float, high: float) -> Term:
@@ -133,7 +140,7 @@ def scale_textures(model: mujoco.MjModel, low: float, high: float) -> Term:
             "mat_texrepeat": fields["mat_texrepeat"] * jax.random.uniform(key, (model.nmat, 1), minval=low, maxval=high)
         }
 
-    return Term("textures", f"mat_texrepeat x U({low:g}, {high:g})", apply)
+    return Term("textures", "mat_texrepeat", apply, ranges=(Range("factor", low, high, "1"),))
 
 
 def _camera(model: mujoco.MjModel, name: str) -> int:

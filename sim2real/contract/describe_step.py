@@ -81,6 +81,25 @@ def describe_step(
     return Described(contract, control.graph, plain)
 
 
+def robot_contract(task: Task[Any], bundle: Contract) -> Contract:
+    """The contract of a bundle with joints, actuators and rate as a task's robot has them.
+
+    Args:
+        task: Without variations.
+        bundle: Of a policy; of the robot's joints those are listed that it names or that an actuator drives.
+    """
+    model = task.model
+    actuators = _setpoints(task) if task.setpoints else _actuators(task)
+    named = {*(joint.name for joint in bundle.joints), *(actuator.joint for actuator in actuators)}
+    known = [name for name in (model.joint(number).name for number in range(model.njnt)) if name in named]
+    return dataclasses.replace(
+        bundle,
+        control_hz=1 / task.timing.control_dt,
+        actuators=actuators,
+        joints=_joints(task, known, robot_of(bundle.task)),
+    )
+
+
 def _base(model: mujoco.MjModel, driven: Sequence[str]) -> tuple[tuple[float, ...], str]:
     """Where the body below the first driven joint stands, and its name; nothing where it is not fixed to the world."""
     body = int(model.joint(driven[0]).bodyid[0]) if driven else 0

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.randomization import Term
+from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState
 from embodied.errors import listing
@@ -91,9 +91,17 @@ class Calibrated(TaskWrapper[Any]):
     def terms(self) -> tuple[Term, ...]:
         free = self.calibration.free
         kinds = ", ".join(dict.fromkeys(e.parameter.kind.value for e in free))
-        drawn = f"normal about their estimates, {self.width:g} x the standard deviations" if self.width else "not drawn"
-        what = f"{len(free)} parameters ({kinds}) from '{self.calibration.source}': {drawn}"
-        return (*self.task.terms, Term("calibration", what, optional=False))
+        what = f"{len(free)} parameters ({kinds}) from '{self.calibration.source}', about their estimates"
+        term = Term("calibration", what, optional=False, ranges=self._drawn_ranges(), no_range="not drawn")
+        return (*self.task.terms, term)
+
+    def _drawn_ranges(self) -> tuple[Range, ...]:
+        """Of every parameter that is drawn; together they are correlated, and each is kept within its bounds."""
+        spreads = np.linalg.norm(self.width * self.calibration.root, axis=1)
+        drawn = [row for row in zip(self.calibration.estimates, spreads, strict=True) if row[1] > 0]
+        return tuple(
+            Range.spread(e.name, float(sd), e.parameter.unit, Distribution.NORMAL, about=e.value) for e, sd in drawn
+        )
 
     def reset(self, key: Array) -> ResetState[Any]:
         key, draw = jax.random.split(key)

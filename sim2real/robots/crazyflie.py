@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, listing
 from sim2real.contract.contract import Actuator, Contract, Term
 from sim2real.robots.base import Measurement, Phase, Robot, RobotError
 
@@ -34,6 +34,7 @@ BLOCKS = {
 """Names in the firmware's log, and how they travel: m, m/s in the world frame; wxyz body to world; degrees/s."""
 CONTROLLER, ESTIMATOR = "stabilizer.controller", "stabilizer.estimator"  # the firmware's parameters
 SETTLE = 0.3  # s that a parameter takes to be written, obeyed and read back
+ROBOT, ROTORS = "crazyflie", 4
 FLOOR = -0.1  # m, a drone on the floor may be estimated this low
 
 
@@ -82,8 +83,7 @@ def setpoints(contract: Contract, options: CrazyflieOptions, begin: np.ndarray) 
     Raises:
         RobotError: the policy's workspace is unknown, or the drone stands outside it.
     """
-    if len(contract.workspace) != 3 or len(contract.command) != 3:
-        raise RobotError(f"'{contract.task}' is not flown by points: its contract has no workspace, or another command")
+    check_contract(contract)
     stance = begin + np.array([0.0, 0.0, options.height])
     actuators = []
     for axis, (low, high), place in zip("xyz", contract.workspace, stance, strict=True):
@@ -103,6 +103,16 @@ def setpoints(contract: Contract, options: CrazyflieOptions, begin: np.ndarray) 
         workspace=(x, y, (FLOOR, top)),
         max_tilt=math.radians(options.max_tilt),
     )
+
+
+def check_contract(contract: Contract) -> None:
+    """Raise a `RobotError` where a bundle is not for a Crazyflie that is flown by points."""
+    if contract.robot != ROBOT:
+        raise RobotError(f"the bundle is for the robot '{contract.robot}'; expected one for {ROBOT}")
+    if len(contract.workspace) != 3 or len(contract.command) != 3:
+        raise RobotError(f"'{contract.task}' is not flown by points: its contract has no workspace, or another command")
+    if (units := [actuator.unit for actuator in contract.actuators]) != ["N"] * ROTORS:
+        raise RobotError(f"the bundle commands {listing(units)}; a Crazyflie has {ROTORS} rotors, in N")
 
 
 class Setpoints:
@@ -137,6 +147,7 @@ class Crazyflie(Robot):
         self._ahead = math.inf  # s, the computer's clock less the drone's, of the fastest packet
         self._lost = ""
         self._armed = False
+        check_contract(contract)
         cflib = import_cflib()
         try:
             cflib.crtp.init_drivers()

@@ -100,6 +100,12 @@ class LeRobot(Robot):
             raise RobotError(
                 f"actuators drive {listing(driven)}; expected each joint once, in order: {listing(joints)}"
             )
+        turned = options.units is Units.DEGREES
+        if other := [f"{a.name} in {a.unit}" for a in contract.actuators if a.unit not in ("rad", "m")[: 2 - turned]]:
+            raise RobotError(
+                f"the bundle commands {listing(other)}; motors in {options.units.value} take rad"
+                + " or m" * (not turned)
+            )
         motors = options.motors or tuple(joints)
         for what, names in (("motors", motors), ("offset", options.offset or joints)):
             if len(names) != len(joints):
@@ -117,7 +123,12 @@ class LeRobot(Robot):
             device.connect()
         except Exception as error:  # drivers of motors raise what they like
             raise RobotError(f"the robot does not connect: {reason(error)}") from None
-        self.read()
+        try:
+            self.read()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                device.disconnect()
+            raise
 
     def read(self) -> Measurement:
         """Angles from the bus, speeds by differences, pictures; a `RobotError` where a motor does not answer."""

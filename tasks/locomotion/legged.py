@@ -25,6 +25,7 @@ from tasks.locomotion.robots import LeggedRobot
 M = TypeVar("M")
 Readings = dict[str, Array]
 
+UNITS = {"joint_pos": "rad", "joint_vel": "rad/s", "gyro": "rad/s", "gravity": "1", "linvel": "m/s"}
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 
 
@@ -135,14 +136,10 @@ class LeggedTask(Task[M], Generic[M]):
         moving, trunk, joints = list(range(1, model.nbody)), [layout.trunk], list(layout.qvel)
         friction = (vary.floor_friction[0] / standard, vary.floor_friction[1] / standard)
         drawn_by_task = (
-            Term("latency", f"targets reach the motors U{vary.latency} s late", state_field="latency"),
-            Term(
-                "encoder_bias",
-                f"joint angles are read with an error of U{vary.encoder_bias} rad",
-                state_field="encoder_bias",
-            ),
-            Term("push", "pushed by a horizontal force now and then, see config.push"),
-            Term("observation_noise", "uniform noise on every reading, see config.noise"),
+            Latency(*vary.latency).term(),
+            EncoderBias(*vary.encoder_bias, unit="rad").term(),
+            *((self.config.push.term(),) if self.pushed else ()),
+            ObservationNoise(dataclasses.asdict(self.config.noise), units=UNITS).term(),
         )
         return (
             randomization.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
@@ -152,7 +149,7 @@ class LeggedTask(Task[M], Generic[M]):
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale("armature", "dof_armature", *vary.armature, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
-            *(term for term in drawn_by_task if self.pushed or term.name != "push"),
+            *drawn_by_task,
         )
 
     def state_at(self, base: Array, joints: Array, speed: Array) -> tuple[Array, Array]:

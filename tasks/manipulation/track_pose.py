@@ -23,6 +23,8 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import matrix_from_quat, quat_from_matrix, rotation_vector_from_quat
 from embodied.math.sampling import between
+from embodied.parts.latency import Latency
+from embodied.parts.sensing import EncoderBias, ObservationNoise
 from embodied.robot import Robot
 from embodied.robot.option import RobotPath, keep_absolute
 from embodied.robot.prepared.arm import PreparedArm, arm_of
@@ -38,6 +40,7 @@ INSIDE = 0.7  # of what actions can ask for: goals lie no further
 TRAVEL = 0.85  # s in which a joint can move as far as an action of 1 asks: from one goal to another, 1.4 times as far,
 # within 1.2 s
 SLIDE = 0.1  # m of a slide that stand for a radian
+TURNS_OR_SLIDES = "rad, of a slide a tenth in m"
 NEAR, CLOSE, FINE = 0.3, 0.06, 0.015  # m of error at which the three terms of the reward's nearness are 1/e
 PER_RADIAN = 0.1  # m: what a radian of error counts in them, where the turn counts
 GAIN = 0.5  # of the script: share of the error that it takes back in one step
@@ -243,13 +246,12 @@ class TrackPose(Task[TaskState]):
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale("armature", "dof_armature", *vary.armature, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, self.actuators.tolist()),
-            Term("latency", f"targets reach the motors U{vary.latency} s late", state_field="latency"),
-            Term(
-                "encoder_bias",
-                f"joint angles are read with an error of U{vary.encoder_bias} rad",
-                state_field="encoder_bias",
-            ),
-            Term("observation_noise", "uniform noise on every reading, see config.noise"),
+            Latency(*vary.latency).term(),
+            EncoderBias(*vary.encoder_bias, unit=TURNS_OR_SLIDES).term(),
+            ObservationNoise(
+                dataclasses.asdict(self.config.noise),
+                units={"joint_pos": TURNS_OR_SLIDES, "joint_vel": "rad/s, of a slide a tenth in m/s"},
+            ).term(),
         )
 
     def reset(self, key: Array) -> ResetState[TaskState]:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.hooks import Observation, Timing
-from embodied.core.randomization import Term
+from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -129,6 +129,8 @@ class TaskState:
 
 # Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
 NOISE = {"position": 0.001, "up": 0.001, "velocity": 0.002, "gyro": 0.002}
+NOISE_UNITS = {"position": "m", "up": "1", "velocity": "m/s", "gyro": "rad/s"}
+THRUST_AT_START = (0.5, 1.2)  # of that in hover, smallest and largest; our choice
 
 
 class Hover(Task[TaskState]):
@@ -183,14 +185,31 @@ class Hover(Task[TaskState]):
         return other
 
     def declared_terms(self) -> tuple[Term, ...]:
-        config, low, high = self.config, *self.config.latency
-        thrust, mass = (f"U({1 - spread:g}, {1 + spread:g})" for spread in (config.thrust_spread, config.mass_spread))
-        return (
-            Term("thrust", f"thrust x {thrust}", state_field="strength", nominal=1.0),
-            Term("mass", f"body_mass and body_inertia x {mass}"),
-            Term("latency", f"commands reach the rotors U({low:g}, {high:g}) s late", state_field="latency"),
-            Term("observation_noise", "noise on position, up, velocity and gyro"),
+        config = self.config
+        thrust, mass = (
+            Range.spread("factor", spread, "1", about=1.0) for spread in (config.thrust_spread, config.mass_spread)
         )
+        start = (
+            Range("distance from the target", 0.0, config.start_distance, "m", Distribution.BALL),
+            Range("tilt about any level axis", 0.0, config.start_tilt, "degrees"),
+            Range.spread("heading", 180.0, "degrees"),
+            Range("velocity", 0.0, config.start_speed, "m/s", Distribution.BALL),
+            Range.spread("angular velocity about each axis", self.agility * config.start_spin, "rad/s"),
+            Range("thrust of each rotor, of that in hover", *THRUST_AT_START, "1"),
+        )
+        # Uniform noise of standard deviation s lies within s times the root of three.
+        noise = tuple(Range.spread(name, 3**0.5 * size, NOISE_UNITS[name]) for name, size in NOISE.items())
+        return (
+            Term("start", "where and how the drone begins", optional=False, ranges=start),
+            Term("thrust", "thrust of all rotors", state_field="strength", nominal=1.0, ranges=(thrust,)),
+            Term("mass", "body_mass and body_inertia", ranges=(mass,)),
+            Term(
+                "latency", "commands reach the rotors late", state_field="latency",
+                ranges=(Range("delay", *config.latency, "s"),),
+            ),
+            Term("observation_noise", "noise on readings, new at every step", ranges=noise if config.noise else (),
+                 no_range="" if config.noise else "switched off by config.noise"),
+        )  # fmt: skip
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = composed(self.robot_xml) if self.config.robot else compose("scenes/floor.xml", CRAZYFLIE)
@@ -210,7 +229,7 @@ class Hover(Task[TaskState]):
         linvel = config.start_speed * ball(motion)
         angvel = self.agility * config.start_spin * (2 * spin - 1)
         quat = tilted(tilt, np.deg2rad(config.start_tilt))
-        thrust = jnp.asarray(drone.hover_thrust * (0.5 + 0.7 * rotors))
+        thrust = jnp.asarray(drone.hover_thrust * between(THRUST_AT_START, rotors))
         strength = 1 + config.thrust_spread * ("thrust" in self.varied) * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
         speed = quadrotor.speed_for_thrust(drone, thrust)

@@ -78,7 +78,12 @@ def test_list_describes_a_task(capsys):
     row = json.loads(capsys.readouterr().out)
     sizes = {group: sum(max(1, *shape, 1) for shape in terms.values()) for group, terms in row["observations"].items()}
     assert sizes == {"policy": 48, "critic": 123}
-    assert "floor_friction" in row["variations"]
+    assert row["variations"]["payload"]["ranges"] == [
+        {"quantity": "addend", "low": -1.0, "high": 1.0, "unit": "kg", "distribution": "uniform"}
+    ]
+    assert listing.main(["swarm/hover"]) == 0
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "commands reach the rotors late: delay uniform 0 to 0.01 s" in shown
 
 
 def test_list_unknown_task(capsys):

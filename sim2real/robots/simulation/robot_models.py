@@ -22,6 +22,7 @@ from sim2real.contract.describe import describe
 from sim2real.deployment.terms import rotate_inverse
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.same_robot import check_same
 from sim2real.robots.simulation.step_model import StepModel
 from tasks.locomotion.legged import LeggedTask
 from tasks.swarm.dynamics import quadrotor
@@ -94,15 +95,6 @@ def model_of(contract: Contract, mismatch: ModelMismatch, file: Path | None = No
     )
 
 
-def check_same(contract: Contract, task: Task[Any]) -> None:
-    """Raise a `RobotError` where joints or actuators of contract and task differ in name or order."""
-    own = describe(task, contract.task)
-    for what in ("joints", "actuators"):
-        ours, theirs = ([item.name for item in getattr(side, what)] for side in (own, contract))
-        if ours != theirs:
-            raise RobotError(f"the bundle's {what} are {listing(theirs)}; the simulated robot's are {listing(ours)}")
-
-
 class LeggedModel:
     """Position servos with the contract's gains."""
 
@@ -113,7 +105,7 @@ class LeggedModel:
         self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
     ) -> None:
         self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",), **own))
-        check_same(contract, self.task)
+        check_same(contract, describe(self.task, contract.task))
         self._mismatch, self._contract = mismatch, contract
         self._layout, self._joints = self.task.layout, [joint.name for joint in contract.joints]
         self._bias = np.asarray(mismatch.encoder_bias) if mismatch.encoder_bias else np.zeros(len(self._joints))
@@ -169,7 +161,7 @@ class DroneModel:
         if (preset := next(same, None)) is None:
             raise RobotError(f"no drone here has the thrusts of the bundle's: {contract.row('upper')} N at most")
         self.task: Any = kind(dataclasses.replace(config, preset=preset))
-        check_same(contract, self.task)
+        check_same(contract, describe(self.task, contract.task))
         self._mismatch, self._noise = mismatch, noise_of(contract)
         self._apply_action = jax.jit(self.task.apply_action)
         self._state: Any = None

@@ -14,12 +14,14 @@ from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import COMMAND, STATE, Contract
+from sim2real.contract.describe_step import robot_contract
 from sim2real.graphs.control import nominal
 from sim2real.graphs.reference import with_leaves
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.photographer import Photographer
+from sim2real.robots.simulation.same_robot import check_same
 
 
 class StepModel:
@@ -35,6 +37,7 @@ class StepModel:
                 f"'{contract.task}' is a team of {self.task.agents}, and the bundle is one robot's: each runs a loop "
                 "of its own; a rehearsal of all is python -m embodied.evaluate"
             )
+        check_same(contract, robot_contract(self.task, contract))
         self.every_step = bool(self.task.setpoints)
         self._mismatch, self._contract = mismatch, contract
         self._sources = Sources(self.task.model, [joint.name for joint in contract.joints])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.randomization import Term
+from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -151,6 +152,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
     def declared_terms(self) -> tuple[Term, ...]:
         model = self.model
         vary: Variation = self.config.vary
+        noise: Noise = self.config.noise
         item = model.body("object").id
         geoms = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] == item]
         friction = (vary.friction[0] / FRICTION, vary.friction[1] / FRICTION)
@@ -162,9 +164,21 @@ class FloatingHandsTask(Task[M], Generic[M]):
             randomization.offset("object_centre", "body_ipos", *vary.object_centre, [item]),
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, servos),
-            Term("start", "where things are at the start, see the task"),
-            Term("observation_noise", "noise on joints and on the object's pose and velocity, see config.noise"),
-        )
+            Term("start", "where things are at the start", ranges=self.start_ranges()),
+            Term(
+                "observation_noise", "noise on readings, new at every step",
+                ranges=(
+                    Range.spread("joint_pos", noise.joint_pos, "rad"),
+                    Range.spread("object_pos", noise.object_pos, "m"),
+                    Range.spread("object_quat", noise.object_quat, "1", Distribution.NORMAL),
+                    Range.spread("object_linvel", noise.object_linvel, "m/s"),
+                ),
+            ),
+        )  # fmt: skip
+
+    @abc.abstractmethod
+    def start_ranges(self) -> tuple[Range, ...]:
+        """What the variation `start` draws."""
 
     def initial_hands(self, bases: Array, targets: Array) -> HandsState:
         """Hands at rest: base_pos (k, 6) m and rad, servo targets (k, m) rad."""

@@ -11,6 +11,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.hooks import Observation, Timing
+from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from tasks.grasping.bimanual.base import FloatingHandsConfig, FloatingHandsTask, HandsState
@@ -108,6 +109,10 @@ class Catch(FloatingHandsTask[TaskState]):
     mounts = (THROWER, CATCHER)
     item = household("tennis_ball")
     view = ((1.2, -0.35, 1.0), (0.0, 0.23, 0.65))
+
+    def start_ranges(self) -> tuple[Range, ...]:
+        axes = zip("xyz", SPREAD, strict=True)
+        return tuple(Range.spread(f"shift of the catcher along its base's {axis}", size, "m") for axis, size in axes)
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         place, fields = jax.random.split(key)

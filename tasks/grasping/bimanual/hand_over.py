@@ -11,6 +11,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.hooks import Observation, Timing
+from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_rotate
@@ -110,6 +111,19 @@ class HandOver(FloatingHandsTask[TaskState]):
     mounts = (GIVER, TAKER)
     item = BATON
     view = ((1.1, -0.3, 1.1), (0.0, 0.15, 0.66))
+
+    def start_ranges(self) -> tuple[Range, ...]:
+        return (
+            *(
+                Range.spread(f"shift of the taker along its base's {axis}", size, "m")
+                for axis, size in zip("xyz", SPREAD, strict=True)
+            ),
+            Range.spread("shift of the baton in the grip", ALONG, "m"),
+            *(
+                Range(f"goal's {axis}", at - size, at + size, "m")
+                for axis, at, size in zip("xyz", GOAL, GOAL_SPREAD, strict=True)
+            ),
+        )
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         place, along, goal, fields = jax.random.split(key, 4)

@@ -16,6 +16,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.hooks import Observation, Timing
+from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
@@ -117,6 +118,9 @@ class Pour(FloatingHandsTask[TaskState]):
     mounts = (POURER,)
     item = BOTTLE
     view = ((0.85, -0.3, 0.85), (0.0, 0.0, 0.6))
+
+    def start_ranges(self) -> tuple[Range, ...]:
+        return (Range.spread("turn of the wrist", LEAN, "rad"),)
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """The bottle in the hand's grip, more or less upright, and any command."""

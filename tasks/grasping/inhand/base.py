@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.randomization import Term
+from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rotations import quat_normalize
@@ -136,6 +136,7 @@ class InHand(Task[M], Generic[M]):
     def declared_terms(self) -> tuple[Term, ...]:
         model, layout = self.model, self.layout
         vary: Variation = self.config.vary
+        noise: Noise = self.config.noise
         cube, geom = model.body("cube").id, model.geom("cube").id
         links = [body for body in range(1, model.nbody) if body != cube and model.body_mass[body] > 0]
         standard = float(model.geom_friction[geom, 0])
@@ -149,9 +150,22 @@ class InHand(Task[M], Generic[M]):
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, joints),
             randomization.scale("armature", "dof_armature", *vary.armature, joints),
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
-            Term("start", f"fingers N(0, {LOOSE}) rad about home, the cube U(-{SPREAD}, {SPREAD}) m about its place"),
-            Term("observation_noise", "noise on joints and on the cube's pose, see config.noise"),
-        )
+            Term(
+                "start", "the fingers' joints about home, within their limits, and the cube about its place",
+                ranges=(
+                    Range.spread("joint", LOOSE, "rad", Distribution.NORMAL),
+                    Range.spread("shift of the cube along each axis", SPREAD, "m"),
+                ),
+            ),
+            Term(
+                "observation_noise", "noise on readings, new at every step",
+                ranges=(
+                    Range.spread("joint_pos", noise.joint_pos, "rad"),
+                    Range.spread("cube_pos", noise.cube_pos, "m"),
+                    Range.spread("cube_quat", noise.cube_quat, "1", Distribution.NORMAL),
+                ),
+            ),
+        )  # fmt: skip
 
     def initial_joint_state(self, key: Array, quat: Array) -> tuple[Array, Array]:
         """qpos (nq,) and qvel (nv,): fingers about home, the cube turned by `quat` (4,) wxyz over the palm."""

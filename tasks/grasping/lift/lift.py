@@ -14,7 +14,7 @@ from jax import Array
 
 from embodied.core import randomization
 from embodied.core.hooks import Observation, Timing
-from embodied.core.randomization import Term
+from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
@@ -219,7 +219,7 @@ class Lift(Task[TaskState]):
         self.varied = frozenset(term.name for term in self.terms)
 
     def declared_terms(self) -> tuple[Term, ...]:
-        model, vary, layout = self.model, self.config.vary, self.layout
+        model, vary, noise, layout = self.model, self.config.vary, self.config.noise, self.layout
         body = model.body("object")
         geoms = list(range(int(body.geomadr[0]), int(body.geomadr[0] + body.geomnum[0])))
         return (
@@ -228,11 +228,20 @@ class Lift(Task[TaskState]):
             randomization.scale("joint_friction", "dof_frictionloss", *vary.joint_friction, list(layout.qvel)),
             randomization.scale_servos("motor_strength", *vary.motor_strength, list(layout.actuators)),
             Term(
-                "place",
-                f"the object U(-{vary.place}, {vary.place}) m in x and y and U(-{vary.yaw}, {vary.yaw}) rad off",
+                "place", "the object, from where it was seen",
+                ranges=(
+                    Range.spread("shift along x and along y", vary.place, "m"),
+                    Range.spread("turn about the vertical", vary.yaw, "rad"),
+                ),
             ),
-            Term("observation_noise", "noise on joints and on the object's position, see config.noise"),
-        )
+            Term(
+                "observation_noise", "noise on readings, new at every step",
+                ranges=(
+                    Range.spread("joint_pos", noise.joint_pos, "rad"),
+                    Range.spread("object_pos", noise.object_pos, "m"),
+                ),
+            ),
+        )  # fmt: skip
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = arm_scene(self.hand)

@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.hooks import Timing
+from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
@@ -126,6 +127,15 @@ class Classic(Task[TaskState], abc.ABC):
     def place(self, world: World) -> Array:
         """(k,) m, x of those points; here of the root."""
         return world.qpos[:1]
+
+    def declared_terms(self) -> tuple[Term, ...]:
+        scale = self.config.reset_noise_scale
+        drawn = Distribution.NORMAL if self.gaussian_velocity else Distribution.UNIFORM
+        ranges = (
+            Range.spread("each number of qpos, from the reference pose", scale, "m or rad"),
+            Range.spread("each number of qvel", scale, "m/s or rad/s", drawn),
+        )
+        return (Term("start", "pose and velocity at the start", optional=False, ranges=ranges),)
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """The reference pose with noise; quaternions are left as long as the noise makes them, as in Gymnasium."""

@@ -21,7 +21,7 @@ from jax import Array
 
 from embodied.core.hooks import Observation, Timing
 from embodied.core.parts import FEATURES, SLOTS, actions_of
-from embodied.core.randomization import Term
+from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
@@ -119,14 +119,20 @@ class Reach(Task[TaskState]):
         return spec
 
     def declared_terms(self) -> tuple[Term, ...]:
-        (low, high), noise = self.config.target_distance, self.config.noise
-        drawn = {
-            "heading": "any direction",
-            "target": f"any direction, U({low:g}, {high:g}) m away; a new one whenever it is reached",
-            "pose": f"joint angles by U(-{noise:g}, {noise:g}) rad around the standing pose",
-            "velocity": f"every velocity U(-{noise:g}, {noise:g}) m/s or rad/s",
-        }
-        return tuple(Term(name, description, optional=False) for name, description in drawn.items())
+        noise, around = self.config.noise, Range.spread("direction", 180.0, "degrees")
+        distance = Range("distance along the ground", *self.config.target_distance, "m")
+        return (
+            Term("heading", "of the body at the start", optional=False, ranges=(around,)),
+            Term("target", "a new one whenever it is reached", optional=False, ranges=(distance, around)),
+            Term(
+                "pose", "each joint at the start, from the standing pose and within its limits", optional=False,
+                ranges=(Range.spread("angle", noise, "rad"),),
+            ),
+            Term(
+                "velocity", "each degree of freedom at the start", optional=False,
+                ranges=(Range.spread("speed", noise, "m/s or rad/s"),),
+            ),
+        )  # fmt: skip
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         model, layout, noise = self.model, self.layout, self.config.noise

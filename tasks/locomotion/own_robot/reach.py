@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.randomization import Term
+from embodied.core.randomization import Range, Term
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
 from embodied.math.sampling import between
@@ -66,9 +66,13 @@ class Guided(Joystick):
     commands: Mapping[str, str] = {"target": "x and y m of the point on the ground to walk to, world frame"}
 
     def declared_terms(self) -> tuple[Term, ...]:
-        low, high = self.config.target_distance
-        described = f"any direction, U({low:g}, {high:g}) m away; a new one whenever it is reached"
-        return (*super().declared_terms(), Term("target", described, optional=False))
+        nearest, farthest = self.config.target_distance
+        ranges = (
+            Range("distance along the ground", nearest, farthest, "m"),
+            Range.spread("direction", 180.0, "degrees"),
+        )
+        target = Term("target", "a new one whenever it is reached", optional=False, ranges=ranges)
+        return (*super().declared_terms(), target)
 
     def _start(self, key: Array, level: Array) -> ResetState[TaskState]:
         key, drawn = jax.random.split(key)

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.core.randomization import Range
+
 Point: TypeAlias = tuple[float, float, float]
 
 CANDIDATES = 64  # drawn at once; Meta-World's ranges reject two in three at most (box-close)
@@ -36,6 +38,11 @@ class Box:
     def corners(self) -> np.ndarray:
         """(8, 3) m."""
         return np.array(list(itertools.product(*zip(self.low, self.high, strict=True))))
+
+    def ranges(self, what: str) -> tuple[Range, ...]:
+        """Range of each axis along which `what` is drawn."""
+        axes = zip("xyz", self.low, self.high, strict=True)
+        return tuple(Range(f"{what} {axis}", low, high, "m") for axis, low, high in axes if low < high)
 
     def at(self, uniform: Array) -> Array:
         """The position (..., 3) m at fractions (..., 3) in [0, 1) of the extent."""

@@ -20,6 +20,7 @@ from jax import Array
 
 from embodied.core.episode import first_keys
 from embodied.core.hooks import PROPRIO, Observation, Timing
+from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
@@ -177,6 +178,15 @@ class Tabletop(Task[TaskState], abc.ABC):
         spec.option.impratio = 10  # friction stiffer than the contact's normal: what is held does not creep away
         self.furnish(spec)
         return spec
+
+    def declared_terms(self) -> tuple[Term, ...]:
+        drawn = self.ranges
+        ranges = (*drawn.start.ranges("start"), *(drawn.goal.ranges("goal") if drawn.goal else ()))
+        described = "where things begin and are to go"
+        described += f", at least {drawn.apart:g} m apart along the table" if drawn.apart else ""
+        if (goals := self.config.goals) is not None:
+            described += f"; one of {goals} draws of these, which config.goal_seed decides"
+        return (Term("start", described, optional=False, ranges=ranges, no_range="always the same"),)
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """An episode that begins as drawn by `ranges`, or at one of the starts that the config numbers."""

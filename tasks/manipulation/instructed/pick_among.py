@@ -17,6 +17,7 @@ from torch import Tensor
 
 from embodied.core.hooks import Timing
 from embodied.core.instruction import Instruction
+from embodied.core.randomization import Term
 from embodied.core.world import Outcome, ResetState, World
 from embodied.env.env import Env
 from embodied.env.instructions import InstructionSource
@@ -102,6 +103,10 @@ class PickAmong(Tabletop):
     @property
     def drawn_boxes(self) -> tuple[Box, ...]:
         return AREA, HELD_AREA
+
+    def declared_terms(self) -> tuple[Term, ...]:
+        described = f"two or three things, at least {APART:g} m apart; which they are and what is said is drawn, too"
+        return (Term("start", described, optional=False, ranges=AREA.ranges("start")),)
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
         """Three bodies, each with the visual geoms of a block and a can, of which `geom_appearance` shows one."""

@@ -20,7 +20,7 @@ from jax import Array
 
 from embodied.core.entities import Kind, entity_rows, passing
 from embodied.core.hooks import Observation, Timing
-from embodied.core.randomization import Term
+from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
@@ -210,14 +210,32 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     def declared_terms(self) -> tuple[Term, ...]:
         config = self.config
-        terms = [Term("start", "at random places, at least 30 cm apart", optional=False)]
+        terms = [self.start_term()]
         if spread := config.thrust_spread:
-            terms.append(Term("thrust", f"each drone's thrust times U({1 - spread:g}, {1 + spread:g})"))
+            ranges = (Range.spread("factor", spread, "1", about=1.0),)
+            terms.append(Term("thrust", "of each drone", ranges=ranges))
         if spread := config.mass_spread:
-            terms.append(Term("mass", f"each drone's mass and inertia times U({1 - spread:g}, {1 + spread:g})"))
+            ranges = (Range.spread("factor", spread, "1", about=1.0),)
+            terms.append(Term("mass", "mass and inertia of each drone", ranges=ranges))
         if Effect.WIND in self.physics.effects:
-            terms.append(Term("wind", f"gusts around {self.physics.wind.velocity} m/s", optional=False))
+            why = f"its spread follows from speed and height (Dryden) about {self.physics.wind.velocity} m/s"
+            terms.append(Term("wind", "gusts", optional=False, no_range=why))
         return tuple(terms)
+
+    def start_term(self) -> Term:
+        """Where the drones begin."""
+        if self.places_drones:
+            return Term("start", "where the drones begin", optional=False, no_range="on the course, see the task")
+        if self.config.starts:
+            return Term("start", "where the drones begin", optional=False, no_range="as config.starts has them")
+        box = self.start_box()
+        ranges = tuple(
+            Range(axis, float(low), float(high), "m")
+            for axis, low, high in zip("xyz", box.low, box.high, strict=True)
+            if low < high
+        )
+        apart = f"places of a grid, at least {100 * self.spacing:g} cm apart"
+        return Term("start", f"where the drones begin, {apart}", optional=False, ranges=ranges)
 
     def process_action(self, world: World, state: TaskState[G], action: Array, key: Array) -> tuple[Any, TaskState[G]]:
         """The controllers' setpoints for this control step, and the air's motion."""

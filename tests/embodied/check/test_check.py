@@ -138,7 +138,15 @@ FAULTS = {
         "variation 'lag': the state has no field 'lag'; expected one of ",
         """
     def declared_terms(self):
-        return (Term("lag", "the motor is late", state_field="lag"),)
+        return (Term("lag", "the motor is late", state_field="lag", no_range="unknown"),)
+""",
+    ),
+    "variation without a range": (
+        "variations are real",
+        "variation 'wind': it states no range; expected its `ranges`, or in `no_range` why it has none",
+        """
+    def declared_terms(self):
+        return (Term("wind", "it blows", optional=False),)
 """,
     ),
     "options": (

@@ -130,7 +130,7 @@ def test_variations_are_added_from_outside_listed_left_out_and_scaled(task: Task
 @pytest.mark.parametrize("name", [TASK, "locomotion/go1-joystick-flat"])
 def test_every_optional_variation_can_be_left_out_and_its_parameter_is_nominal(name: str) -> None:
     task = embodied.make(name, 1).task
-    for term in task.terms:
+    for term in (term for term in task.terms if term.optional):
         less = TaskWrapper(task).without(variations=[term.name])
         assert list(less.variations) == [other for other in task.variations if other != term.name]
         if term.state_field is not None:
