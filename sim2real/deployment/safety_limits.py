@@ -45,8 +45,7 @@ class SafetyConfig:
     turn_window: float = 0.5
     """s over which gyro and orientation are compared."""
     max_turn_error: float = 0.35
-    """rad by which the rotation that the gyro tells may differ from that of the orientations within `turn_window`; with
-    training's noise and lost packets healthy robots stay below 0.22."""
+    """rad by which the rotation that the gyro tells may differ from that of the orientations within `turn_window`."""
     max_late: float | None = None
     """s, a single cycle that wakes this much too late trips. None: 5 control periods."""
     misses: float = 5.0
