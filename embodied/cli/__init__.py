@@ -2,18 +2,20 @@
 
 from embodied.cli.arguments import flag_value, given, named_task, parse, required_task
 from embodied.cli.interrupts import Interrupts
-from embodied.cli.results import command_line, write_json, write_result
-from embodied.cli.terminal import Line, console, number, table
+from embodied.cli.results import command_line, describe, write_json, write_result
+from embodied.cli.terminal import Line, console, number, output, table
 
 __all__ = [
     "Interrupts",
     "Line",
     "command_line",
     "console",
+    "describe",
     "flag_value",
     "given",
     "named_task",
     "number",
+    "output",
     "parse",
     "required_task",
     "table",

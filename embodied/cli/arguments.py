@@ -28,11 +28,12 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
 def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:
     """The task that a command line means, found before its flags can be parsed: they depend on it.
 
-    A word counts when it is a task's name, or when it stands first; the values of flags do not.
+    A word counts when it is a task's name, or when it stands first; the values of flags do not, nor do numbers.
     """
     for index, word in enumerate(arguments):
         follows_flag = index > 0 and arguments[index - 1].startswith("--") and "=" not in arguments[index - 1]
-        if word in registry or word in registry.suites or (not word.startswith("-") and not follows_flag):
+        may_be_one = not word.startswith("-") and not follows_flag and not word.replace(".", "").isdigit()
+        if word in registry or word in registry.suites or may_be_one:
             return word
     return default
 

@@ -17,6 +17,11 @@ def console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def output() -> Console:
+    """Where results go: standard output."""
+    return Console(highlight=False)
+
+
 class Line:
     """A progress bar on a terminal, a line now and then elsewhere."""
 

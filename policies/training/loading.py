@@ -30,7 +30,7 @@ from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.paths import asset_roots
-from embodied.storage.runs import Run
+from embodied.storage.runs import RUNS, Run
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
@@ -49,7 +49,6 @@ class InstructedPolicy(Protocol):
 PREFIX = "policy/"
 SCRIPTS = ("expert", "random", "zero")
 NAMES = (*SCRIPTS, "shipped")
-RUNS = Path("runs")
 
 
 def load_policy(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from embodied.env.suites import JoinedEnv
     from embodied.env.vec_env import VecEnv
 
+Watch = Callable[[int, Mapping[str, float]], bool]
+"""Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
 EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
 
 
@@ -39,9 +41,28 @@ class TaskSession(Session):
     command = "embodied.train"
     trainer: Trainer
 
-    def __init__(self, settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
+    def __init__(
+        self,
+        settings: Settings[Any, Any],
+        env: Env | JoinedEnv,
+        run: Run | None,
+        command_line: str,
+        watch: Watch | None = None,
+    ) -> None:
+        """Prepare to train.
+
+        Args:
+            settings: What to train, and how.
+            env: What to learn on.
+            run: Where the results go; None: nowhere.
+            command_line: As which the result can be repeated.
+            watch: Follows the training, and may stop it.
+        """
         super().__init__(run, settings.checkpoint_seconds)
         self.settings, self.env = settings, env
+        self.command_line, self.watch = command_line, watch
+        self.result: dict[str, Any] = {}  # nothing before the end
+        self.halted = False  # whether `watch` stopped it
         self._started = time.monotonic()
         self.label = task_names.label(settings.task)
         self.learned = False  # whether an iteration is done
@@ -61,8 +82,8 @@ class TaskSession(Session):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
         return meta, {"policy": tensors, "trainer": self.trainer.state()}
 
-    def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> int:
-        """Train to the end or to a signal; returns the exit code."""
+    def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> None:
+        """Train to the end or to a signal, save, and evaluate what came to its end."""
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
         self._announce(resume)
@@ -77,18 +98,16 @@ class TaskSession(Session):
                 adviser=self._adviser(),
                 resume=state,
                 on_iteration=self._on_iteration,
-                should_stop=lambda: self.stopped,
+                should_stop=lambda: self.stopped or self.halted,
             )
         if self.run is None:
-            return 0
+            return
         seconds = time.monotonic() - self._started
         self.save()
-        self.run.close()
         if self.stopped:
             self.say_stopped()
-        else:
+        elif not self.halted:
             self._report(seconds, resumed_at)
-        return 0
 
     def _learning_env(self) -> VecEnv:
         """What the algorithm steps: the environments; every agent as one; or their adversaries."""
@@ -119,6 +138,7 @@ class TaskSession(Session):
         if self.run is None:
             return
         self.run.log(trainer.steps, metrics)
+        self.halted = self.watch is not None and self.watch(trainer.steps, metrics)
         self._line.update(trainer.steps, progress_text(metrics))
         self.save_when_due()
 
@@ -146,7 +166,10 @@ class TaskSession(Session):
         output.print(f"Watch it:     python -m embodied.play {self.run.path}")
         typed = task_names.typed(settings.task)
         output.print(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}")
-        cli.write_result(settings.json, cli.command_line("embodied.train"), result)
+        self.result = {**result, "command": self.command_line, "hardware": cli.describe()}
+        self.run.write_result(self.result)
+        if settings.json is not None:
+            cli.write_json(settings.json, self.result)
 
     def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
