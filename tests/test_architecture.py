@@ -11,8 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("embodied", "policies", "tasks", "sim2real")
-ENTRIES = ("train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots")
-"""Modules directly in `embodied/` that join mechanism and content: they parse a command line, call and print."""
+ENTRIES = (
+    "train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots", "sweep.__main__",
+)  # fmt: skip
+"""Commands in `embodied/` that join mechanism and content: they parse a command line, call and print."""
 MOST_MODULES = 12
 """Modules side by side in a folder: as many as a reader takes in at a glance."""
 
@@ -145,6 +147,8 @@ FINDS = {
     "the template of a new task": ("embodied/new/writing.py", "TEMPLATES"),
     "the table that evaluate prints": ("embodied/evaluation/tables.py", "def evaluation_rows"),
     "the viewer's panel": ("embodied/rendering/viewer.py", "class Panel"),
+    "the bootstrap over seeds": ("embodied/runs/aggregate.py", "stats.bootstrap"),
+    "several seeds by one command": ("policies/training/seeds.py", "def train_seeds"),
     "MAPPO's critic": ("embodied/env/multi_agent.py", "critic"),
     "GRPO's advantages": ("policies/vla/reinforcement/grpo.py", "class GRPOEstimator"),
     "action chunks": ("policies/vla/action_chunks.py", "class ChunkedPolicy"),

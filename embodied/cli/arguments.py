@@ -25,6 +25,12 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
     return tyro.cli(kind, args=words, prog=f"python -m {module}", config=config, **named)
 
 
+def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[S, list[str]]:
+    """As `parse`, and the words that are none of its flags, which another parser takes."""
+    config, program = (tyro.conf.EnumChoicesFromValues,), f"python -m embodied.{command}"
+    return tyro.cli(kind, args=list(arguments), prog=program, config=config, return_unknown_args=True)
+
+
 def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:
     """The task that a command line means, found before its flags can be parsed: they depend on it.
 

@@ -20,6 +20,7 @@ from embodied.storage.files import jsonable, write_atomic
 from embodied.storage.runs import CONFIG, RUNS, Run
 from policies.training import launch
 from policies.training.settings import Settings
+from policies.training.task_session import Watch
 
 REPORT = "report"
 """Name of the files `report.json` and `report.html` in the folder of all seeds."""
@@ -81,22 +82,22 @@ def trained_already(settings: Settings[Any, Any]) -> Run | None:
     asked, held = flat(jsonable(_comparable(settings))), flat(run.config)
     if differ := sorted(name for name, value in asked.items() if name in held and held[name] != value):
         changes = listing(f"{name} {held[name]}, not {asked[name]}" for name in differ)
-        raise RunError(f"{run.path} was begun with {changes}; give these seeds another --name, or remove it")
+        raise RunError(f"{run.path} was begun with {changes}; give this training another --name, or remove it")
     return run if run.result.get("steps", 0) >= settings.steps else None
 
 
-def train_one(settings: Settings[Any, Any]) -> launch.Trained:
-    """Train a seed, or go on with it where it was cut off."""
+def train_one(settings: Settings[Any, Any], watch: Watch | None = None) -> launch.Trained:
+    """Train into `out`, or go on with what was cut off there; `watch` as of `launch.start`."""
     assert settings.out is not None
     trained = None
     if (settings.out / CONFIG).exists():
         run = Run.open(settings.out)
         if checkpoints.steps(run.checkpoints):
-            trained = launch.resume(settings.out, {})
+            trained = launch.resume(settings.out, {}, watch=watch)
         else:
             run.claim()  # refused where another process is at it
             run.discard()
-    trained = trained or launch.start(settings)
+    trained = trained or launch.start(settings, watch=watch)
     assert trained is not None  # not one of several processes
     return trained
 

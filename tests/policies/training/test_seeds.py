@@ -45,7 +45,7 @@ def test_a_cut_off_seed_goes_on_and_a_finished_one_stays(tmp_path, monkeypatch, 
     assert "interquartile mean" in (folder / "report.html").read_text()
     assert "trained already" in capsys.readouterr().err
     with pytest.raises(
-        RunError, match=rf"begun with steps {3 * STEP}, not {4 * STEP}; give these seeds another --name"
+        RunError, match=rf"begun with steps {3 * STEP}, not {4 * STEP}; give this training another --name"
     ):
         seeds.train_seeds(dataclasses.replace(asked, steps=4 * STEP), "")
 
