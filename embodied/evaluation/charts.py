@@ -57,13 +57,20 @@ def chart(
 
 
 def scatter(
-    points: Points, across: str, *, log: bool = False, share: bool = False, size: tuple[float, float] = (420, 220)
+    points: Points,
+    across: str,
+    ends: tuple[float, float],
+    *,
+    log: bool = False,
+    share: bool = False,
+    size: tuple[float, float] = (420, 220),
 ) -> Html:
-    """Points in one field, with x from the lowest to the highest.
+    """Points in one field.
 
     Args:
         points: What is drawn.
         across: What they stand against.
+        ends: Where the field begins and ends, in x.
         log: Whether equal factors of x, which is then positive, are equally far apart.
         share: As of `chart`.
         size: As of `chart`.
@@ -71,13 +78,12 @@ def scatter(
     width, height = size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM
     scale = math.log10 if log else float
     xs, ys = [scale(x) for x, _ in points], [y for _, y in points]
-    left, right = min(xs), max(xs)
+    left, right = (scale(end) for end in ends)
     low, high = (0.0, 1.0) if share else _room(min(ys), max(ys))
     x_of = lambda x: LEFT + 6 + (width - 12) * (x - left) / max(right - left, 1e-12)  # noqa: E731
     y_of = lambda y: TOP + height * (1 - (y - low) / (high - low))  # noqa: E731
     shapes = _y_axis(low, high, y_of, size, share=share)
-    ends = ((left, "start"), (right, "end")) if right > left else ((left, "start"),)
-    for x, anchor in ends:
+    for x, anchor in ((left, "start"), (right, "end")):
         text = short(10**x if log else x)
         shapes.append(f'<text x="{x_of(x):.1f}" y="{size[1] - BOTTOM + 16}" text-anchor="{anchor}">{text}</text>')
     middle, said = (LEFT + size[0] - RIGHT) / 2, f"{across}, logarithmic" if log else across

@@ -70,6 +70,12 @@ def interval(value: float, low: float, high: float, *, share: bool = False, unit
     return f"{said}{unit}  (95 %: {below} to {above})"
 
 
+def plus_minus(value: float, half: float, unit: str = "") -> str:
+    """A value and half the width of its 95 % interval, with the same digits: "329.88 ± 0.62 px"."""
+    digits = decimals(0.0, half)
+    return f"{value:.{digits}f} ± {half:.{digits}f} {unit}".strip()
+
+
 def decimals(low: float, high: float) -> int:
     """Decimals with which the width of an interval has two digits; of an interval without width, its ends have four."""
     width = high - low

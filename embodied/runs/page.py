@@ -137,7 +137,8 @@ def _curves(comparison: Comparison, measures: Sequence[str], across: Across) -> 
         else {training.name: _colour(index) for index, training in enumerate(trainings)}
     )
     several = not alone and any(len(training.runs) > 1 for training in trainings)
-    note = "Lines are the means of seeds, bands reach from the lowest to the highest. " * several
+    note = "Of episodes in training, with the noise of exploration. "
+    note += "Lines are the means of seeds, bands reach from the lowest to the highest. " * several
     figures = [
         pages.figure(
             chart(
@@ -148,7 +149,7 @@ def _curves(comparison: Comparison, measures: Sequence[str], across: Across) -> 
         for measure, curves in found.items()
     ]
     legend = pages.paragraph(pages.join((note, pages.legend(keys))))
-    return [pages.heading("Training"), legend, pages.grid(figures, cell="22rem")]
+    return [pages.heading("Training"), legend, pages.grid(figures, cell="26rem")]
 
 
 def _seeds(curves: dict[str, list[Points]]) -> list[Line]:

@@ -106,8 +106,9 @@ def page(sweep: Sweep, best: str, command: str) -> str:
     charts = []
     for one in sweep.varied:
         if not one.values:
-            points = [(float(trial.params[one.flag]), trial.value) for trial in ranked]
-            charts.append(pages.figure(scatter(points, one.flag, log=one.log, share=share), f"{measure} by {one.flag}"))
+            points, ends = [(float(trial.params[one.flag]), trial.value) for trial in ranked], (one.low, one.high)
+            drawn = scatter(points, one.flag, ends, log=one.log, share=share)
+            charts.append(pages.figure(drawn, f"{measure} by {one.flag}"))
     rows = [(trial.user_attrs["run"], value_text(sweep, trial), *_settings_of(sweep, trial)) for trial in ranked]
     columns = ("run", f"#{measure}", *(f"#{one.flag}" for one in sweep.varied))
     parts = [pages.numbers(large), pages.heading("Best"), pages.Html(f"<pre>{pages.markup(best)}</pre>")]

@@ -11,6 +11,7 @@ from typing import Any
 
 from embodied import cli
 from embodied.errors import EmbodiedError, RunError, listing
+from embodied.runs.aggregate import Interval
 from embodied.runs.comparison import Comparison, Training, flat
 from embodied.runs.page import page
 from embodied.runs.tables import seeds_table
@@ -103,27 +104,29 @@ def train_one(settings: Settings[Any, Any], watch: Watch | None = None) -> launc
 
 
 def report(training: Training, folder: Path, command: str, to: Path | None) -> None:
-    """Print the figures over the seeds, and write them as JSON and as a page."""
+    """Print the figures over the seeds, and write them as JSON, with means under the usual keys, and as a page."""
     comparison = Comparison((training,))
-    print_ = cli.output().print
-    print_(seeds_table(comparison))
-    task, measures = task_names.label(training.runs[0].task), {}
+    cli.output().print(seeds_table(comparison))
+    runs, figures, means = training.runs, {}, {}
     for measure in comparison.measures:
         found = training.over_seeds(measure)
         if found is not None:
-            each = {end: getattr(found, end) for end in ("mean", "iqm")}
-            measures[measure] = {"scores": found.scores.tolist()} | {
-                f"{name}{end}": getattr(value, field)
-                for name, value in each.items()
-                for end, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-            }
-    values = {"task": task, "seeds": [run.config["seed"] for run in training.runs], "figures": measures}
-    values |= {"steps": training.runs[0].config["steps"], "algorithm": training.runs[0].config["algorithm"]}
+            scores = found.scores.tolist() if found.scores.shape[1] > 1 else found.scores[:, 0].tolist()
+            iqm = _keys("iqm", found.iqm)
+            figures[measure], means = {"scores": scores, **iqm}, means | _keys(measure, found.mean)
+    task = task_names.label(runs[0].task)
+    values = {"task": task, "seeds": [run.config["seed"] for run in runs], "algorithm": runs[0].config["algorithm"]}
+    values |= means | {"figures": figures}
     for path in (folder / f"{REPORT}.json", to):
         cli.write_result(path, command, values)
     target = folder / f"{REPORT}.html"
     write_atomic(target, page(comparison, f"{task}: {len(training.runs)} seeds", command).encode())
     cli.console().print(f"-> {folder / REPORT}.json, {target}")
+
+
+def _keys(name: str, found: Interval) -> dict[str, float]:
+    """A figure and its interval as plain keys."""
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _comparable(settings: Settings[Any, Any]) -> dict[str, Any]:

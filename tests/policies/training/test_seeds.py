@@ -39,8 +39,10 @@ def test_a_cut_off_seed_goes_on_and_a_finished_one_stays(tmp_path, monkeypatch, 
     assert Run.open(folder / "seed-1").result["resumed_at"] == STEP
     values = json.loads((folder / "report.json").read_text())
     assert values["seeds"] == [0, 1]
-    assert values["figures"]["return"]["scores"][0] == [first.result["return"]]
-    assert {"mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high"} <= values["figures"]["return"].keys()
+    assert values["figures"]["return"]["scores"][0] == first.result["return"]
+    assert values["return"] == pytest.approx(sum(values["figures"]["return"]["scores"]) / 2)
+    assert {"success", "success_low", "success_high"} <= values.keys()
+    assert {"iqm", "iqm_low", "iqm_high"} <= values["figures"]["return"].keys()
     assert json.loads((tmp_path / "result.json").read_text())["figures"] == values["figures"]
     assert "interquartile mean" in (folder / "report.html").read_text()
     assert "trained already" in capsys.readouterr().err
