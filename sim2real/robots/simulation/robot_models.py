@@ -48,6 +48,8 @@ class RobotModel(Protocol):
     """Robots in it."""
     every_step: bool
     """Whether forces change from physics step to physics step under one target."""
+    in_place: bool
+    """Whether it begins as an episode does and is not to be moved to its stance first."""
 
     def start(self, seed: int) -> ResetState[Any]:
         """Initial state, with the parameters of this robot."""
@@ -110,6 +112,8 @@ class LeggedModel:
         self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
     ) -> None:
         self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",), **own))
+        # On two feet nothing stands by its stance alone: a real one hangs from a gantry until the policy runs.
+        self.in_place = len(self.task.robot.feet) == 2
         check_same(contract, describe(self.task, contract.task))
         self._mismatch, self._contract = mismatch, contract
         self._layout, self._joints = self.task.layout, [joint.name for joint in contract.joints]
@@ -162,6 +166,7 @@ class DroneModel:
 
     agents = 1
     every_step = True
+    in_place = False
     state = None
 
     def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]) -> None:

@@ -193,7 +193,7 @@ class SimulatedRobot(Robot):
         self.name, self.contract = engine, contract
         self.simulation, self.number = simulation, number
         self.options, self.mismatch, self.model = simulation.options, simulation.mismatch, simulation.model
-        self.in_place = contract.step is not None
+        self.in_place = self.model.in_place
         self.target: np.ndarray | None = None
         """The newest one that has arrived; None of a robot that is damped."""
         self.commanded = False

@@ -27,6 +27,8 @@ from sim2real.robots.simulation.same_robot import check_same
 class StepModel:
     """The task's own model, moved by the targets of a step; it also says what the task would tell the policy."""
 
+    in_place = True
+
     def __init__(
         self, kind: type[Task[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
     ) -> None:
