@@ -17,6 +17,7 @@ from embodied.core.randomization import Term
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import REGISTRY, Suite, join_content
 from embodied.storage import task_names
+from embodied.storage.paths import shipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,8 +113,6 @@ def variation(term: Term) -> dict[str, Any]:
 
 def has_shipped_policy(name: str) -> bool:
     """Whether a trained policy comes with the package."""
-    from policies.training.loading import shipped
-
     return name in shipped()
 
 
