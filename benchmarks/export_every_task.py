@@ -72,9 +72,7 @@ def main(settings: Settings) -> None:
             results[name] = measure(name, settings.inputs)
         except EmbodiedError as error:
             results[name] = {"refused": str(error)}
-        cli.console().print(
-            f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s", soft_wrap=True, markup=False
-        )
+        cli.show(f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s")
     cli.write_result(settings.json, cli.command_line("benchmarks.export_every_task"), summary(results, settings.inputs))
 
 

@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = [task for name in settings.tasks for task in (suites[name].tasks if name in suites else (name,))]
     rows = [measure(name, settings) for name in names or registry]
     for row in rows:
-        cli.console().print(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
+        cli.show(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
     result = rows[0] if len(rows) == 1 else {"results": rows}
     cli.write_result(settings.json, cli.command_line("embodied.bench"), result)
     return 0

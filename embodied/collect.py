@@ -111,7 +111,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
         "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
         "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
-    cli.console().print(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
+    cli.show(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
     options = {
         "task": name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
         "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,

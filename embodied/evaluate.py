@@ -136,7 +136,7 @@ def run(settings: Settings[Any]) -> int:
         )
     summary = outcome.summary()
     title = f"{task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
-    cli.console().print(cli.table(title, tables.evaluation_rows(summary)))
+    cli.show(cli.table(title, tables.evaluation_rows(summary)))
     result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     if settings.adversaries:
@@ -178,7 +178,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
                               options=shifted(suite_camera_options(suite, settings.policy), settings))  # fmt: skip
-    cli.console().print(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
+    cli.show(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
@@ -189,7 +189,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     curves = learning_curves(settings.policy)
     target.write_text(page(suite, rows, command, photographs.taken, curves), encoding="utf-8")
-    cli.console().print(f"-> {settings.json or place.with_suffix('.json')}, {target}")
+    cli.show(f"-> {settings.json or place.with_suffix('.json')}, {target}")
     return 0
 
 

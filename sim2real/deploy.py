@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = parse(words)
     policy = load(settings.bundle)
     result = run(settings, policy)
-    cli.console().print(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
+    cli.show(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
     said = {"bundle": settings.bundle, "robot": settings.robot, "options": dataclasses.asdict(settings.driver)}
     cli.write_result(settings.json, cli.command_line("sim2real.deploy"), said | result.summary())
     return result.code

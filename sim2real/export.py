@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         **bundle.planner_rows(made.contract),
         "sha256": made.sha256[:16],
     }
-    cli.console().print(cli.table(f"-> {settings.out}", rows))
+    cli.show(cli.table(f"-> {settings.out}", rows))
     return 0
 
 

@@ -135,7 +135,7 @@ def run(settings: Settings) -> dict[str, Any]:
         f"steps to {100 * settings.enough:.0f} % {where}": str(steps) for where, steps in result["steps_to"].items()
     }
     rows |= {f"success {where}": f"{100 * result['confirmed'][where]:.1f} %" for where in ("inside", "outside")}
-    cli.console().print(cli.table(f"{settings.task} on the target, twin's parts: {label(parts)}", rows))
+    cli.show(cli.table(f"{settings.task} on the target, twin's parts: {label(parts)}", rows))
     cli.write_result(settings.json, cli.command_line("sim2real.twin_rl"), result)
     return result
 
