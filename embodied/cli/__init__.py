@@ -2,6 +2,7 @@
 
 from embodied.cli.arguments import flag_value, given, named_task, parse, required_task
 from embodied.cli.commands import as_called
+from embodied.cli.flags import Rare
 from embodied.cli.interrupts import Interrupts
 from embodied.cli.results import command_line, write_json, write_result
 from embodied.cli.tables import Table, show, table
@@ -10,6 +11,7 @@ from embodied.cli.terminal import Line, console, number, say
 __all__ = [
     "Interrupts",
     "Line",
+    "Rare",
     "Table",
     "as_called",
     "command_line",
