@@ -85,7 +85,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     suite = isinstance(entry, Suite)
     config = shared_config(entry, training=False) if suite else entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
-    parsed = cli.parse(kind, words, "collect", Settings(task=entry.name, config=config))
+    parsed = cli.parse(kind, words, "collect", Settings(task=tyro.MISSING, config=config))
     return dataclasses.replace(parsed, task=entry.name)
 
 

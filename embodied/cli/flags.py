@@ -119,9 +119,14 @@ class Flag:
 
 
 def flags_of(kind: Any, default: Any = dataclasses.MISSING) -> list[Flag]:
-    """The flags that `tyro` makes of a type of settings, those of nested configs after those of its own."""
+    """The flags that `tyro` makes of a type of settings: positional ones first, then what must be given, then the rest.
+
+    Those of nested configs follow, in the order of the fields.
+    """
     found = list(_flags(kind, default, "", ()))
-    return sorted(found, key=lambda flag: flag.group != "")
+    return sorted(
+        found, key=lambda flag: (flag.group != "", not flag.group and (not flag.positional, not flag.required))
+    )
 
 
 def groups_of(kind: Any, default: Any = dataclasses.MISSING) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import inspect
 import re
@@ -31,7 +30,8 @@ def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, 
         everything: All flags in all their words; else those of the settings that are not rare, in a sentence each.
     """
     shown = [flag for flag in flags if everything or not (flag.group or flag.rare)]
-    lines = [f"usage: {usage(program, flags)}", "", *described(inspect.getdoc(typing.get_origin(kind) or kind) or "")]
+    called = textwrap.wrap(f"usage: {usage(as_called(program), flags)}", WIDTH, subsequent_indent=" " * 7)
+    lines = [*called, "", *described(inspect.getdoc(typing.get_origin(kind) or kind) or "")]
     group = ""
     for flag in shown:
         if flag.positional or flag.group != group or flag is _first_named(shown):
@@ -55,13 +55,16 @@ def described(text: str) -> list[str]:
     """A docstring, its paragraphs wrapped, its examples in lines of their own."""
     lines: list[str] = []
     paragraph: list[str] = []
-    for line in [*text.splitlines(), ""]:
+    for line in [*re.sub(r" *\\\n *", " ", text).splitlines(), ""]:  # examples in several lines become one
         example = line.startswith("  ") or line.startswith(_EXAMPLE)
-        if line and not example:
+        item = re.match(r"\d+\. ", line)
+        if line and not (example or item):
             paragraph.append(line)
             continue
         lines += _wrapped(" ".join(paragraph), "")
-        paragraph = []
+        paragraph = [line] if item else []
+        if item:
+            continue
         if example:
             lines += continued(as_called(line.strip()))
         elif lines and lines[-1]:
@@ -70,15 +73,22 @@ def described(text: str) -> list[str]:
 
 
 def continued(command: str) -> list[str]:
-    """A command line, in several by backslashes where it is long, so that it can be pasted."""
-    lines = textwrap.wrap(command, WIDTH - 4, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    return [f"  {line} \\" for line in lines[:-1]] + [f"  {lines[-1]}"]
+    """A command line, in several where it is long: before flags, by backslashes, so that it can be pasted."""
+    first, *flags = re.split(r" (?=--)", command)
+    lines = [f"  {first}"]
+    for flag in flags:
+        if len(lines[-1]) + len(flag) + 3 <= WIDTH:
+            lines[-1] += f" {flag}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"      {flag}")
+    return lines
 
 
 def entry(flag: Flag, *, everything: bool) -> list[str]:
     """A flag: its names, its value, what it does, its default."""
     text = flag.text if everything else first_sentence(flag.text)
-    default = "" if flag.required else _default(flag.default)
+    default = "" if flag.required else _default(flag)
     if default:
         text = f"{text.removesuffix('.')} ({default})"
     metavar = "" if len(flag.metavar) > WIDTH - 8 else flag.metavar  # too many choices: the text has them
@@ -94,13 +104,14 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z0-9-])", text, maxsplit=1)[0]
 
 
-def _default(value: Any) -> str:
+def _default(flag: Flag) -> str:
     """A default in the words of a command line; nothing where there is none to speak of."""
-    if value is None or isinstance(value, bool) or value in ((), "", [], {}) or dataclasses.is_dataclass(value):
-        return "default: yes; --no-... for no" if value is True else ""
-    if isinstance(value, list | tuple):
-        return f"default: {' '.join(map(_plain, value))}"
-    return f"default: {_plain(value)}"
+    value = flag.default
+    if value is True:
+        return f"default: yes; {flag.accepted[-1]} for no"
+    if value is None or value is False or value in ((), "", [], {}):
+        return ""
+    return f"default: {' '.join(map(_plain, value)) if isinstance(value, list | tuple) else _plain(value)}"
 
 
 def _plain(value: Any) -> str:

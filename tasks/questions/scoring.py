@@ -148,7 +148,7 @@ class ScoreSettings:
 @guard
 def score_command(module: str, benchmark: Benchmark) -> None:
     """Run a command line that scores a file of answers, prints the scores and writes them as JSON."""
-    settings = tyro.cli(ScoreSettings, prog=f"python -m {module}")
+    settings = cli.parse(ScoreSettings, None, module)
     show(score_answers(settings.answers, settings.benchmark, benchmark), module, settings.json)
 
 

@@ -45,7 +45,7 @@ class Settings:
 
 @guard
 def main() -> None:
-    settings = tyro.cli(Settings, prog="python -m tasks.questions.cooperation.baselines")
+    settings = cli.parse(Settings, None, "tasks.questions.cooperation.baselines")
     count = answer_all(settings)
     cli.show(f"{count} answers: {settings.answers}")
 
