@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
-from rich.console import Console
 
 from embodied import cli
 from embodied.errors import EmbodiedError, UnknownNameError, guard
@@ -179,7 +178,7 @@ def print_tasks(registry: Registry, settings: Settings) -> None:
         print(jsonlib.dumps([outline(name) for name in names], indent=2))
         return
     standard = [name for name in names if registry[name].variant_of is None]
-    brief = Console().is_terminal and not (settings.all or settings.words)
+    brief = cli.output().is_terminal and not (settings.all or settings.words)
     cli.show(task_table([outline(name) for name in (standard if brief else names)]))
     if not settings.words:
         hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""

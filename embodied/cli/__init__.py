@@ -6,7 +6,7 @@ from embodied.cli.flags import Rare
 from embodied.cli.interrupts import Interrupts
 from embodied.cli.results import command_line, write_json, write_result
 from embodied.cli.tables import Table, show, table
-from embodied.cli.terminal import Line, console, number, say
+from embodied.cli.terminal import Line, console, number, output, say
 
 __all__ = [
     "Interrupts",
@@ -20,6 +20,7 @@ __all__ = [
     "given",
     "named_task",
     "number",
+    "output",
     "parse",
     "required_task",
     "say",

@@ -14,13 +14,18 @@ LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
 
 def console() -> Console:
     """Where notes and progress go: standard error, so that standard output holds results alone."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return Console(stderr=True, highlight=False)
+
+
+def output() -> Console:
+    """Where results go: standard output."""
+    return Console(highlight=False)
 
 
 def say(*notes: str | Text) -> None:
     """Print notes to standard error, whole lines however long they are."""
     for note in notes:
-        console().print(note, soft_wrap=True)
+        console().print(note, soft_wrap=True, markup=False, emoji=False)
 
 
 class Line:
