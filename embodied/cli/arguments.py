@@ -20,7 +20,7 @@ from embodied.errors import EmbodiedError, alternatives
 from embodied.registry import Registry
 
 S = TypeVar("S")
-BOX = "╭╮╰╯│─ "  # what `tyro` draws around a message
+BOX, RULE = "╭╮╰╯│+| ", "─-"  # what `tyro` draws around a message and between its parts, where it knows Unicode or not
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -66,19 +66,22 @@ def complaint(said: str, flags: Sequence[Flag], how: str) -> str:
     """One line for what `tyro` says, in a box, of a command line that it refuses.
 
     Args:
-        said: The box; what is wrong stands above its first rule.
+        said: The box; what is wrong stands between its title and the next rule.
         flags: Those of the command.
         how: How the command is called.
     """
     rows = [row.strip(BOX) for row in COLOURS.sub("", said).splitlines()[1:]]
-    text = " ".join(itertools.takewhile(bool, rows))
+    below_title = itertools.dropwhile(lambda row: not row.strip(RULE), rows)
+    text = " ".join(itertools.takewhile(lambda row: row.strip(RULE), below_title))
     by_name = {name: flag for flag in flags for name in flag.accepted}
-    if missing := [flag for flag in flags if flag.required and (flag.names[0] in text or f"{flag.field} (" in text)]:
-        return f"{', '.join(flag.names[0] for flag in missing)} is missing: {how}"
+    if text.startswith("Missing from"):
+        missing = [flag.names[0] for flag in flags if flag.required and (flag.names[0] in text or flag.text in text)]
+        return f"{', '.join(missing) or text} is missing: {how}"
     if (found := re.match(r"Error parsing (--\S+): .*?('[^']*'|$)", text)) and (flag := by_name.get(found[1])):
         return f"{found[1]} {found[2]}: expected {flag.metavar}"
     if (found := re.match(r"Missing value for argument '([^']+)'", text)) and (flag := by_name.get(found[1])):
         return f"{found[1]} needs a value: {flag.metavar}"
+    text = text.removeprefix("Error parsing ")
     return text[:1].lower() + text[1:]
 
 

@@ -29,7 +29,7 @@ Rare = Annotated[T, _RARE]
 """Type of a field whose flag few people set: `--help` leaves it to `--help-all`."""
 
 _ARG = type(tyro.conf.arg())
-_WORDS = {bool: "BOOL", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
+_WORDS = {bool: "{True,False}", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _UNSET = (dataclasses.MISSING, tyro.MISSING, inspect.Parameter.empty)
 
 MEANT: Mapping[str, tuple[str, ...]] = {
@@ -144,7 +144,7 @@ def _flags(kind: Any, default: Any, group: str, path: tuple[str, ...]) -> Iterat
         metavar = one.metavar or metavar_of(one.kind)
         yield Flag(
             names=(one.name.upper(),) if one.positional else names,
-            metavar="" if one.kind is bool else metavar,
+            metavar="" if one.switch else metavar,
             default=one.default,
             text=one.text,
             group=group,
@@ -171,6 +171,8 @@ class _Field:
     kind: Any
     default: Any
     text: str
+    switch: bool
+    """Whether its flag takes no value."""
     nested: Any
     """Its type, where that is a dataclass whose fields have flags of their own."""
     metavar: str | None
@@ -191,7 +193,7 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
             continue
         plain, marks = _unwrapped(hints[field.name], variables)
         arg = next((mark for mark in marks if isinstance(mark, _ARG)), None)
-        value = _default(field, default)
+        value, switch = _default(field, default), plain is bool
         plain = _without_none(plain)
         yield _Field(
             field=field.name,
@@ -199,6 +201,7 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
             kind=plain,
             default=value,
             text=" ".join(((arg and arg.help) or texts.get(field.name, "")).split()),
+            switch=switch,
             nested=plain if dataclasses.is_dataclass(typing.get_origin(plain) or plain) else None,
             metavar=arg and arg.metavar,
             aliases=tuple((arg and arg.aliases) or ()),

@@ -29,7 +29,7 @@ def test_a_run_is_logged_and_reported(tmp_path, capsys):
     log, result = tmp_path / "run.mcap", tmp_path / "run.json"
     words = [HOVER, "--robot", "mujoco", *FAST, "--command", "0", "0", "2", "--log", str(log), "--json", str(result)]
     assert deploy.main([*words, "--latency", "0.004", "--mismatch", "0.5"]) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     for word in ("swarm/hover on mujoco", "whole", "mean position error", "deadlines", "jitter"):
         assert word in said
     document = json.loads(result.read_text())
@@ -52,7 +52,7 @@ def test_a_trip_has_its_exit_code_and_says_why(capsys):
     words = [HOVER, "--robot=mujoco", *FAST, "--command", "0", "0", "2", "--motor-strength", "0.01"]
     words[words.index("0.4")] = "3"
     assert deploy.main(words) == deploy.EXIT_TRIPPED == 3
-    assert "LATCHED in phase run: z at" in capsys.readouterr().err
+    assert "LATCHED in phase run: z at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
