@@ -16,7 +16,7 @@ import tyro
 from embodied.cli.commands import as_called
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
-from embodied.errors import EmbodiedError, alternatives
+from embodied.errors import EmbodiedError, alternatives, listing
 from embodied.registry import Registry
 
 S = TypeVar("S")
@@ -101,14 +101,15 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
     """The task that a command line means; where only help is asked for, any.
 
     Raises:
-        EmbodiedError: it means none; names those there are.
+        EmbodiedError: it means none; says what names those there are.
     """
     name = named_task(arguments, registry)
     if name is not None:
         return name
     if asks_for_help(arguments):
         return next(iter(registry))
-    raise EmbodiedError(f"which task? {as_called(f'python -m {program}')} TASK; tasks: {', '.join(registry)}")
+    called, lists = as_called(f"python -m {program}"), as_called("python -m embodied.list")
+    raise EmbodiedError(f"which task? {called} TASK; {lists} names all {len(registry)}: {listing(registry, 4)}")
 
 
 def flag_value(words: Sequence[str], flag: str) -> str | None:

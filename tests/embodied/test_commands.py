@@ -48,7 +48,9 @@ def test_shipped_policies_succeed(tmp_path):
 
 
 def test_evaluate_without_a_task(capsys):
-    assert "swarm/hover" in refused(evaluate.main, capsys)
+    assert "which task? python -m embodied.evaluate TASK; python -m embodied.list names all" in refused(
+        evaluate.main, capsys
+    )
 
 
 def test_evaluate_unknown_policy(capsys):

@@ -3,6 +3,7 @@
 import random
 import re
 import string
+from pathlib import Path
 
 import pytest
 from rich.text import Text
@@ -78,6 +79,13 @@ def test_notes_go_to_standard_error_alone(capsys):
     assert said.out == ""
     assert "compiling ..." in said.err
     assert "100 %" in said.err
+
+
+def test_tables_are_drawn_in_one_place():
+    root = Path(cli.__file__).parents[2]
+    files = [file for top in ("embodied", "policies", "sim2real", "tasks") for file in (root / top).rglob("*.py")]
+    drawing = [file.relative_to(root).as_posix() for file in files if "rich.table" in file.read_text(encoding="utf-8")]
+    assert drawing == ["embodied/cli/tables.py"]
 
 
 def row(task: str, *, held_out: bool = False) -> dict[str, object]:
