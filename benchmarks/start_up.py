@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def started(root: Path, words: list[str]) -> tuple[float, float] | None:
+def started(root: Path, words: Sequence[str]) -> tuple[float, float] | None:
     """Seconds from start to end of a command of a checkout, and those that it kept processors busy; None: it failed."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

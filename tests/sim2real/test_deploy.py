@@ -81,7 +81,7 @@ def test_what_cannot_begin_is_one_line_and_code_2(words, message, capsys):
 @pytest.mark.parametrize("name", ROBOTS)
 def test_every_robot_has_help_with_its_own_options(name, capsys):
     with pytest.raises(SystemExit) as exit_:
-        deploy.main(["--robot", name, "--help"])
+        deploy.main(["--robot", name, "--help-all"])
     assert exit_.value.code == 0
     said = capsys.readouterr().out
     for field in dataclasses.fields(options_of(name)):
