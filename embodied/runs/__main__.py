@@ -29,7 +29,7 @@ class Listing:
 
         python -m embodied.runs
         python -m embodied.runs hover --learner sac
-        python -m embodied.runs compare runs/swarm/hover/baseline runs/swarm/hover/gentle --html gentle.html
+        python -m embodied.runs compare baseline gentle --html gentle.html
         python -m embodied.runs compare --help
 
     Success is that of the evaluation at the end, at the last step; with a tilde, that of the last of training.
@@ -51,8 +51,8 @@ class Listing:
 class Comparing:
     """Compare trainings: final figures with 95 % intervals, settings that differ, curves. Examples:
 
-        python -m embodied.runs compare runs/swarm/hover/baseline runs/swarm/hover/gentle --html gentle.html
-        python -m embodied.runs compare baseline gentle --measures success 'reward/*' --across minutes
+        python -m embodied.runs compare runs/swarm/hover/baseline gentle
+        python -m embodied.runs compare baseline gentle --html gentle.html --measures success 'reward/*' --across minutes
 
     A folder of several runs, as embodied.train --seeds makes it, is one training: its interval is that of the seeds.
     """
@@ -103,30 +103,27 @@ def list_runs(settings: Listing) -> int:
         ]
         print(jsonlib.dumps(jsonable(values), indent=2))
         return 0
-    tables.print_list(cli.output(), rows)
+    cli.show(*(tables.by_task(rows) if cli.output().is_terminal else [tables.by_path(rows)] * bool(rows)))
     if not rows:
         asked = " ".join((*settings.words, *([settings.learner] if settings.learner else [])))
-        cli.console().print(
-            f"no runs{f' of {asked}' if asked else ''} below '{settings.root}'; embodied.train makes some"
-        )
+        cli.say(f"no runs{f' of {asked}' if asked else ''} below '{settings.root}'; embodied.train makes some")
     elif len(found) > len(shown):
-        cli.console().print(f"and {len(found) - len(shown)} older ones; --limit 0 shows all")
+        cli.say(f"and {len(found) - len(shown)} older ones; --limit 0 shows all")
     return 0
 
 
 def show(settings: Comparing) -> int:
     """Print a comparison, and write it where it is asked for."""
     comparison = compare(settings.runs, settings.root, settings.names)
-    output = cli.output()
-    output.print(tables.comparison_table(comparison))
+    cli.show(tables.comparison_table(comparison))
     if comparison.settings:
-        output.print(tables.settings_table(comparison))
+        cli.show(tables.settings_table(comparison))
     command = cli.command_line("embodied.runs")
     if settings.html is not None:
         title = " against ".join(training.name for training in comparison.trainings)
         settings.html.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(settings.html, page(comparison, title, command, settings.measures, settings.across).encode())
-        cli.console().print(f"-> {settings.html}")
+        cli.say(f"-> {settings.html}")
     cli.write_result(settings.json, command, as_json(comparison))
     return 0
 

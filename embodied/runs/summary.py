@@ -37,6 +37,12 @@ class Summary:
     """Bytes of the folder."""
 
     @property
+    def place(self) -> str:
+        """The folder below that of the task, or the whole path where it lies elsewhere."""
+        folder, path = f"/{task_names.run_folder(self.run.task)}/", f"/{self.run.path.as_posix()}"
+        return path.rpartition(folder)[2] if folder in path else self.run.path.as_posix()
+
+    @property
     def state(self) -> str:
         """`done`, `running` (or cut off only now), `cut off`."""
         return "done" if self.evaluated or self.run.result else "running" if self.age < RUNNING else "cut off"

@@ -1,41 +1,42 @@
-"""What `python -m embodied.runs` and a training with several seeds print: 80 columns, and lines to cut in a pipe."""
+"""What `python -m embodied.runs` and a training with several seeds print."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
-from rich.table import Table
-
-from embodied import cli
+from embodied.cli import Table, number
 from embodied.runs.aggregate import Interval
 from embodied.runs.comparison import Comparison
 from embodied.runs.page import figure_text
 from embodied.runs.summary import Summary, size_text, span
 
+HEADINGS = ("run", "learner", "steps", "success", "age", "size")
 
-def print_list(output: Console, rows: Sequence[Summary]) -> None:
-    """Runs by their tasks, newest first; in a pipe a line each, with tabs between path and the rest."""
-    if not output.is_terminal:
-        for row in rows:
-            success = "" if math.isnan(row.success) else f"{row.success:.4g}"
-            cells = (str(row.run.path), row.learner, str(row.steps), success, span(row.age), size_text(row.size))
-            print("\t".join(cells), file=output.file)
-        return
-    for task in dict.fromkeys(row.task for row in rows):
-        table = Table(title=task, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-        table.add_column("run", overflow="fold")
-        table.add_column("learner")
-        for column in ("steps", "success", "age", "size"):
-            table.add_column(column, justify="right", no_wrap=True)
-        table.add_column("")
-        for row in rows:
-            if row.task == task:
-                table.add_row(row.run.name, row.learner, cli.number(row.steps), _success(row), span(row.age),
-                              size_text(row.size), "" if row.state == "done" else row.state)  # fmt: skip
-        output.print(table)
-        output.print()
+
+def by_task(rows: Sequence[Summary]) -> list[Table]:
+    """Runs for a terminal, a table for each task, in the order in which the tasks were last trained."""
+    return [
+        Table(task, tuple(_cells(row) for row in rows if row.task == task), HEADINGS, right=(2, 3, 4, 5))
+        for task in dict.fromkeys(row.task for row in rows)
+    ]
+
+
+def by_path(rows: Sequence[Summary]) -> Table:
+    """Runs for a pipe: whole paths and whole numbers, nothing above them."""
+    return Table(
+        "",
+        tuple(
+            (str(row.run.path), row.learner, str(row.steps), "" if math.isnan(row.success) else f"{row.success:.4g}",
+             span(row.age), size_text(row.size))
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _cells(row: Summary) -> tuple[str, ...]:
+    state = "" if row.state == "done" else f" ({row.state})"
+    return (row.place + state, row.learner, number(row.steps), _success(row), span(row.age), size_text(row.size))
 
 
 def _success(row: Summary) -> str:
@@ -47,26 +48,24 @@ def seeds_table(comparison: Comparison) -> Table:
     """Figures of one training over its seeds."""
     (training,) = comparison.trainings
     done = sum(bool(run.result) for run in training.runs)
-    result = Table(title=f"{training.name}: {done} seeds", title_justify="left", title_style="bold")
-    for column in ("", "mean", "interquartile mean"):
-        result.add_column(column, overflow="fold")
-    for measure in comparison.measures:
-        found = training.over_seeds(measure)
-        if found is not None:
-            result.add_row(measure, _in_a_cell(measure, found.mean), _in_a_cell(measure, found.iqm))
-    return result
+    aggregates = {measure: training.over_seeds(measure) for measure in comparison.measures}
+    rows = tuple(
+        (measure, *(_in_brief(measure, figure) for figure in (found.mean, found.iqm)))
+        for measure, found in aggregates.items()
+        if found is not None
+    )
+    return Table(
+        f"{training.name}: {done} seeds, with 95 % intervals", rows, ("", "mean", "interquartile mean"), prose=(1, 2)
+    )
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Final figures side by side."""
-    return _side_by_side(
-        "final figures",
-        comparison,
-        {
-            measure: [_in_a_cell(measure, training.figure(measure)) for training in comparison.trainings]
-            for measure in comparison.measures
-        },
-    )
+    rows = {
+        measure: [_in_brief(measure, training.figure(measure)) for training in comparison.trainings]
+        for measure in comparison.measures
+    }
+    return _side_by_side("final figures, with 95 % intervals", comparison, rows)
 
 
 def settings_table(comparison: Comparison) -> Table:
@@ -74,16 +73,12 @@ def settings_table(comparison: Comparison) -> Table:
     return _side_by_side("settings that differ", comparison, comparison.settings)
 
 
+def _in_brief(measure: str, figure: Interval | None) -> str:
+    """A figure and its interval for a table whose title says which intervals they are."""
+    return figure_text(measure, figure).replace("  (95 %: ", " (")
+
+
 def _side_by_side(title: str, comparison: Comparison, rows: Mapping[str, Sequence[str]]) -> Table:
-    result = Table(title=title, title_justify="left", title_style="bold")
-    for column in ("", *(training.name for training in comparison.trainings)):
-        result.add_column(column, overflow="fold")
-    for name, cells in rows.items():
-        result.add_row(name, *cells)
-    return result
-
-
-def _in_a_cell(measure: str, figure: Interval | None) -> str:
-    """A figure with its interval in a line of its own where there is one."""
-    value, _, rest = figure_text(measure, figure).partition("  ")
-    return f"{value}\n{rest}" if rest else value
+    names = [training.name for training in comparison.trainings]
+    prose = tuple(range(1, len(names) + 1))
+    return Table(title, tuple((name, *cells) for name, cells in rows.items()), ("", *names), prose=prose)

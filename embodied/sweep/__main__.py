@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import page as pages
@@ -68,25 +66,21 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"what is to vary? {example}")
     goal = Goal(settings.measure, settings.minimize, settings.prune, settings.sampler_seed)
     sweep = Sweep(entry, rest, [Varied.parse(text) for text in settings.vary], goal, settings.name)
-    cli.console().print(f"{settings.trials} trials -> {sweep.folder}")
+    cli.say(f"{settings.trials} trials -> {sweep.folder}")
     if sweep.run(settings.trials):
         report(sweep, cli.command_line("embodied.sweep"), settings.json)
     else:
-        cli.console().print("the sweep goes on by the same command again")
+        cli.say("the sweep goes on by the same command again")
     return 0
 
 
 def report(sweep: Sweep, command: str, to: Path | None) -> None:
     """Print the best trials and their command; write JSON and the page."""
     ranked, best = sweep.ranked(), sweep.best_command()
-    shown = Table(title=f"best of {len(ranked)} trials, {sweep.pruned} stopped early", title_justify="left")
-    for column in (sweep.goal.measure, *(one.flag for one in sweep.varied)):
-        shown.add_column(column, overflow="fold")
-    for trial in ranked[:SHOWN]:
-        shown.add_row(value_text(sweep, trial), *_settings_of(sweep, trial))
-    output = cli.output()
-    output.print(shown)
-    output.print(best, soft_wrap=True)
+    title = f"best of {len(ranked)} trials, {sweep.pruned} stopped early"
+    rows = tuple((value_text(sweep, trial), *_settings_of(sweep, trial)) for trial in ranked[:SHOWN])
+    headings = (sweep.goal.measure, *(one.flag for one in sweep.varied))
+    cli.show(cli.Table(title, rows, headings, right=tuple(range(len(headings)))), cli.as_called(best))
     trials = [{"run": trial.user_attrs["run"], "value": trial.value, "flags": sweep.flags(trial)} for trial in ranked]
     values: dict[str, Any] = {"task": task_names.label(sweep.entry.name), "measure": sweep.goal.measure, "best": best,
                               "pruned": sweep.pruned, "trials": trials}  # fmt: skip
@@ -94,7 +88,7 @@ def report(sweep: Sweep, command: str, to: Path | None) -> None:
         cli.write_result(path, command, values)
     target = sweep.folder / f"{STUDY}.html"
     write_atomic(target, page(sweep, best, command).encode())
-    cli.console().print(f"-> {sweep.folder / STUDY}.json, {target}")
+    cli.say(f"-> {sweep.folder / STUDY}.json, {target}")
 
 
 def page(sweep: Sweep, best: str, command: str) -> str:

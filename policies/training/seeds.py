@@ -43,15 +43,15 @@ def train_seeds(settings: Settings[Any, Any], command: str) -> int:
         raise EmbodiedError("--seeds is for one process; with torchrun, train each --seed by a command of its own")
     folder, runs = folder_of(settings), []
     for number, seed in enumerate(settings.seeds, 1):
-        cli.console().print(f"[bold]seed {seed}[/bold], {number} of {len(settings.seeds)}")
+        cli.say(f"seed {seed}, {number} of {len(settings.seeds)}")
         one = dataclasses.replace(settings, seed=seed, seeds=(), out=folder / f"seed-{seed}", json=None)
         done = trained_already(one)
         if done is not None:
-            cli.console().print(f"trained already: {done.path}; with another --name it is trained anew")
+            cli.say(f"trained already: {done.path}; with another --name it is trained anew")
         else:
             trained = train_one(one)
             if trained.stopped:
-                cli.console().print(f"and then the other seeds, by the same command again:\n  {command}")
+                cli.say(f"and then the other seeds, by the same command again:\n  {command}")
                 return 0
             done = trained.run
         runs.append(done)
@@ -106,7 +106,7 @@ def train_one(settings: Settings[Any, Any], watch: Watch | None = None) -> launc
 def report(training: Training, folder: Path, command: str, to: Path | None) -> None:
     """Print the figures over the seeds, and write them as JSON, with means under the usual keys, and as a page."""
     comparison = Comparison((training,))
-    cli.output().print(seeds_table(comparison))
+    cli.show(seeds_table(comparison))
     runs, figures, means = training.runs, {}, {}
     for measure in comparison.measures:
         found = training.over_seeds(measure)
@@ -121,7 +121,7 @@ def report(training: Training, folder: Path, command: str, to: Path | None) -> N
         cli.write_result(path, command, values)
     target = folder / f"{REPORT}.html"
     write_atomic(target, page(comparison, f"{task}: {len(training.runs)} seeds", command).encode())
-    cli.console().print(f"-> {folder / REPORT}.json, {target}")
+    cli.say(f"-> {folder / REPORT}.json, {target}")
 
 
 def _keys(name: str, found: Interval) -> dict[str, float]:

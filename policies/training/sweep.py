@@ -151,7 +151,7 @@ class Sweep:
         while (done := len(self._ended())) < trials:
             trial = self.study.ask()
             settings = self._settings(trial)
-            cli.console().print(f"[bold]trial {done + 1} of {trials}[/bold]  {' '.join(self.flags(trial))}")
+            cli.say(f"trial {done + 1} of {trials}  {' '.join(self.flags(trial))}")
             try:
                 going_on, failed = self._carry_out(trial, settings), 0
             except (RunError, CheckpointError):
@@ -161,7 +161,7 @@ class Sweep:
                 failed += 1
                 if failed == ATTEMPTS:
                     raise
-                cli.console().print(f"failed: {error}")
+                cli.say(f"failed: {error}")
                 continue
             if not going_on:
                 return False
@@ -198,7 +198,7 @@ class Sweep:
             trained = train_one(settings, watch if self.goal.prune else None)
             if watch.pruned:
                 self.study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
-                cli.console().print("stopped: worse than the median of the trials before it at this step")
+                cli.say("stopped: worse than the median of the trials before it at this step")
                 return True
             if trained.stopped:
                 return False
