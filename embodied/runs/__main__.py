@@ -52,7 +52,7 @@ class Comparing:
     """Compare trainings: final figures with 95 % intervals, settings that differ, curves. Examples:
 
         python -m embodied.runs compare runs/swarm/hover/baseline gentle
-        python -m embodied.runs compare baseline gentle --html gentle.html --measures success 'reward/*' --across minutes
+        python -m embodied.runs compare baseline gentle --html gentle.html --measures success 'reward/*'
 
     A folder of several runs, as embodied.train --seeds makes it, is one training: its interval is that of the seeds.
     """
