@@ -71,9 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"--{' --'.join(asked)}: expected one of them")
     if asked:
         print_listing(asked[0], LISTINGS[asked[0]](registry), settings)
-    elif named in registry:
-        row = describe(named, settings.robot)
-        print(jsonlib.dumps(row, indent=2)) if settings.json else print_description(row)
+    elif named in registry or task_names.task_file(named):  # a file that does not exist is named as one
+        print_description(describe(named, settings.robot), settings)
     elif named in registry.suites:
         print_suite(registry.suites[named], settings)
     else:
@@ -239,8 +238,11 @@ def variation(term: Term) -> dict[str, Any]:
     return {"summary": term.summary, "ranges": ranges, "no_range": "" if ranges else term.no_range}
 
 
-def print_description(row: Row) -> None:
+def print_description(row: Row, settings: Settings) -> None:
     """One task in full."""
+    if settings.json:
+        print(jsonlib.dumps(row, indent=2))
+        return
     facts = {
         "what": row["description"] or row["summary"],
         "engines": ", ".join(row["engines"]),

@@ -41,7 +41,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "timesteps": ("steps",),
     "total-timesteps": ("steps",),
     "max-iterations": ("steps",),
-    "horizon": ("unroll", "horizon"),
+    "horizon": ("unroll",),
     "n-epochs": ("epochs",),
     "num-epochs": ("epochs",),
     "update-epochs": ("epochs",),
@@ -55,7 +55,6 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "target-kl": ("desired-kl",),
     "hidden-sizes": ("hidden",),
     "hidden-dims": ("hidden",),
-    "layers": ("hidden",),
     "envs": ("num-envs",),
     "n-envs": ("num-envs",),
     "nenvs": ("num-envs",),
@@ -81,7 +80,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "num-episodes": ("episodes",),
     "n-episodes": ("episodes",),
     "film": ("video",),
-    "record": ("video", "log"),
+    "record": ("video",),
 }
 """Last words of flags as other libraries call them -> as they are called here."""
 
@@ -216,7 +215,7 @@ def _without_none(kind: Any) -> Any:
 
 def _default(field: dataclasses.Field[Any], default: Any) -> Any:
     """A field's default: of the settings that are given, else its own; `dataclasses.MISSING` for none."""
-    if not any(default is unset for unset in _UNSET):
+    if default is not None and not any(default is unset for unset in _UNSET):
         value = getattr(default, field.name)
         return dataclasses.MISSING if any(value is unset for unset in _UNSET) else value
     if field.default_factory is not dataclasses.MISSING:

@@ -67,6 +67,12 @@ def test_words_that_nothing_has_suggest(capsys):
     assert "unknown task 'hovr'; did you mean 'swarm/hover'?" in capsys.readouterr().err
 
 
+def test_a_file_that_does_not_exist_is_named_as_one(capsys):
+    with pytest.raises(SystemExit):
+        listing.main(["no_such_task.py"])
+    assert "no_such_task.py' does not exist" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flag", "names"),
     [("--learners", list(ALGORITHMS)), ("--engines", list(ENGINES)), ("--suites", ["mt10"]), ("--robots", ["go1"])],
