@@ -94,8 +94,9 @@ def complaint(said: str, flags: Sequence[Flag], how: str) -> str:
     text = " ".join(itertools.takewhile(lambda row: row.strip(RULE), below_title))
     by_name = {name: flag for flag in flags for name in flag.accepted}
     if text.startswith("Missing from"):
-        missing = [flag.names[0] for flag in flags if flag.required and (flag.names[0] in text or flag.text in text)]
-        return f"{', '.join(missing) or text} is missing: {how}"
+        required = [flag for flag in flags if flag.required]
+        missing = [flag.names[0] for flag in required if flag.names[0] in text or (flag.text and flag.text in text)]
+        return f"{', '.join(missing)} is missing: {how}" if missing else f"{text}: {how}"
     if (found := re.match(r"Error parsing (--\S+): .*?('[^']*'|$)", text)) and (flag := by_name.get(found[1])):
         return f"{found[1]} {found[2]}: expected {flag.metavar}"
     if (found := re.match(r"Missing value for argument '([^']+)'", text)) and (flag := by_name.get(found[1])):
