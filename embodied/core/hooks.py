@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
+import jax.numpy as jnp
 import mujoco
 from jax import Array
 
@@ -55,6 +56,30 @@ class Timing:
 
 
 @dataclasses.dataclass(frozen=True)
+class CommandRange:
+    """One number of a command that a person may set while the task runs, and between which values."""
+
+    name: str
+    """What the number is, in the frame that the field has."""
+    unit: str
+    """Its unit."""
+    low: float
+    high: float
+    field: str
+    """Field of the task's state that holds it: path, with dots."""
+    index: tuple[int, ...] = ()
+    """Its place in the field. Of a field with a row for each agent: in a row, and the number is the agents' mean."""
+    default: float = 0.0
+    """Its value where the field is None, because the task then has a value of its own."""
+    derivatives: tuple[str, ...] = ()
+    """Fields with time derivatives of that one, which are zero while a person sets it."""
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"{self.name} from {self.low} to {self.high}: expected the smaller value first")
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskConfig:
     """Options of a task that has none of its own."""
 
@@ -95,6 +120,9 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     plan: path, with dots, -> what its numbers are, with units and frame. In a deployment an operator sets them."""
     first_commands: Mapping[str, str] = {}
     """The same of fields that are told once, before the first step, and that every step then changes."""
+    command_ranges: tuple[CommandRange, ...] = ()
+    """Numbers of the command that a person may set while the task runs (`embodied.env.steering`), in the order of the
+    keys and sticks that set them: forward and back, left and right, turning (or up and down)."""
     setpoints: tuple[str, ...] = ()
     """Names and units of what `process_action` gives (to one agent), where a robot is sent that and runs controllers of
     its own; without them it is sent `Control.ctrl`."""
@@ -219,6 +247,11 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
         del world, state
         return {}
+
+    def measured_command(self, world: World, state: StateT) -> Array:
+        """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where there is no saying."""
+        del world, state
+        return jnp.full((len(self.command_ranges),), jnp.nan)
 
     def debug_markers(self, world: World, state: StateT) -> Mapping[str, Array]:
         """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""
