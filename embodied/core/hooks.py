@@ -130,6 +130,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """The task in language, then paraphrases, for language-conditioned policies."""
     instruction_varies: ClassVar[bool] = False
     """Whether `episode_instruction` depends on the episode; otherwise every episode has the `instruction`."""
+    metric_units: Mapping[str, str] = {}
+    """Unit of each of the `metrics` that has one."""
     max_reward: ClassVar[float | None] = None
     """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
     None where it measures other things too."""

@@ -174,7 +174,7 @@ def movable(model: mujoco.MjModel) -> list[int]:
 
 
 def is_rate(command: CommandRange) -> bool:
-    """Whether a number is a rate, such as a speed: a joystick's deflection sets it, and it is zero where it is let go."""
+    """Whether a number is a rate, such as a speed: a joystick's deflection sets it, and letting go makes it zero."""
     return command.unit.endswith("/s")
 
 

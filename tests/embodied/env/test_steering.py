@@ -140,7 +140,7 @@ def test_a_task_that_nobody_steers_goes_as_without() -> None:
 
 
 def test_ranges_are_given_the_smaller_first_and_rates_are_told_by_their_unit() -> None:
-    with pytest.raises(ValueError, match="x from 1.0 to 1.0: expected the smaller value first"):
+    with pytest.raises(ValueError, match=r"x from 1.0 to 1.0: expected the smaller value first"):
         CommandRange("x", "m", 1.0, 1.0, "target")
     assert is_rate(CommandRange("forward", "m/s", -1.0, 1.0, "command"))
     assert not is_rate(CommandRange("x", "m", -1.0, 1.0, "target"))
