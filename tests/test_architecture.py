@@ -144,7 +144,7 @@ FINDS = {
     "pushes that a task of one's own adds": ("embodied/parts/pushes.py", "class Pushes"),
     "the template of a new task": ("embodied/new/writing.py", "TEMPLATES"),
     "the table that evaluate prints": ("embodied/evaluation/tables.py", "def evaluation_rows"),
-    "the viewer's panel": ("embodied/rendering/viewer.py", "class Panel"),
+    "the viewer's panel": ("embodied/viewer/panel.py", "class Panel"),
     "MAPPO's critic": ("embodied/env/multi_agent.py", "critic"),
     "GRPO's advantages": ("policies/vla/reinforcement/grpo.py", "class GRPOEstimator"),
     "action chunks": ("policies/vla/action_chunks.py", "class ChunkedPolicy"),

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 INFINITIES = ("inf", "-inf")
 """How infinite numbers are written: they are bounds that a user may set, and JSON has none."""
-UNSAVED = ("out", "resume", "json")
+UNSAVED = ("out", "resume", "json", "watch")
 """Settings that belong to a command and not to the run."""
 
 

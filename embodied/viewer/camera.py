@@ -14,21 +14,21 @@ from embodied.errors import EmbodiedError
 NEAREST = 0.005  # m from the camera, what is still drawn
 
 
-def look(server: viser.ViserServer, position: np.ndarray, lookat: np.ndarray) -> None:
-    """Let visitors look from `position` to `lookat` (3,) m, those who are here and those who come."""
+def look(server: viser.ViserServer, position: np.ndarray, lookat: np.ndarray, fov: float) -> None:
+    """Let visitors look from `position` to `lookat` (3,) m, those who are here and those who come; `fov` rad high."""
     first = server.initial_camera
-    first.up, first.near = (0.0, 0.0, 1.0), NEAREST
+    first.up, first.near, first.fov = (0.0, 0.0, 1.0), NEAREST, fov
     first.position, first.look_at = position, lookat
     for client in server.get_clients().values():
         with client.atomic():
-            client.camera.position, client.camera.look_at = position, lookat
+            client.camera.position, client.camera.look_at, client.camera.fov = position, lookat, fov
 
 
-def look_along(server: viser.ViserServer, position: np.ndarray, wxyz: np.ndarray) -> None:
-    """Let visitors look from `position` (3,) m along +z of an orientation wxyz (4,)."""
+def look_along(server: viser.ViserServer, position: np.ndarray, wxyz: np.ndarray, fov: float) -> None:
+    """Let visitors look from `position` (3,) m along +z of an orientation wxyz (4,); `fov` rad high."""
     for client in server.get_clients().values():
         with client.atomic():
-            client.camera.wxyz, client.camera.position = wxyz, position
+            client.camera.wxyz, client.camera.position, client.camera.fov = wxyz, position, fov
 
 
 def start_server(host: str, port: int) -> viser.ViserServer:

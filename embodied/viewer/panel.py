@@ -21,9 +21,11 @@ from embodied.viewer.choices import NEWEST, Choice
 HISTORY = 300  # control steps in a plot
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#888888")
 FOLLOW, FREE = "follow", "free"
-NARROW = 700  # pixels: the panel begins folded on pages that are narrower, so that the robot is seen
+NARROW = 820  # pixels: the panel begins folded on pages that are narrower, so that the robot is seen
 PUSHES = ("left", "right", "away", "nearer")
+DIGITS = 3  # behind the point, of a command on its slider
 PLOT_ASPECT = 1.4
+TOLD = "command: "  # before the name of a curve that is not measured
 
 
 class Event(StrEnum):
@@ -118,6 +120,7 @@ class Panel:
             self.camera: Any = gui.add_dropdown("Camera", (FOLLOW, FREE))
             self.goals = gui.add_checkbox("Goals", True, hint="Targets, and bodies as they are to lie")
             self.contacts = gui.add_checkbox("Contacts", False, hint="Where bodies touch, and with which force")
+            self.shadows = gui.add_checkbox("Shadows", True, hint="Off is faster where no GPU draws the page")
             self.index = gui.add_slider("Environment", 0, 1, 1, 0, visible=False)
             self.spacing = gui.add_slider("Spacing (m)", 0.0, 8.0, 0.1, 1.0, visible=False)
         self._pictures_folder = gui.add_folder("What the policy sees", visible=False)
@@ -150,6 +153,10 @@ class Panel:
             (self.checkpoint, Event.CHECKPOINT),
         ):
             listen(handle, event)
+
+        @self.shadows.on_update
+        def _(_: Any) -> None:
+            self.server.scene.configure_default_lights(cast_shadow=self.shadows.value)
 
         @self._playback.on_click
         def _(happened: viser.GuiEvent[Any]) -> None:
@@ -259,8 +266,9 @@ class Panel:
     @command.setter
     def command(self, values: np.ndarray) -> None:
         for slider, value in zip(self.sliders, values.tolist(), strict=True):
-            if abs(slider.value - value) > 1e-6:
-                slider.value = min(max(value, slider.min), slider.max)
+            shown = min(max(round(value, DIGITS), slider.min), slider.max)
+            if abs(slider.value - shown) > 1e-6:
+                slider.value = shown
 
     def show_choices(self, choices: Sequence[Choice], chosen: Choice) -> None:
         """Offer policies."""
@@ -312,7 +320,7 @@ class Panel:
         if len(self._steps) > 1:
             self._plot("reward per step", self._curves_folder, self._steps, self._terms)
         if len(self._steps) > 1 and self.sliders and not np.isnan(readings.measured).all():
-            self._plot("command (dotted) and robot", self._command_folder, self._steps, self._responses(), dashed="to ")
+            self._plot("command (dashed) and robot", self._command_folder, self._steps, self._responses(), dashed=TOLD)
 
     def _responses(self) -> dict[str, Sequence[float]]:
         """Curves of the command and of what the robot does; of numbers in the first one's unit only."""
@@ -321,7 +329,7 @@ class Panel:
         for number, slider in enumerate(self.sliders):
             name, _, own = slider.label.rpartition(" (")
             if own == unit:
-                curves[f"to {name}"] = [told[number] for told, _ in self._followed]
+                curves[TOLD + name] = [told[number] for told, _ in self._followed]
                 curves[name] = [done[number] for _, done in self._followed]
         return curves
 
@@ -366,10 +374,17 @@ class Panel:
         series = [uplot.Series(label="s")]
         for name in curves:
             line: uplot.Series = {"label": name, "stroke": colours[name.removeprefix(dashed)], "width": 2}
-            series.append({**line, "dash": [4, 4]} if name.startswith(dashed) else line)
+            if name.startswith(dashed):
+                line["dash"] = [4, 4]
+            series.append(line)
         with folder:
             plot = self._gui.add_uplot(
-                data, tuple(series), title=title, scales={"x": uplot.Scale(time=False)}, aspect=PLOT_ASPECT
+                data,
+                tuple(series),
+                title=title,
+                scales={"x": uplot.Scale(time=False)},
+                aspect=PLOT_ASPECT,
+                legend={"live": False},
             )
         self._plots[title] = plot
         self._of_task.append(plot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from embodied.core.hooks import PIXELS
@@ -106,11 +107,14 @@ class Playback:
 
     @property
     def pushed_body(self) -> int:
-        """The body that a push is for unless a person clicks on another: the robot, else the farthest from its base."""
+        """The body that a push is for unless a person clicks on another.
+
+        The robot where it travels, else an object, else what is farthest from the base.
+        """
         model = self.env.task.model
-        floating = floating_bodies(model)
-        if floating:
-            return floating[0]
+        free = [int(model.jnt_bodyid[j]) for j in np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)]
+        if found := floating_bodies(model) or free:
+            return found[0]
 
         def depth(body: int) -> int:
             return 0 if body == 0 else 1 + depth(int(model.body_parentid[body]))

@@ -12,7 +12,6 @@ import numpy as np
 import viser
 
 from embodied.errors import EmbodiedError
-from embodied.rendering.scene_state import floating_bodies
 from embodied.viewer.browser import BrowserInput, Button
 from embodied.viewer.camera import look, look_along, start_server, view_axes
 from embodied.viewer.choices import NEWEST, Catalogue, Choice
@@ -36,6 +35,8 @@ class PlayerSettings:
     """Simulated s after which it ends."""
     host: str = "localhost"
     port: int = 8080
+    shadows: bool = True
+    """Whether lights cast shadows, which costs most of the time where no GPU draws the page."""
 
 
 class Player:
@@ -54,6 +55,7 @@ class Player:
         self.server = start_server(settings.host, settings.port)
         self.panel = Panel(self.server, catalogue.tasks())
         self.panel.seed.value = settings.seed
+        self.panel.shadows.value = settings.shadows
         self._clicks: queue.SimpleQueue[viser.SceneClickEvent] = queue.SimpleQueue()
         self.server.scene.on_click()(self._clicks.put)
         self.input = BrowserInput(self.server, self._on_press)
@@ -117,10 +119,11 @@ class Player:
         model = playback.env.task.visual_model
         self.scene = Scene(self.server, model, playback.env.num_envs)
         self.scene_state = playback.scene()
-        self._followed = floating_bodies(model)
         self._view = FOLLOW
-        self._follow(0)
-        look(self.server, *self.scene.first_view(self.scene_state))
+        self.scene.follow(self.scene_state, 0, 0.0)
+        position, lookat, fov = self.scene.first_view(self.scene_state)
+        self.scene.seen_from(float(np.linalg.norm(position - lookat)))
+        look(self.server, position, lookat, fov)
         cameras = [name for name in (model.camera(i).name for i in range(model.ncam)) if name]
         self.panel.show_task(
             self.task, playback.ranges, cameras, playback.pictures(0), playback.env.num_envs, playback.spacing
@@ -183,7 +186,7 @@ class Player:
         self.scene_state = playback.scene()
         spacing, view = self._spacing, panel.camera.value
         if view == FOLLOW:
-            self._follow(index)
+            self.scene.follow(self.scene_state, index, spacing)
         self.scene.update(self.scene_state, spacing, goals=panel.goals.value)
         touching = playback.contacts(index) if panel.contacts.value else None
         self.scene.show_contacts(touching, self.scene.offset(index, spacing))
@@ -192,10 +195,6 @@ class Player:
         elif self._view not in (FOLLOW, FREE):
             look(self.server, *self.scene.first_view(self.scene_state))
         self._view = view
-
-    def _follow(self, index: int) -> None:
-        if self._followed:
-            self.scene.follow(self.scene_state, index, self._spacing, self._followed)
 
     def refresh(self) -> None:
         """Renew text, plots and pictures, and look for a newer snapshot."""

@@ -22,6 +22,9 @@ CONTACT = (235, 64, 52)  # colour of contact points and forces
 WEIGHT_LENGTH = 1.2  # radii of the robot, how long the arrow of a force is that equals its weight
 LONGEST = 3.0  # radii, the longest arrow
 SECTION = 1.0  # m between the lines of the floor
+SMALL = 0.03  # radius by distance below which a robot gets a halo
+HALO = 0.018  # radius of a halo by distance
+HALO_COLOUR = (255, 128, 0)
 SMOOTH = 0.4  # of the way to what is followed that the scene goes with each picture
 JUMP = 10.0  # radii beyond which it goes all the way at once: another episode has begun
 
@@ -44,17 +47,15 @@ class Scene:
         self._ghosts: dict[str, list[Any]] = {}
         self._forces: Any = None
         self._touches: Any = None
-        followed = floating_bodies(model)
-        self.radius = max((radius_of(model, body) for body in followed), default=0.3 * float(model.stat.extent))
+        self.followed = floating_bodies(model)
+        self.radius = max((radius_of(model, body) for body in self.followed), default=0.3 * float(model.stat.extent))
+        self._halos: Any = None
+        self._stems: Any = None
         moving = [body for body in range(model.nbody) if model.body_weldid[body]]
         self._weight = 9.81 * max((float(model.body_subtreemass[body]) for body in moving), default=1.0)
         with server.atomic():
             server.scene.set_up_direction("+z")
-            server.scene.configure_default_lights(cast_shadow=True)
-            # Small robots need their floor to end near by: what lies behind them stands out from the haze.
-            reach = max(1.0, float(model.stat.extent), 12 * self.radius)
             server.scene.set_background_image(sky())
-            server.scene.configure_fog(near=2.0 * reach, far=max(12.0, 8.0 * reach), color=HORIZON)
             for geom in range(model.ngeom):
                 if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE and model.geom_group[geom] < VISIBLE_GROUPS:
                     self._add_plane(geom)
@@ -118,10 +119,30 @@ class Scene:
         columns = math.ceil(math.sqrt(self.shown))
         return spacing * np.array([index % columns, index // columns, 0.0]) - self.centre
 
-    def follow(self, state: SceneState, index: int, spacing: float, bodies: list[int]) -> None:
-        """Let the middle of some bodies of environment `index` come to the origin with the next `update`."""
+    def seen_from(self, distance: float) -> None:
+        """Make out what is to be seen from a distance, m: haze beyond it, and halos around robots that are small there.
+
+        A halo is a translucent ball around a robot, with a line down to the ground below, so that its height is seen.
+        """
+        self.server.scene.configure_fog(near=1.6 * distance, far=max(12.0, 8.0 * distance), color=HORIZON)
+        if self.radius > SMALL * distance or not self.followed:
+            return
+        ball = trimesh.creation.icosphere(3, HALO * distance)
+        count = self.shown * len(self.followed)
+        self._halos = self.server.scene.add_batched_meshes_simple(
+            "/halos", np.asarray(ball.vertices), np.asarray(ball.faces), np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)),
+            np.zeros((count, 3)), batched_colors=HALO_COLOUR, opacity=0.35, lod="off", cast_shadow=False,
+        )  # fmt: skip
+        self._stems = self.server.scene.add_line_segments(
+            "/stems", np.zeros((count, 2, 3)), HALO_COLOUR, thickness=1.5, thickness_units="screen"
+        )
+
+    def follow(self, state: SceneState, index: int, spacing: float) -> None:
+        """Let the middle of the robots of environment `index` come to the origin with the next `update`."""
+        if not self.followed:
+            return
         set_scene(self.model, self._data, state, index)
-        target = self._data.xpos[bodies].mean(axis=0) + self.offset(index, spacing) + self.centre
+        target = self._data.xpos[self.followed].mean(axis=0) + self.offset(index, spacing) + self.centre
         way = target - self.centre
         self.centre = self.centre + (1.0 if np.linalg.norm(way) > JUMP * self.radius else SMOOTH) * way
 
@@ -148,6 +169,11 @@ class Scene:
                 handle.batched_positions = places[:, part.body].astype(np.float32)
                 handle.batched_wxyzs = turns[:, part.body].astype(np.float32)
             offsets = np.stack([self.offset(index, spacing) for index in range(self.shown)])
+            if self._halos is not None:
+                robots = places[:, self.followed].reshape(-1, 3)
+                ground = np.column_stack([robots[:, :2], np.full(len(robots), -self.centre[2])])
+                self._halos.batched_positions = robots.astype(np.float32)
+                self._stems.points = np.stack([ground, robots], axis=1).astype(np.float32)
             self._update_markers(state, offsets, goals)
             self._update_ghosts(state, offsets, goals)
         return places
@@ -211,14 +237,17 @@ class Scene:
             found = (index, body, point) if self.model.body_weldid[body] else None
         return found
 
-    def camera_pose(self, state: SceneState, index: int, spacing: float, camera: str) -> tuple[np.ndarray, ...]:
-        """Position (3,) m and orientation wxyz (4,) of one of the model's cameras, as viser's: it looks along +z."""
+    def camera_pose(
+        self, state: SceneState, index: int, spacing: float, camera: str
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Position (3,) m, orientation wxyz (4,) and height rad of what one of the model's cameras sees, along +z."""
         set_scene(self.model, self._data, state, index)
         number = self.model.camera(camera).id
         matrix = self._data.cam_xmat[number].reshape(3, 3) @ np.diag([1.0, -1.0, -1.0])  # MuJoCo's looks along -z
         quat = np.zeros(4)
         mujoco.mju_mat2Quat(quat, matrix.ravel())
-        return self._data.cam_xpos[number] + self.offset(index, spacing), quat
+        place = self._data.cam_xpos[number] + self.offset(index, spacing)
+        return place, quat, math.radians(float(self.model.cam_fovy[number]))
 
     def _update_markers(self, state: SceneState, offsets: np.ndarray, shown: bool) -> None:
         for (name, points), colour in zip(
@@ -251,8 +280,8 @@ class Scene:
                 handle.batched_positions = (rows[: self.shown, :3] + offsets).astype(np.float32)
                 handle.batched_wxyzs = rows[: self.shown, 3:].astype(np.float32)
 
-    def first_view(self, state: SceneState) -> tuple[np.ndarray, np.ndarray]:
-        """Position and point (3,) m of a camera that sees environment 0 as `embodied.rendering.pictures` films it."""
+    def first_view(self, state: SceneState) -> tuple[np.ndarray, np.ndarray, float]:
+        """Position and point (3,) m, and height rad of what `embodied.rendering.pictures` films of environment 0."""
         set_scene(self.model, self._data, state, 0)
         camera = FollowCamera(self.model).update(self._data, 0.0, state.marked_points(0))
         azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)
@@ -260,7 +289,7 @@ class Scene:
             [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]
         )
         lookat = np.array(camera.lookat) - self.centre
-        return lookat - camera.distance * forward, lookat
+        return lookat - camera.distance * forward, lookat, math.radians(float(self.model.vis.global_.fovy))
 
 
 def sky() -> np.ndarray:

@@ -33,7 +33,7 @@ class Settings(Generic[C, A]):
     and stops; --resume RUN goes on. Examples:
 
         python -m embodied.train
-        python -m embodied.train locomotion/go1-joystick-flat --seed 1
+        python -m embodied.train locomotion/go1-joystick-flat --seed 1 --watch
         python -m embodied.train mt10
         python -m embodied.train my_task.py:Reach
         python -m embodied.train swarm/hover --algorithm sac --sac.gamma 0.98
@@ -89,6 +89,8 @@ class Settings(Generic[C, A]):
     """Run folder to go on with: its own settings hold, but --steps may extend it."""
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
+    watch: bool = False
+    """Open a viewer in the browser that shows the policy as it learns, and steers it (see embodied.play)."""
     evaluate_episodes: int = 256
     """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
     json: Path | None = None

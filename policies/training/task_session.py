@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
 from policies.training.settings import Settings, build_env, without_training_options
+from policies.training.watching import Watcher
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -45,6 +47,7 @@ class TaskSession(Session):
         self._started = time.monotonic()
         self.label = task_names.label(settings.task)
         self.learned = False  # whether an iteration is done
+        self.watcher = Watcher(run, _shown(settings.task)) if settings.watch and run is not None else None
 
     @property
     def steps(self) -> int:
@@ -55,19 +58,26 @@ class TaskSession(Session):
         return f"{self.steps:,} steps"
 
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        meta, tree = self.policy_contents()
+        return meta, {**tree, "trainer": self.trainer.state()}
+
+    def policy_contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The part of a checkpoint that acting needs."""
         described, tensors = self.trainer.policy.to_tensors()
         meta = {"policy": described, "task": self.settings.task}
         if getattr(self.env, "identified", False):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
-        return meta, {"policy": tensors, "trainer": self.trainer.state()}
+        return meta, {"policy": tensors}
 
     def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> int:
         """Train to the end or to a signal; returns the exit code."""
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
         self._announce(resume)
-        with self.interrupts, cli.Line(self.label, settings.steps) as line:
+        with self.interrupts, cli.Line(self.label, settings.steps) as line, contextlib.ExitStack() as stack:
             self._line = line
+            if self.watcher is not None:
+                stack.callback(self.watcher.close)
             self.trainer = train(
                 self._learning_env(),
                 settings.algorithm_config,
@@ -121,6 +131,8 @@ class TaskSession(Session):
         self.run.log(trainer.steps, metrics)
         self._line.update(trainer.steps, progress_text(metrics))
         self.save_when_due()
+        if self.watcher is not None:
+            self.watcher.update(trainer.steps, self.policy_contents)
 
     def _report(self, seconds: float, resumed_at: int) -> None:
         """Evaluate, print, and say what to type next."""
@@ -187,6 +199,12 @@ class TaskSession(Session):
             )  # fmt: skip
         cli.console().print(tables.suite_table(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+
+
+def _shown(task: str) -> str:
+    """The task that a viewer shows of what is trained: of a suite the first."""
+    named = join_content().find(task)
+    return named.tasks[0] if isinstance(named, Suite) else task
 
 
 def progress_text(metrics: Mapping[str, float]) -> str:
