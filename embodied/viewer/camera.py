@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import socket
+from typing import Any
 
 import numpy as np
 import viser
@@ -40,10 +41,15 @@ def start_server(host: str, port: int) -> viser.ViserServer:
     try:
         # viser binds in a thread of its own and would wait for ever for one that has failed.
         socket.create_server((host, 0)).close()
-        with contextlib.redirect_stdout(io.StringIO()):  # its banner names the address; we say it ourselves
+        with quiet():  # its banner names the address; we say it ourselves
             return viser.ViserServer(host=host, port=port, label="embodied", verbose=False)
     except (OSError, RuntimeError) as error:
         raise EmbodiedError(f"cannot open the viewer on {host}:{port}: {error}") from error
+
+
+def quiet() -> contextlib.AbstractContextManager[Any]:
+    """Keep what viser prints from standard output, where results belong."""
+    return contextlib.redirect_stdout(io.StringIO())
 
 
 def view_axes(client: viser.ClientHandle) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import viser
 
 from embodied.errors import EmbodiedError
 from embodied.viewer.browser import BrowserInput, Button
-from embodied.viewer.camera import look, look_along, start_server, view_axes
+from embodied.viewer.camera import look, look_along, quiet, start_server, view_axes
 from embodied.viewer.choices import NEWEST, Catalogue, Choice
 from embodied.viewer.panel import FOLLOW, FREE, Asked, Event, Panel
 from embodied.viewer.playback import Playback
@@ -89,7 +89,8 @@ class Player:
         """Take the page down and release the environments."""
         if self.recorder is not None:
             self.recorder.discard()
-        self.server.stop()
+        with quiet():
+            self.server.stop()
         if self.playback is not None:
             self.playback.close()
 

@@ -282,6 +282,8 @@ class Joystick(LeggedTask[TaskState]):
         fallen = self._fallen(world)
         return Outcome(success=~fallen & (state.mean_error < TRACKED), failure=fallen)
 
+    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on."""
         errors = {

@@ -356,6 +356,8 @@ class TrackPose(Task[TaskState]):
             there &= turned < self.config.turned
         return Outcome(success=there, failure=jnp.zeros((), bool))
 
+    metric_units: Mapping[str, str] = {"position_error": "m", "orientation_error": "rad"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean distance of the tip from its goal, m; where it counts, its mean turn from it, rad."""
         off, turned = self.errors(world, state)

@@ -341,6 +341,8 @@ class Hover(Task[TaskState]):
         steady = state.steady_steps * self.timing.control_dt >= STEADY
         return Outcome(success=steady, failure=self._lost(world, state))
 
+    metric_units: Mapping[str, str] = {"position_error": "m", "speed": "m/s"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean distance to the target in m and mean speed in m/s."""
         return {"position_error": self._distance(world, state), "speed": jnp.linalg.norm(world["linvel_w"])}

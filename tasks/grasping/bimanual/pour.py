@@ -108,6 +108,7 @@ class Pour(FloatingHandsTask[TaskState]):
 
     config_type = PourConfig
     commands: Mapping[str, str] = {"command": "rad between the bottle's axis and the vertical"}
+    command_ranges = (CommandRange("tilt from upright", "rad", *TILTS, "command"),)
     config: PourConfig
     instruction = (
         "Tilt the bottle to the angle shown and keep it there.",
@@ -202,12 +203,12 @@ class Pour(FloatingHandsTask[TaskState]):
         lost = self.lost(world, state)
         return Outcome(success=~lost & (state.count >= GOALS), failure=lost)
 
+    metric_units: Mapping[str, str] = {"angle": "rad", "slip": "rad"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Commands fulfilled per step (times the length: per episode), mean error and slip in rad."""
         error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
         return {"reached": state.reached * 1.0, "angle": error, "slip": self.slip(world, state)[0]}
-
-    command_ranges = (CommandRange("tilt from upright", "rad", *TILTS, "command"),)
 
     def measured_command(self, world: World, state: TaskState) -> Array:
         del state

@@ -127,7 +127,7 @@ def test_a_slider_changes_the_command_and_then_the_velocity_and_keys_do(shown: C
         view.set_slider(0, speed)
         view.until(lambda v=speed: abs(view.player._playback.command(0)[0][0] - v) < 0.02, "the command is set")
         view.until(lambda v=speed: abs(view.measured(0) - v) < 0.15, "the robot follows")
-        view.said(rf"forward \(m/s\)\s+{speed:+.2f}")
+        view.said(r"forward \(m/s\)\s+" + re.escape(f"{speed:+.2f}"))
     view.page.mouse.click(20, HEIGHT - 20)
     view.page.keyboard.down("KeyA")
     view.until(lambda: view.measured(1) > 0.5, "the robot goes left")
