@@ -120,9 +120,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     plan: path, with dots, -> what its numbers are, with units and frame. In a deployment an operator sets them."""
     first_commands: Mapping[str, str] = {}
     """The same of fields that are told once, before the first step, and that every step then changes."""
-    command_ranges: tuple[CommandRange, ...] = ()
-    """Numbers of the command that a person may set while the task runs (`embodied.env.steering`), in the order of the
-    keys and sticks that set them: forward and back, left and right, turning (or up and down)."""
     setpoints: tuple[str, ...] = ()
     """Names and units of what `process_action` gives (to one agent), where a robot is sent that and runs controllers of
     its own; without them it is sent `Control.ctrl`."""
@@ -143,6 +140,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     def __init__(self, config: Any = None) -> None:
         """Take `config`, or the defaults of `config_type`."""
         self.config = self.config_type() if config is None else config
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """Numbers of the command that a person may set while the task runs (`embodied.env.steering`).
+
+        In the order of the keys and sticks that set them: forward and back, left and right, turning (or up and down).
+        """
+        return ()
 
     @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -112,6 +113,8 @@ class BrowserInput:
         """
         self.server, self._on_press = server, on_press
         self._latest: dict[int, Deflection] = {}
+        # A visitor who leaves between two reads is no news.
+        warnings.filterwarnings("ignore", message="Queued a LocalStorageGetItem", category=UserWarning)
         buttons = (Button.PAUSE, Button.PUSH, Button.RESET, Button.STEP)
         keys = json.dumps([*(key for pair in AXES for key in pair), *buttons])
         script = SCRIPT % {"keys": keys, "pads": json.dumps(PAD_BUTTONS), "key": KEY}

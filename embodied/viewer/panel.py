@@ -291,6 +291,12 @@ class Panel:
             self._terms.setdefault(name, collections.deque(maxlen=HISTORY)).append(value)
         self._followed = [*self._followed[-HISTORY + 1 :], (command, measured)]
 
+    @property
+    def response(self) -> tuple[np.ndarray, np.ndarray]:
+        """(k,) the command and (k,) what the robot did, as last remembered; NaN where nothing is."""
+        nothing = np.full(len(self.sliders), np.nan)
+        return self._followed[-1] if self._followed else (nothing, nothing)
+
     def clear(self) -> None:
         """Forget the plots: another environment, or a fresh start."""
         self._steps.clear()
@@ -375,7 +381,7 @@ class Panel:
         for name in curves:
             line: uplot.Series = {"label": name, "stroke": colours[name.removeprefix(dashed)], "width": 2}
             if name.startswith(dashed):
-                line["dash"] = [4, 4]
+                line["dash"] = (4, 4)
             series.append(line)
         with folder:
             plot = self._gui.add_uplot(

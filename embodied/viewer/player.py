@@ -121,7 +121,7 @@ class Player:
         self.scene = Scene(self.server, model, playback.env.num_envs)
         self.scene_state = playback.scene()
         self._view = FOLLOW
-        self.scene.follow(self.scene_state, 0, 0.0)
+        self.scene.follow(self.scene_state, 0, 0.0, at_once=True)
         position, lookat, fov = self.scene.first_view(self.scene_state)
         self.scene.seen_from(float(np.linalg.norm(position - lookat)))
         look(self.server, position, lookat, fov)

@@ -137,14 +137,14 @@ class Scene:
             "/stems", np.zeros((count, 2, 3)), HALO_COLOUR, thickness=1.5, thickness_units="screen"
         )
 
-    def follow(self, state: SceneState, index: int, spacing: float) -> None:
+    def follow(self, state: SceneState, index: int, spacing: float, *, at_once: bool = False) -> None:
         """Let the middle of the robots of environment `index` come to the origin with the next `update`."""
         if not self.followed:
             return
         set_scene(self.model, self._data, state, index)
         target = self._data.xpos[self.followed].mean(axis=0) + self.offset(index, spacing) + self.centre
         way = target - self.centre
-        self.centre = self.centre + (1.0 if np.linalg.norm(way) > JUMP * self.radius else SMOOTH) * way
+        self.centre = self.centre + (1.0 if at_once or np.linalg.norm(way) > JUMP * self.radius else SMOOTH) * way
 
     def update(self, state: SceneState, spacing: float = 0.0, *, goals: bool = True) -> np.ndarray:
         """Move everything to `state`; returns (shown, nbody, 3), where every body now is.

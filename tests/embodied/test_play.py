@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import imageio.v3 as iio
 import pytest
 import torch
@@ -33,15 +35,20 @@ def test_mistakes_cost_one_line_and_exit_code_2(words: list[str], message: str, 
     assert last.startswith(f"error: {message}")
 
 
+def saved(root: Path) -> Run:
+    with Run.create(root, "swarm/hover", {}) as run:
+        run.save(5, {"policy/x": torch.zeros(1)}, {})
+    return run
+
+
 def test_a_task_is_played_with_its_newest_run_which_is_said_with_the_others(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     _, task, policy = play.chosen(play.Settings("swarm/hover"))
     assert (task, policy) == ("swarm/hover", "shipped")
     said = "playing swarm/hover with shipped: no run of yours below runs/; --policy also takes random, zero\n"
     assert capsys.readouterr().err == said
-    for _ in range(2):
-        with Run.create(tmp_path / "runs", "swarm/hover", {}) as run:
-            run.save(5, {"policy/x": torch.zeros(1)}, {})
+    run = saved(tmp_path / "runs")
+    run = saved(tmp_path / "runs")
     catalogue, task, policy = play.chosen(play.Settings("swarm/hover"))
     assert policy == f"runs/swarm/hover/{run.path.name}"
     said = capsys.readouterr().err
@@ -51,8 +58,7 @@ def test_a_task_is_played_with_its_newest_run_which_is_said_with_the_others(tmp_
 
 
 def test_what_is_named_is_played_without_a_word(tmp_path, monkeypatch, capsys) -> None:
-    with Run.create(tmp_path, "swarm/hover", {}) as run:
-        run.save(5, {"policy/x": torch.zeros(1)}, {})
+    run = saved(tmp_path)
     assert play.chosen(play.Settings("swarm/hover", policy="zero"))[1:] == ("swarm/hover", "zero")
     assert play.chosen(play.Settings(str(run.path)))[1:] == ("swarm/hover", str(run.path))
     assert not capsys.readouterr().err

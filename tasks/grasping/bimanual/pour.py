@@ -108,7 +108,6 @@ class Pour(FloatingHandsTask[TaskState]):
 
     config_type = PourConfig
     commands: Mapping[str, str] = {"command": "rad between the bottle's axis and the vertical"}
-    command_ranges = (CommandRange("tilt from upright", "rad", *TILTS, "command"),)
     config: PourConfig
     instruction = (
         "Tilt the bottle to the angle shown and keep it there.",
@@ -209,6 +208,10 @@ class Pour(FloatingHandsTask[TaskState]):
         """Commands fulfilled per step (times the length: per episode), mean error and slip in rad."""
         error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
         return {"reached": state.reached * 1.0, "angle": error, "slip": self.slip(world, state)[0]}
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        return (CommandRange("tilt from upright", "rad", *TILTS, "command"),)
 
     def measured_command(self, world: World, state: TaskState) -> Array:
         del state

@@ -30,9 +30,9 @@ def steered(name: str, num_envs: int = 2) -> tuple[Env, Steering]:
 
 
 def still(env: Env, steps: int = 1) -> Any:
-    for _ in range(steps):
-        step = env.step(torch.zeros(env.action_shape))
-    return step
+    for _ in range(steps - 1):
+        env.step(torch.zeros(env.action_shape))
+    return env.step(torch.zeros(env.action_shape))
 
 
 @pytest.mark.parametrize("name", [name for name in STEERED if name in join_content()])

@@ -10,6 +10,7 @@ import re
 import shutil
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,12 +56,13 @@ class Shown:
         catalogue = PolicyCatalogue()
         settings = PlayerSettings(num_envs, port=18300, shadows=False)
         self.player = Player(catalogue, task, catalogue.choices(task)[0].policy, settings)
-        self.failed: list[BaseException] = []
+        self.failed: list[str] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self.errors: list[str] = []
         self.page = browser.new_page(viewport={"width": size[0], "height": size[1]})
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.add_init_script("navigator.getGamepads = () => [window.pad || null]")
         self.page.goto(self.player.url)
         self.until(lambda: self.player.playback is not None and self.player.simulated > 1, "it plays")
         self.page.locator("canvas[data-engine]").wait_for()
@@ -68,14 +70,14 @@ class Shown:
     def _run(self) -> None:
         try:
             self.player.run()
-        except BaseException as error:
-            self.failed.append(error)
+        except BaseException:
+            self.failed.append(traceback.format_exc())
 
     def until(self, holds: Callable[[], Any], what: str) -> None:
         """Wait for something to hold."""
         end = time.monotonic() + PATIENCE
         while not holds():
-            assert not self.failed, self.failed
+            assert not self.failed, self.failed[0]
             assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}"
             self.page.wait_for_timeout(100)
 
@@ -89,9 +91,14 @@ class Shown:
             before = self.page.inner_text("body")
             self.until(lambda text=before: self.page.inner_text("body") != text, "the page is renewed")
 
-    def measured(self, place: int) -> float:
-        command = self.player._playback.command(0)[1]
-        return float(command[place])
+    @property
+    def command(self) -> np.ndarray:
+        """What was last read: the simulation's own state belongs to the player's thread."""
+        return self.player.panel.response[0]
+
+    @property
+    def measured(self) -> np.ndarray:
+        return self.player.panel.response[1]
 
     def set_slider(self, number: int, value: float) -> None:
         """Type a number beside a slider of the command."""
@@ -103,7 +110,7 @@ class Shown:
         self.player.settings = PlayerSettings(seconds=0.0)
         self._thread.join(timeout=60)
         self.page.close()
-        assert not self.failed, self.failed
+        assert not self.failed, self.failed[0]
         assert not self.errors, self.errors
 
 
@@ -125,29 +132,42 @@ def test_a_slider_changes_the_command_and_then_the_velocity_and_keys_do(shown: C
     view.steady()
     for speed in (1.0, -0.8):
         view.set_slider(0, speed)
-        view.until(lambda v=speed: abs(view.player._playback.command(0)[0][0] - v) < 0.02, "the command is set")
-        view.until(lambda v=speed: abs(view.measured(0) - v) < 0.15, "the robot follows")
+        view.until(lambda v=speed: abs(view.command[0] - v) < 0.02, "the command is set")
+        view.until(lambda v=speed: abs(view.measured[0] - v) < 0.15, "the robot follows")
         view.said(r"forward \(m/s\)\s+" + re.escape(f"{speed:+.2f}"))
     view.page.mouse.click(20, HEIGHT - 20)
     view.page.keyboard.down("KeyA")
-    view.until(lambda: view.measured(1) > 0.5, "the robot goes left")
+    view.until(lambda: view.measured[1] > 0.5, "the robot goes left")
     view.page.keyboard.up("KeyA")
-    view.until(lambda: np.allclose(view.player._playback.command(0)[0], 0.0), "letting go stops")
-    view.until(lambda: abs(view.measured(1)) < 0.15, "the robot stands")
+    view.until(lambda: np.allclose(view.command, 0.0), "letting go stops")
+    view.until(lambda: abs(view.measured[1]) < 0.15, "the robot stands")
+
+
+def test_a_gamepad_steers_and_pushes(shown: Callable[..., Shown]) -> None:
+    view = shown(WALKS)
+    view.steady()
+    pad = "window.pad = {connected: true, axes: [0, %g, %g, 0], buttons: [{pressed: %s}]}"
+    view.page.evaluate(pad % (-0.5, 0.0, "false"))  # forward is up, which is negative
+    view.until(lambda: view.measured[0] > 0.6, "the robot walks")
+    view.page.evaluate(pad % (0.0, -1.0, "false"))
+    view.until(lambda: view.measured[2] > 0.8, "the robot turns left")
+    view.page.evaluate(pad % (0.05, 0.05, "true"))  # within the dead zone
+    view.until(lambda: np.allclose(view.command, 0.0), "the sticks are let go")
+    view.until(lambda: view.player._note.startswith("pushed trunk"), "its first button pushes")
 
 
 def test_pushes_by_button_by_key_and_by_a_click_on_the_robot(shown: Callable[..., Shown]) -> None:
     view = shown(WALKS)
     view.steady()
     view.page.get_by_role("button", name="Stop").click()
-    for act in (
-        lambda: view.page.get_by_text("nearer", exact=True).click(),
-        lambda: view.page.keyboard.press("KeyP"),
-        lambda: view.page.locator("canvas[data-engine]").click(position={"x": WIDTH / 2, "y": HEIGHT / 2}),
+    for act, how in (
+        (lambda: view.page.get_by_text("nearer", exact=True).click(), "a button"),
+        (lambda: view.page.keyboard.press("KeyP"), "a key"),
+        (lambda: view.page.mouse.click(WIDTH / 2, HEIGHT / 2), "a click on the robot"),
     ):
         view.player._note = ""
         act()
-        view.until(lambda: re.match(r"pushed \w+ with [\d.]+ N for 0.1 s", view.player._note), "a push")
+        view.until(lambda: re.match(r"pushed \w+ with [\d.]+ N for 0.1 s", view.player._note), f"a push by {how}")
         view.said("pushed")
 
 
@@ -172,13 +192,15 @@ def test_runs_checkpoints_and_policies_are_switched(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     held = checkpoints.load(shipped_path("swarm/hover"))
-    for _ in range(2):
-        with Run.create(Path("runs"), "swarm/hover", {}) as run:
-            run.save(1000, held.tensors, held.meta)
-            run.save(2000, held.tensors, held.meta)
+    runs = [Run.create(Path("runs"), "swarm/hover", {}) for _ in range(2)]
+    for run in runs:
+        run.save(1000, held.tensors, held.meta)
+        run.save(2000, held.tensors, held.meta)
+        run.close()
+    newest = runs[-1].path.name
     view = shown("swarm/hover")
     view.steady()
-    view.said(f"run {run.path.name}, 2,000 steps learned")
+    view.said(f"run {newest}, 2,000 steps learned")
     view.page.get_by_text("Policy", exact=True).first.click()
 
     def choose(number: int, label: str) -> None:
@@ -186,7 +208,7 @@ def test_runs_checkpoints_and_policies_are_switched(
         view.page.get_by_role("option", name=label, exact=True).click()
 
     choose(2, "1,000")
-    view.said(f"run {run.path.name}, 1,000 steps learned")
+    view.said(f"run {newest}, 1,000 steps learned")
     choose(1, "zero")
     view.until(lambda: view.player.choice.policy == "zero", "another policy")
     choose(0, "swarm/landing")
@@ -201,12 +223,10 @@ def test_one_task_of_each_family_is_shown_steered_and_pushed(shown: Callable[...
     for number, one in enumerate(view.player._playback.ranges):
         wanted = round(one.low + 0.7 * (one.high - one.low), 3)
         view.set_slider(number, wanted)
-        view.until(lambda n=number, w=wanted: abs(view.player._playback.command(0)[0][n] - w) < 0.02, one.name)
+        view.until(lambda n=number, w=wanted: abs(view.command[n] - w) < 0.02, one.name)
     if view.player._playback.ranges:
-        told = view.player._playback.command(0)[0]
-        view.until(
-            lambda: np.abs(view.player._playback.command(0)[1] - told).max() < 0.15, "the robot goes where it is told"
-        )
+        told = view.command
+        view.until(lambda: np.abs(view.measured - told).max() < 0.15, "the robot goes where it is told")
     view.page.get_by_text("left", exact=True).last.click()
     view.said("pushed")
     picture = np.asarray(iio.imread(view.page.screenshot(), extension=".png"))

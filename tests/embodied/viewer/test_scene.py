@@ -99,7 +99,7 @@ def test_the_arrow_of_the_weight_has_its_length_and_none_is_longer_than_the_long
 def test_robots_that_are_small_from_the_camera_get_halos(server) -> None:
     scene = Scene(server, mujoco.MjModel.from_xml_string(BALL), 2)
     scene.seen_from(1.0)
-    assert scene._halos is None
+    assert not scene._halos
     scene.seen_from(20.0)
     scene.update(state((0.0, 0.0, 1.0), (0.0, 0.0, 2.0)), 5.0)
     np.testing.assert_allclose(scene._halos.batched_positions, [[0, 0, 1], [5, 0, 2]])
