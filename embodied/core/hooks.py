@@ -16,6 +16,7 @@ from embodied.core.instruction import Instruction
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
+from embodied.errors import EmbodiedError
 
 Observation = Mapping[str, Mapping[str, Array]]
 """Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
@@ -259,6 +260,20 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where there is no saying."""
         del world, state
         return jnp.full((len(self.command_ranges),), jnp.nan)
+
+    def seen_by(self, world: World, state: StateT, agent: Array) -> tuple[World, StateT]:
+        """The same moment with agent `agent`, () int, and the first in each other's places.
+
+        A policy that was exported as the first agent's drives any of them by it. Of the state, what `commands` name is
+        to be exchanged.
+
+        Raises:
+            EmbodiedError: the task has several agents, and does not say how they change places.
+        """
+        if (self.agents or 1) > 1:
+            raise EmbodiedError(f"{self} has {self.agents} agents, and no `seen_by` says what each of them sees")
+        del agent
+        return world, state
 
     def debug_markers(self, world: World, state: StateT) -> Mapping[str, Array]:
         """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""

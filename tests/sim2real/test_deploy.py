@@ -103,7 +103,7 @@ def test_the_default_command_is_to_stand_or_the_middle_of_the_workspace():
 def test_exit_codes():
     timing = Timing(np.zeros(0), np.zeros(0), 0, 0)
     for reason, step, code in (("", "", 0), ("why", "stale", 3), ("why", "operator", 4)):
-        assert deploy.Result(Report(Phase.RUN, 1.0, reason, step, {}, timing), None).code == code
+        assert deploy.Result((Report(Phase.RUN, 1.0, reason, step, {}, timing),), None).code == code
 
 
 def test_the_robot_is_closed_whatever_happens(monkeypatch):
