@@ -10,8 +10,8 @@ from embodied.cli import Table, number
 from embodied.evaluation.suites import overall
 
 
-def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
-    """The rows that say how well a policy did."""
+def evaluation_rows(summary: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:
+    """The rows that say how well a policy did; units are those of the task's own metrics."""
     rows = {
         "success": percent(summary, "success"),
         "success at any step": percent(summary, "success_any"),
@@ -22,7 +22,11 @@ def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
     said = {*rows, *bounds, "success_any", "seconds", "env_steps_per_second"}
     if "fall" in summary:
         rows["failed"] = f"{100 * summary['fall']:.1f} %"
-    rows |= {name: f"{value:.4g}" for name, value in summary.items() if name not in (*said, "fall")}
+    rows |= {
+        name: f"{value:.4g} {units.get(name, '')}".strip()
+        for name, value in summary.items()
+        if name not in (*said, "fall")
+    }
     speed = f"{number(summary['env_steps_per_second'])} env steps/s, {summary['seconds']:.1f} s"
     return rows | {"speed of simulation": speed}
 

@@ -78,6 +78,15 @@ class Comparison:
     trainings: tuple[Training, ...]
 
     @property
+    def units(self) -> dict[str, str]:
+        """Units of the final figures: of training, and of the tasks' own metrics as their results say."""
+        found = dict(UNITS)
+        for training in self.trainings:
+            for run in training.runs:
+                found |= run.result.get("units", {})
+        return found
+
+    @property
     def measures(self) -> list[str]:
         """Names of the final figures that any of them has."""
         found: dict[str, None] = {}

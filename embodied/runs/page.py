@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from embodied.evaluation import page as pages
 from embodied.evaluation.charts import Line, chart
@@ -55,23 +55,23 @@ def _subtitle(trainings: Sequence[Training]) -> str:
     return f"{', '.join(dict.fromkeys(task_names.label(run.task) for run in runs))}: {', '.join(parts)}"
 
 
-def figure_text(measure: str, figure: Interval | None) -> str:
+def figure_text(measure: str, figure: Interval | None, units: Mapping[str, str]) -> str:
     """A final figure as people read it: with its interval, its unit, and the same digits for both."""
     if figure is None:
         return ABSENT
     if measure in compared.SHARES:
         return interval(figure.value, figure.low, figure.high, share=True)
-    unit = compared.UNITS.get(measure, "")
+    unit = units.get(measure, "")
     if measure in compared.LAST:
         return f"{figure.value:,.{1 if unit == 's' else 0}f} {unit}".strip()
     return interval(figure.value, figure.low, figure.high, unit=unit)
 
 
-def _seed_text(measure: str, value: float, mean: Interval) -> str:
+def _seed_text(measure: str, value: float, mean: Interval, units: Mapping[str, str]) -> str:
     """The figure of one seed, with the digits of their mean."""
     if measure in (*compared.SHARES, *compared.LAST) or not math.isfinite(mean.low):
-        return figure_text(measure, Interval(value, math.nan, math.nan))
-    return f"{value:.{decimals(mean.low, mean.high)}f} {compared.UNITS.get(measure, '')}".strip()
+        return figure_text(measure, Interval(value, math.nan, math.nan), units)
+    return f"{value:.{decimals(mean.low, mean.high)}f} {units.get(measure, '')}".strip()
 
 
 def _headline(comparison: Comparison) -> Html:
@@ -80,7 +80,7 @@ def _headline(comparison: Comparison) -> Html:
     for training in comparison.trainings:
         figure = training.figure("success")
         if figure is not None:
-            value, _, rest = figure_text("success", figure).partition("  ")
+            value, _, rest = figure_text("success", figure, comparison.units).partition("  ")
             whose = "success at the last step" if len(comparison.trainings) == 1 else training.name
             shown[f"{whose} {rest}".strip()] = value
     return pages.numbers(shown) if shown else pages.paragraph("None has been evaluated yet.", "note")
@@ -89,14 +89,16 @@ def _headline(comparison: Comparison) -> Html:
 def _over_seeds(comparison: Comparison) -> Html:
     """One training: mean and interquartile mean over its seeds, and each of them."""
     (training,) = comparison.trainings
-    done = [run for run in training.runs if run.result]
+    done, units = [run for run in training.runs if run.result], comparison.units
     columns = ("figure", "#mean", "#interquartile mean", *(f"#seed {run.config.get('seed')}" for run in done))
     rows = []
     for measure in comparison.measures:
         found = training.over_seeds(measure)
         if found is not None and len(found.scores) == len(done):
-            each = (_seed_text(measure, score, found.mean) for score in found.scores.mean(1))
-            rows.append((_said(measure), figure_text(measure, found.mean), figure_text(measure, found.iqm), *each))
+            each = (_seed_text(measure, score, found.mean, units) for score in found.scores.mean(1))
+            rows.append(
+                (_said(measure), figure_text(measure, found.mean, units), figure_text(measure, found.iqm, units), *each)
+            )
     return pages.table(columns, rows, dict.fromkeys(range(1, len(columns)), NOWRAP))
 
 
@@ -109,18 +111,18 @@ def _doubt(training: Training) -> list[Html]:
     return [
         pages.paragraph(
             "Intervals hold 95 % of the means (interquartile means) of seeds drawn with replacement, for each task by "
-            f"itself (a stratified bootstrap).{few} A task's own figures are in SI units: m, s, rad."
+            f"itself (a stratified bootstrap).{few}"
         )
     ] * (done > 1)
 
 
 def _side_by_side(comparison: Comparison) -> Html:
-    columns = ("figure", *(f"#{training.name}" for training in comparison.trainings))
+    columns, units = ("figure", *(f"#{training.name}" for training in comparison.trainings)), comparison.units
     rows = [
-        (_said(measure), *(figure_text(measure, training.figure(measure)) for training in comparison.trainings))
+        (_said(measure), *(figure_text(measure, training.figure(measure), units) for training in comparison.trainings))
         for measure in comparison.measures
     ]
-    note = "Intervals: of one run over its episodes, of several over their seeds. A task's own figures are in SI units."
+    note = "Intervals: of one run over its episodes, of several over their seeds."
     table = pages.table(columns, rows, dict.fromkeys(range(1, len(columns)), NOWRAP))
     return pages.join((table, pages.paragraph(note)))
 

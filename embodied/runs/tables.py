@@ -50,7 +50,7 @@ def seeds_table(comparison: Comparison) -> Table:
     done = sum(bool(run.result) for run in training.runs)
     aggregates = {measure: training.over_seeds(measure) for measure in comparison.measures}
     rows = tuple(
-        (measure, *(_in_brief(measure, figure) for figure in (found.mean, found.iqm)))
+        (measure, *(_in_brief(measure, figure, comparison.units) for figure in (found.mean, found.iqm)))
         for measure, found in aggregates.items()
         if found is not None
     )
@@ -62,7 +62,7 @@ def seeds_table(comparison: Comparison) -> Table:
 def comparison_table(comparison: Comparison) -> Table:
     """Final figures side by side."""
     rows = {
-        measure: [_in_brief(measure, training.figure(measure)) for training in comparison.trainings]
+        measure: [_in_brief(measure, training.figure(measure), comparison.units) for training in comparison.trainings]
         for measure in comparison.measures
     }
     return _side_by_side("final figures, with 95 % intervals", comparison, rows)
@@ -73,9 +73,9 @@ def settings_table(comparison: Comparison) -> Table:
     return _side_by_side("settings that differ", comparison, comparison.settings)
 
 
-def _in_brief(measure: str, figure: Interval | None) -> str:
+def _in_brief(measure: str, figure: Interval | None, units: Mapping[str, str]) -> str:
     """A figure and its interval for a table whose title says which intervals they are."""
-    return figure_text(measure, figure).replace("  (95 %: ", " (")
+    return figure_text(measure, figure, units).replace("  (95 %: ", " (")
 
 
 def _side_by_side(title: str, comparison: Comparison, rows: Mapping[str, Sequence[str]]) -> Table:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 INFINITIES = ("inf", "-inf")
 """How infinite numbers are written: they are bounds that a user may set, and JSON has none."""
-UNSAVED = ("out", "resume", "json", "seeds", "config_file")
+UNSAVED = ("out", "resume", "json", "watch", "seeds", "config_file")
 """Settings that belong to a command and not to the run."""
 NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 

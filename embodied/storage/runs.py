@@ -6,6 +6,7 @@
     wandb/           the same for Weights & Biases, where it was asked for
     result.json      what the training came to, where it came to its end: figures, command, hardware
     checkpoints/     see `embodied.storage.checkpoints`
+    snapshot/        the newest policy by itself, while somebody watches it learn
     videos/          whatever the run filmed
     my_task.py       of a task that is named by its file: its copy, as it was trained
 
@@ -46,6 +47,7 @@ RUNS = Path("runs")
 """Folder of all runs, where none is named."""
 FORMAT = 1
 CONFIG, RESULT, CHECKPOINTS, VIDEOS = "config.json", "result.json", "checkpoints", "videos"
+SNAPSHOT = "snapshot"
 KEYS = ("format", "embodied", "task", "created", "config")
 LAYOUT = f"{CONFIG}, {METRICS}, {CHECKPOINTS}/, {VIDEOS}/"
 DEPTH = 4  # Levels below a root at which runs are looked for: family, task, time, and one to spare.
@@ -220,6 +222,20 @@ class Run:
         self._metrics.sync()
         return checkpoints.save(self.checkpoints, step, tensors, meta)
 
+    def save_snapshot(self, step: int, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
+        """Save the policy by itself, in place of earlier ones, for whoever watches; nothing resumes from it."""
+        folder = self.path / SNAPSHOT
+        if step not in checkpoints.steps(folder):
+            checkpoints.save(folder, step, tensors, meta)
+            checkpoints.prune(folder, keep=2)  # one may be read at the moment
+
+    def newest_snapshot(self) -> Path | None:
+        """The newest checkpoint or snapshot; None where there is none yet."""
+        folders = (self.checkpoints, self.path / SNAPSHOT)
+        newest = [(saved[-1], folder) for folder in folders if (saved := checkpoints.steps(folder))]
+        step, folder = max(newest, default=(None, None))
+        return None if step is None or folder is None else folder / checkpoints.name_of(step)
+
     def load(self, step: int | None = None) -> Checkpoint:
         """Load the checkpoint of `step`; by default the one the run was opened at, or else the newest that loads.
 
@@ -328,7 +344,7 @@ def _locate(path: Path) -> tuple[Path, int | None] | None:
         if inside[:1] == (CHECKPOINTS,) and len(inside) > 1:
             step = checkpoints.step_of(Path(inside[1]))
             return None if step is None else (folder, step)
-        known = not inside or inside[0] in (CHECKPOINTS, VIDEOS) or (len(inside) == 1 and path.is_file())
+        known = not inside or inside[0] in (CHECKPOINTS, SNAPSHOT, VIDEOS) or (len(inside) == 1 and path.is_file())
         return (folder, None) if known and path.exists() else None
     return None
 

@@ -24,7 +24,7 @@ from policies.registry import DEFAULT, find_algorithm
 from policies.training import config_files
 from policies.training.loading import load_policy
 from policies.training.settings import CALIBRATION, Settings, build_env, default_settings, saved_settings, settings_type
-from policies.training.task_session import TaskSession, Watch
+from policies.training.task_session import StopEarly, TaskSession
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -132,13 +132,15 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
     return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
 
 
-def start(settings: Settings[Any, Any], *, command: str | None = None, watch: Watch | None = None) -> Trained | None:
+def start(
+    settings: Settings[Any, Any], *, command: str | None = None, stop_early: StopEarly | None = None
+) -> Trained | None:
     """Start a new run.
 
     Args:
         settings: What to train, and how.
         command: As which the result can be repeated; by default this process's command line.
-        watch: Follows the training, and may stop it.
+        stop_early: Follows the training, and may stop it.
 
     Returns:
         What it came to; None in a process that `torchrun` started and that is not the first.
@@ -160,7 +162,7 @@ def start(settings: Settings[Any, Any], *, command: str | None = None, watch: Wa
             _keep_calibration(settings.calibration, run)
         if run and (file := task_names.task_file(settings.task)):
             shutil.copyfile(file.path, run.path / file.path.name)  # which may change later, or go
-        session = _session(settings, env, run, command, watch)
+        session = _session(settings, env, run, command, stop_early)
         try:
             session.train(start_from=policy)
         except BaseException:
@@ -181,7 +183,7 @@ def folder_of(settings: Settings[Any, Any]) -> Path | None:
 
 
 def resume(
-    path: Path, changes: dict[str, Any], *, command: str | None = None, watch: Watch | None = None
+    path: Path, changes: dict[str, Any], *, command: str | None = None, stop_early: StopEarly | None = None
 ) -> Trained | None:
     """Go on with a run by its own settings, but for some changes; as `start`."""
     run = Run.open(path)
@@ -191,7 +193,7 @@ def resume(
         first = distributed.rank() == 0
         if first:
             run.claim()
-        session = _session(settings, env, run if first else None, command, watch)
+        session = _session(settings, env, run if first else None, command, stop_early)
         try:
             session.train(resume=run.resume() if first else run.load())
         finally:
@@ -206,11 +208,15 @@ def _trained(session: TaskSession) -> Trained | None:
 
 
 def _session(
-    settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None, command: str | None, watch: Watch | None
+    settings: Settings[Any, Any],
+    env: Env | JoinedEnv,
+    run: Run | None,
+    command: str | None,
+    stop_early: StopEarly | None,
 ) -> TaskSession:
     if run is not None and settings.wandb is not WandbMode.OFF:
         run.add_logger(WandbLogger(run, settings.wandb))
-    return TaskSession(settings, env, run, command or cli.command_line("embodied.train"), watch)
+    return TaskSession(settings, env, run, command or cli.command_line("embodied.train"), stop_early)
 
 
 def _training_env(settings: Settings[Any, Any]) -> Env | JoinedEnv:

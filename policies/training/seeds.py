@@ -21,7 +21,7 @@ from embodied.storage.files import jsonable, write_atomic
 from embodied.storage.runs import CONFIG, RUNS, Run
 from policies.training import launch
 from policies.training.settings import Settings
-from policies.training.task_session import Watch
+from policies.training.task_session import StopEarly
 
 REPORT = "report"
 """Name of the files `report.json` and `report.html` in the folder of all seeds."""
@@ -87,18 +87,18 @@ def trained_already(settings: Settings[Any, Any]) -> Run | None:
     return run if run.result.get("steps", 0) >= settings.steps else None
 
 
-def train_one(settings: Settings[Any, Any], watch: Watch | None = None) -> launch.Trained:
-    """Train into `out`, or go on with what was cut off there; `watch` as of `launch.start`."""
+def train_one(settings: Settings[Any, Any], stop_early: StopEarly | None = None) -> launch.Trained:
+    """Train into `out`, or go on with what was cut off there; `stop_early` as of `launch.start`."""
     assert settings.out is not None
     trained = None
     if (settings.out / CONFIG).exists():
         run = Run.open(settings.out)
         if checkpoints.steps(run.checkpoints):
-            trained = launch.resume(settings.out, {}, watch=watch)
+            trained = launch.resume(settings.out, {}, stop_early=stop_early)
         else:
             run.claim()  # refused where another process is at it
             run.discard()
-    trained = trained or launch.start(settings, watch=watch)
+    trained = trained or launch.start(settings, stop_early=stop_early)
     assert trained is not None  # not one of several processes
     return trained
 

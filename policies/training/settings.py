@@ -35,7 +35,7 @@ class Settings(Generic[C, A]):
     SIGTERM saves and stops; --resume RUN goes on. Examples:
 
         python -m embodied.train
-        python -m embodied.train locomotion/go1-joystick-flat --seed 1
+        python -m embodied.train locomotion/go1-joystick-flat --seed 1 --watch
         python -m embodied.train swarm/hover --seeds 0 1 2 --name baseline
         python -m embodied.train --config-file mine.json --steps 8000000
         python -m embodied.train mt10
@@ -100,6 +100,8 @@ class Settings(Generic[C, A]):
     """Run folder to go on with: its own settings hold, but --steps may extend it."""
     checkpoint_seconds: cli.Rare[float] = 60.0
     """Seconds between checkpoints."""
+    watch: bool = False
+    """Open a viewer in the browser that shows the policy as it learns, and steers it (see embodied.play)."""
     evaluate_episodes: cli.Rare[int] = 256
     """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
     json: Path | None = None

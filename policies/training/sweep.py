@@ -193,10 +193,10 @@ class Sweep:
 
     def _carry_out(self, trial: Any, settings: Settings[Any, Any]) -> bool:
         """Train and tell the study; whether no signal came between."""
-        run, watch = trained_already(settings), Watch(trial, settings.steps, self.goal)
+        run, pruning = trained_already(settings), Pruning(trial, settings.steps, self.goal)
         if run is None:
-            trained = train_one(settings, watch if self.goal.prune else None)
-            if watch.pruned:
+            trained = train_one(settings, pruning if self.goal.prune else None)
+            if pruning.pruned:
                 self.study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
                 cli.say("stopped: worse than the median of the trials before it at this step")
                 return True
@@ -240,7 +240,7 @@ class Sweep:
         return " ".join(["python -m embodied.train", task_names.typed(self.entry.name), *words, *self.flags(best[0])])
 
 
-class Watch:
+class Pruning:
     """Reports a trial's progress, and stops it where others were better at the same step."""
 
     def __init__(self, trial: Any, steps: int, goal: Goal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -24,13 +25,14 @@ from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
 from policies.training.settings import Settings, build_env, without_training_options
+from policies.training.watching import Watcher
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.suites import JoinedEnv
     from embodied.env.vec_env import VecEnv
 
-Watch = Callable[[int, Mapping[str, float]], bool]
+StopEarly = Callable[[int, Mapping[str, float]], bool]
 """Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
 EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
 
@@ -47,7 +49,7 @@ class TaskSession(Session):
         env: Env | JoinedEnv,
         run: Run | None,
         command_line: str,
-        watch: Watch | None = None,
+        stop_early: StopEarly | None = None,
     ) -> None:
         """Prepare to train.
 
@@ -56,16 +58,17 @@ class TaskSession(Session):
             env: What to learn on.
             run: Where the results go; None: nowhere.
             command_line: As which the result can be repeated.
-            watch: Follows the training, and may stop it.
+            stop_early: Follows the training, and may stop it.
         """
         super().__init__(run, settings.checkpoint_seconds)
         self.settings, self.env = settings, env
-        self.command_line, self.watch = command_line, watch
+        self.command_line, self.stop_early = command_line, stop_early
         self.result: dict[str, Any] = {}  # nothing before the end
-        self.halted = False  # whether `watch` stopped it
+        self.halted = False  # whether `stop_early` did
         self._started = time.monotonic()
         self.label = task_names.label(settings.task)
         self.learned = False  # whether an iteration is done
+        self.watcher = Watcher(run, _shown(settings.task)) if settings.watch and run is not None else None
 
     @property
     def steps(self) -> int:
@@ -76,19 +79,26 @@ class TaskSession(Session):
         return f"{self.steps:,} steps"
 
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        meta, tree = self.policy_contents()
+        return meta, {**tree, "trainer": self.trainer.state()}
+
+    def policy_contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The part of a checkpoint that acting needs."""
         described, tensors = self.trainer.policy.to_tensors()
         meta = {"policy": described, "task": self.settings.task}
         if getattr(self.env, "identified", False):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
-        return meta, {"policy": tensors, "trainer": self.trainer.state()}
+        return meta, {"policy": tensors}
 
     def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> None:
         """Train to the end or to a signal, save, and evaluate what came to its end."""
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
         self._announce(resume)
-        with self.interrupts, cli.Line(self.label, settings.steps) as line:
+        with self.interrupts, cli.Line(self.label, settings.steps) as line, contextlib.ExitStack() as stack:
             self._line = line
+            if self.watcher is not None:
+                stack.callback(self.watcher.close)
             self.trainer = train(
                 self._learning_env(),
                 settings.algorithm_config,
@@ -138,9 +148,11 @@ class TaskSession(Session):
         if self.run is None:
             return
         self.run.log(trainer.steps, metrics)
-        self.halted = self.watch is not None and self.watch(trainer.steps, metrics)
+        self.halted = self.stop_early is not None and self.stop_early(trainer.steps, metrics)
         self._line.update(trainer.steps, progress_text(metrics))
         self.save_when_due()
+        if self.watcher is not None:
+            self.watcher.update(trainer.steps, self.policy_contents)
 
     def _report(self, seconds: float, resumed_at: int) -> None:
         """Evaluate, print, and say what to type next."""
@@ -185,8 +197,12 @@ class TaskSession(Session):
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )
         summary = outcome.summary()
-        cli.show(cli.table(f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
-        return summary
+        cli.show(
+            cli.table(
+                f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary, env.task.metric_units)
+            )
+        )
+        return {**summary, "units": dict(env.task.metric_units)}
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
@@ -212,6 +228,12 @@ class TaskSession(Session):
             )  # fmt: skip
         cli.show(tables.suite_table(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+
+
+def _shown(task: str) -> str:
+    """The task that a viewer shows of what is trained: of a suite the first."""
+    named = join_content().find(task)
+    return named.tasks[0] if isinstance(named, Suite) else task
 
 
 def progress_text(metrics: Mapping[str, float]) -> str:

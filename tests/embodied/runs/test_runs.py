@@ -9,7 +9,7 @@ import pytest
 
 from embodied.errors import EmbodiedError, RunError, UnknownNameError
 from embodied.runs.__main__ import main
-from embodied.runs.comparison import compare, flat, mean_curve
+from embodied.runs.comparison import UNITS, compare, flat, mean_curve
 from embodied.runs.page import figure_text, page
 from embodied.runs.summary import find, size_text, span, summarize
 from embodied.storage.runs import Run
@@ -127,7 +127,7 @@ def test_curves_have_a_mean_where_all_have_been():
     [
         ("success", (0.9727, 0.945, 0.9871), "97.3 %  (95 %: 94.5 to 98.7)"),
         ("return", (123.456, 121.987, 125.111), "123.5  (95 %: 122.0 to 125.1)"),
-        ("position_error", (0.012345, 0.011, 0.0133), "0.0123  (95 %: 0.0110 to 0.0133)"),
+        ("position_error", (0.012345, 0.011, 0.0133), "0.0123 m  (95 %: 0.0110 to 0.0133)"),
         ("length", (400.0, 380.0, 420.0), "400 steps  (95 %: 380 to 420)"),
         ("train_seconds", (21.26, float("nan"), float("nan")), "21.3 s"),
     ],
@@ -135,7 +135,7 @@ def test_curves_have_a_mean_where_all_have_been():
 def test_a_value_and_its_interval_have_the_same_digits(measure, figure, said):
     from embodied.runs.aggregate import Interval
 
-    assert figure_text(measure, Interval(*figure)) == said
+    assert figure_text(measure, Interval(*figure), {**UNITS, "position_error": "m"}) == said
 
 
 def test_the_page_needs_no_network_and_says_what_differs(make, seeds, tmp_path, capsys):

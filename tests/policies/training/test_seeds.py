@@ -30,7 +30,7 @@ def test_a_cut_off_seed_goes_on_and_a_finished_one_stays(tmp_path, monkeypatch, 
     alone = {seed: dataclasses.replace(asked, seed=seed, seeds=(), out=folder / f"seed-{seed}") for seed in range(2)}
     first = launch.start(alone[0])
     assert first is not None
-    launch.start(alone[1], watch=lambda steps, _: steps >= STEP)
+    launch.start(alone[1], stop_early=lambda steps, _: steps >= STEP)
     assert not Run.open(folder / "seed-1").result
     saved = (folder / "seed-0" / "result.json").stat().st_mtime_ns
     assert seeds.train_seeds(asked, "python -m embodied.train") == 0

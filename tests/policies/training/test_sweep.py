@@ -55,7 +55,7 @@ def test_whole_numbers_stay_whole():
 def pretended(monkeypatch, value_of):
     """Let trials train nothing, and come to what a function of their settings says; None: a signal stops them."""
 
-    def train_one(settings, watch=None):
+    def train_one(settings, stop_early=None):
         if not (settings.out / "config.json").exists():
             Run.create(settings.out, settings.task, {}, settings.out)
         run = Run.open(settings.out)
@@ -63,7 +63,7 @@ def pretended(monkeypatch, value_of):
         if value is None:
             return Trained(run, None, {}, stopped=True)  # pyright: ignore[reportArgumentType] - no policy is asked for
         for step in range(1, 101):
-            if watch is not None and watch(step * settings.steps // 100, {"success": value * step / 100}):
+            if stop_early is not None and stop_early(step * settings.steps // 100, {"success": value * step / 100}):
                 return Trained(run, None, {}, stopped=True)  # pyright: ignore[reportArgumentType]
         run.write_result({"success": value, "steps": settings.steps})
         return Trained(run, None, run.result, stopped=False)  # pyright: ignore[reportArgumentType]
