@@ -78,13 +78,15 @@ def main(arguments: list[str] | None = None) -> int:
 def report(sweep: Sweep, command: str, to: Path | None) -> None:
     """Print the best trials and their command; write JSON and the page."""
     ranked, best = sweep.ranked(), sweep.best_command()
-    title = f"best of {len(ranked)} trials, {sweep.pruned} stopped early"
+    title = f"best of {len(ranked)} trials, {len(sweep.pruned)} stopped early"
     rows = tuple((value_text(sweep, trial), *_settings_of(sweep, trial)) for trial in ranked[:SHOWN])
     headings = (sweep.goal.measure, *(one.flag for one in sweep.varied))
     cli.show(cli.Table(title, rows, headings, right=tuple(range(len(headings)))), cli.as_called(best))
     trials = [{"run": trial.user_attrs["run"], "value": trial.value, "flags": sweep.flags(trial)} for trial in ranked]
     values: dict[str, Any] = {"task": task_names.label(sweep.entry.name), "measure": sweep.goal.measure, "best": best,
-                              "pruned": sweep.pruned, "trials": trials}  # fmt: skip
+                              "trials": trials,
+                              "pruned": [{"run": trial.user_attrs["run"], "flags": sweep.flags(trial)}
+                                         for trial in sweep.pruned]}  # fmt: skip
     for path in (sweep.folder / f"{STUDY}.json", to):
         cli.write_result(path, command, values)
     target = sweep.folder / f"{STUDY}.html"
@@ -97,7 +99,7 @@ def page(sweep: Sweep, best: str, command: str) -> str:
     ranked, measure = sweep.ranked(), sweep.goal.measure
     share = measure in ("success", "success_any")
     large = {f"{measure}, best": value_text(sweep, ranked[0]), "trials": f"{len(ranked)}",
-             "stopped early": f"{sweep.pruned}"}  # fmt: skip
+             "stopped early": f"{len(sweep.pruned)}"}  # fmt: skip
     charts = []
     for one in sweep.varied:
         if not one.values:
@@ -105,6 +107,7 @@ def page(sweep: Sweep, best: str, command: str) -> str:
             drawn = scatter(points, one.flag, ends, log=one.log, share=share)
             charts.append(pages.figure(drawn, f"{measure} by {one.flag}"))
     rows = [(trial.user_attrs["run"], value_text(sweep, trial), *_settings_of(sweep, trial)) for trial in ranked]
+    rows += [(trial.user_attrs["run"], "stopped early", *_settings_of(sweep, trial)) for trial in sweep.pruned]
     columns = ("run", f"#{measure}", *(f"#{one.flag}" for one in sweep.varied))
     parts = [pages.numbers(large), pages.heading("Best"), pages.Html(f"<pre>{pages.markup(best)}</pre>")]
     parts += [pages.heading("By flag"), pages.grid(charts, cell="22rem")] if charts else []

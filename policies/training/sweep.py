@@ -223,9 +223,9 @@ class Sweep:
         return sorted(complete, key=lambda trial: trial.value if self.goal.minimize else -trial.value)
 
     @property
-    def pruned(self) -> int:
-        """How many trials were stopped early."""
-        return len(self._ended()) - len(self.ranked())
+    def pruned(self) -> list[Any]:
+        """Trials that were stopped early."""
+        return self.study.get_trials(states=(self._optuna.trial.TrialState.PRUNED,))
 
     def best_command(self) -> str:
         """The command that trains with the best flags.

@@ -131,7 +131,7 @@ def test_hopeless_trials_are_stopped(sweep, monkeypatch):
     pretended(monkeypatch, lambda settings: seen.append(1) or (1.0 if len(seen) <= 6 else 0.1))
     search = sweep(Goal(prune=True))
     assert search.run(8)
-    assert (len(search.ranked()), search.pruned) == (6, 2)
+    assert (len(search.ranked()), len(search.pruned)) == (6, 2)
 
 
 def test_a_trial_that_cannot_be_trained_is_passed_over_unless_all_are(sweep, monkeypatch):
