@@ -11,8 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("embodied", "policies", "tasks", "sim2real")
-ENTRIES = ("train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots")
-"""Modules directly in `embodied/` that join mechanism and content: they parse a command line, call and print."""
+ENTRIES = (
+    "train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots", "sweep.__main__",
+)  # fmt: skip
+"""Commands in `embodied/` that join mechanism and content: they parse a command line, call and print."""
 MOST_MODULES = 12
 """Modules side by side in a folder: as many as a reader takes in at a glance."""
 
@@ -147,7 +149,9 @@ FINDS = {
     "the table of commands": ("embodied/cli/commands.py", "GROUPS"),
     "what an unknown flag may have meant": ("embodied/cli/flags.py", "def meant"),
     "tables that fit 80 columns": ("embodied/cli/tables.py", "class Table"),
-    "the viewer's panel": ("embodied/rendering/viewer.py", "class Panel"),
+    "the bootstrap over seeds": ("embodied/runs/aggregate.py", "stats.bootstrap"),
+    "several seeds by one command": ("policies/training/seeds.py", "def train_seeds"),
+    "the viewer's panel": ("embodied/viewer/panel.py", "class Panel"),
     "MAPPO's critic": ("embodied/env/multi_agent.py", "critic"),
     "GRPO's advantages": ("policies/vla/reinforcement/grpo.py", "class GRPOEstimator"),
     "action chunks": ("policies/vla/action_chunks.py", "class ChunkedPolicy"),

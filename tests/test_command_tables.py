@@ -45,7 +45,11 @@ def of_an_evaluation() -> None:
         f"{name}{end}": 0.512345 for name in ("success", "success_any", "return") for end in ("", "_low", "_high")
     }
     speed = {"length": 1000.0, "env_steps_per_second": 1e6, "seconds": 123.4, "height_above_the_ground": 0.123}
-    cli.show(cli.table("a task on an engine, policy runs/a/long/path", tables.evaluation_rows(interval | speed)))
+    cli.show(
+        cli.table(
+            "a task on an engine, policy runs/a/long/path", tables.evaluation_rows(interval | speed, {"speed": "m/s"})
+        )
+    )
 
 
 def of_joints() -> None:

@@ -45,10 +45,29 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
         guess = f"did you mean {guesses}? " if guesses else ""
         raise EmbodiedError(f"unknown flag {unknown[0]}; {guess}{as_called(program)} {ALL} shows all")
     named: dict[str, Any] = {} if default is None else {"default": default}
+    return _parsed(kind, words, program, flags, **named)
+
+
+def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[S, list[str]]:
+    """As `parse`, and the words that are none of its flags, which another parser takes.
+
+    Raises:
+        EmbodiedError: a value of the wrong type, or something missing.
+    """
+    words, program = list(arguments), f"python -m embodied.{command}"
+    flags = flags_of(kind)
+    if asks_for_help(words):
+        print(help_text(program, kind, flags, groups_of(kind), everything=ALL in words))
+        raise SystemExit(0)
+    return _parsed(kind, words, program, flags, return_unknown_args=True)
+
+
+def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Flag], **options: Any) -> Any:
+    """What `tyro` makes of a command line; what it refuses in one line instead of its box."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            settings = tyro.cli(kind, args=words, prog=program, config=(tyro.conf.EnumChoicesFromValues,), **named)
+            settings = tyro.cli(kind, args=words, prog=program, config=(tyro.conf.EnumChoicesFromValues,), **options)
     except SystemExit as stop:
         if not said.getvalue():
             raise
@@ -89,11 +108,12 @@ def complaint(said: str, flags: Sequence[Flag], how: str) -> str:
 def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:
     """The task that a command line means, found before its flags can be parsed: they depend on it.
 
-    A word counts when it is a task's name, or when it stands first; the values of flags do not.
+    A word counts when it is a task's name, or when it stands first; the values of flags do not, nor do numbers.
     """
     for index, word in enumerate(arguments):
         follows_flag = index > 0 and arguments[index - 1].startswith("--") and "=" not in arguments[index - 1]
-        if word in registry or word in registry.suites or (not word.startswith("-") and not follows_flag):
+        may_be_one = not word.startswith("-") and not follows_flag and not word.replace(".", "").isdigit()
+        if word in registry or word in registry.suites or may_be_one:
             return word
     return default
 

@@ -14,8 +14,8 @@ import pytest
 from embodied.errors import EmbodiedError, RunError
 from embodied.evaluation.learning_curves import Across, draw
 from embodied.rendering.video import VideoWriter
-from embodied.rendering.viewer import start_server
 from embodied.storage.runs import Run
+from embodied.viewer.camera import start_server
 
 pytestmark = pytest.mark.timeout(120)
 

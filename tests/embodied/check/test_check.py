@@ -53,6 +53,22 @@ FAULTS = {
     commands = {"gaol": "m"}
 """,
     ),
+    "command range of no field": (
+        "commands are fields of the state",
+        "command_ranges: 'gaol': the state has no such field; expected one of ",
+        """
+    from embodied.core.hooks import CommandRange
+    command_ranges = (CommandRange("x", "m", 0.0, 1.0, "gaol"),)
+""",
+    ),
+    "command measured in other numbers": (
+        "commands are fields of the state",
+        "measured_command: its shape is (2,); expected (0,)",
+        """
+    def measured_command(self, world, state):
+        return jnp.zeros(2)
+""",
+    ),
     "too many setpoints": (
         "commands are fields of the state",
         "setpoints: there are 2 names; expected 1, as process_action gives",
