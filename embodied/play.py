@@ -66,6 +66,8 @@ class Settings:
     """The film's camera; by default one that follows the robot."""
     size: tuple[int, int] = (960, 540)
     """The film's width and height in pixels."""
+    nice: int = 0
+    """How much the viewer gives way to other work once its page is open, 0 to 19, as of the command nice."""
     port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8080
     """Port of the viewer; the next free one is taken where it is in use."""
     host: str = "localhost"
@@ -76,6 +78,8 @@ class Settings:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected 1 to 64; more cannot be told apart")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise EmbodiedError(f"--seconds {self.seconds}: expected more than 0")
+        if not 0 <= self.nice <= 19:
+            raise EmbodiedError(f"--nice {self.nice}: expected 0 to 19")
         if not 0 < self.port < 65536:
             raise EmbodiedError(f"--port {self.port}: expected 1 to 65535")
 
@@ -97,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from embodied.viewer.player import Player, PlayerSettings
 
     seconds = math.inf if settings.seconds is None else settings.seconds
-    played = PlayerSettings(settings.num_envs, settings.seed, seconds, settings.host, settings.port)
+    played = PlayerSettings(settings.num_envs, settings.seed, seconds, settings.host, settings.port, nice=settings.nice)
     return Player(catalogue, task, policy, played).run()
 
 
