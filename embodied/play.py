@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,8 +68,12 @@ class Settings:
     """The film's camera; by default one that follows the robot."""
     size: tuple[int, int] = (960, 540)
     """The film's width and height in pixels."""
+    nice: int = 0
+    """How much the viewer gives way to other work once its page is open, 0 to 19, as of the command nice."""
     port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8080
     """Port of the viewer; the next free one is taken where it is in use."""
+    browser: bool = False
+    """Open the viewer's page in the browser, where there is a screen."""
     host: str = "localhost"
     """Address the viewer listens on; 0.0.0.0 lets other machines in."""
 
@@ -76,6 +82,8 @@ class Settings:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected 1 to 64; more cannot be told apart")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise EmbodiedError(f"--seconds {self.seconds}: expected more than 0")
+        if not 0 <= self.nice <= 19:
+            raise EmbodiedError(f"--nice {self.nice}: expected 0 to 19")
         if not 0 < self.port < 65536:
             raise EmbodiedError(f"--port {self.port}: expected 1 to 65535")
 
@@ -97,8 +105,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from embodied.viewer.player import Player, PlayerSettings
 
     seconds = math.inf if settings.seconds is None else settings.seconds
-    played = PlayerSettings(settings.num_envs, settings.seed, seconds, settings.host, settings.port)
-    return Player(catalogue, task, policy, played).run()
+    played = PlayerSettings(settings.num_envs, settings.seed, seconds, settings.host, settings.port, nice=settings.nice)
+    player = Player(catalogue, task, policy, played)
+    if settings.browser:
+        open_page(player.url)
+    return player.run()
+
+
+def open_page(url: str) -> None:
+    """Open a page in the user's browser; nothing without a screen, where a browser would take the terminal."""
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(url)
 
 
 def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:

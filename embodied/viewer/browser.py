@@ -71,6 +71,7 @@ SCRIPT = """
     clearInterval(fold);
     const handle = [...sheet.querySelectorAll("div")].find((d) => d.style.cursor === "pointer");
     sheet.style.width = "100%%";
+    sheet.style.maxHeight = "42%%";  // leaves the middle of the page, where the robot is
     sheet.querySelectorAll("div").forEach((d) => { if (d.style.width === "20em") d.style.width = "100%%"; });
     if (handle) handle.click();
   }, 200);

@@ -123,6 +123,7 @@ class Panel:
             self.shadows = gui.add_checkbox("Shadows", True, hint="Off is faster where no GPU draws the page")
             self.index = gui.add_slider("Environment", 0, 1, 1, 0, visible=False)
             self.spacing = gui.add_slider("Spacing (m)", 0.0, 8.0, 0.1, 1.0, visible=False)
+        self._response_folder = gui.add_folder("Command and response", visible=False)
         self._pictures_folder = gui.add_folder("What the policy sees", visible=False)
         self._pictures: dict[str, Any] = {}
         self._curves_folder = gui.add_folder("Reward terms", expand_by_default=False)
@@ -216,7 +217,7 @@ class Panel:
         gui = self._gui
         gui.set_panel_label(task)
         self.task.value = task
-        self._command_folder.visible = bool(ranges)
+        self._command_folder.visible = self._response_folder.visible = bool(ranges)
         self.stop.visible = any(is_rate(one) for one in ranges)
         with self._command_folder:
             self.steer = gui.add_checkbox("Steer", False, hint="Otherwise the task draws the command")
@@ -326,7 +327,7 @@ class Panel:
         if len(self._steps) > 1:
             self._plot("reward per step", self._curves_folder, self._steps, self._terms)
         if len(self._steps) > 1 and self.sliders and not np.isnan(readings.measured).all():
-            self._plot("command (dashed) and robot", self._command_folder, self._steps, self._responses(), dashed=TOLD)
+            self._plot("command (dashed) and robot", self._response_folder, self._steps, self._responses(), dashed=TOLD)
 
     def _responses(self) -> dict[str, Sequence[float]]:
         """Curves of the command and of what the robot does; of numbers in the first one's unit only."""

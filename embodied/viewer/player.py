@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import queue
 import sys
 import time
@@ -37,6 +38,8 @@ class PlayerSettings:
     port: int = 8080
     shadows: bool = True
     """Whether lights cast shadows, which costs most of the time where no GPU draws the page."""
+    nice: int = 0
+    """How much the loop gives way to other work once everything is compiled, 0 to 19; not on Windows."""
 
 
 class Player:
@@ -78,6 +81,8 @@ class Player:
         say(f"open {self.url} in a browser; Ctrl-C stops")
         try:
             self.open()
+            if self.settings.nice and os.name == "posix":
+                os.nice(self.settings.nice)
             self._loop()
         except KeyboardInterrupt:
             say("stopped")
@@ -188,9 +193,10 @@ class Player:
         spacing, view = self._spacing, panel.camera.value
         if view == FOLLOW:
             self.scene.follow(self.scene_state, index, spacing)
-        self.scene.update(self.scene_state, spacing, goals=panel.goals.value)
         touching = playback.contacts(index) if panel.contacts.value else None
-        self.scene.show_contacts(touching, self.scene.offset(index, spacing))
+        with self.server.atomic():
+            self.scene.update(self.scene_state, spacing, goals=panel.goals.value)
+            self.scene.show_contacts(touching, self.scene.offset(index, spacing))
         if view not in (FOLLOW, FREE):
             look_along(self.server, *self.scene.camera_pose(self.scene_state, index, spacing, view))
         elif self._view not in (FOLLOW, FREE):
@@ -211,7 +217,7 @@ class Player:
     def _who(self) -> str:
         """Which policy acts."""
         learned = "" if self._loaded is None else f", {self._loaded:,} steps learned"
-        return f"{self.choice.label}{learned}"
+        return f"policy: {self.choice.label}{learned}"
 
     @property
     def _spacing(self) -> float:

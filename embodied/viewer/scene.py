@@ -24,6 +24,7 @@ LONGEST = 3.0  # radii, the longest arrow
 SECTION = 1.0  # m between the lines of the floor
 SMALL = 0.03  # radius by distance below which a robot gets a halo
 HALO = 0.018  # radius of a halo by distance
+MARKER = 0.007  # radius by distance of a marker beside robots with halos
 HALO_COLOUR = (255, 128, 0)
 SMOOTH = 0.4  # of the way to what is followed that the scene goes with each picture
 JUMP = 10.0  # radii beyond which it goes all the way at once: another episode has begun
@@ -49,6 +50,7 @@ class Scene:
         self._touches: Any = None
         self.followed = floating_bodies(model)
         self.radius = max((radius_of(model, body) for body in self.followed), default=0.3 * float(model.stat.extent))
+        self._marker_radius = marker_radius(model)
         self._halos: Any = None
         self._stems: Any = None
         moving = [body for body in range(model.nbody) if model.body_weldid[body]]
@@ -124,9 +126,10 @@ class Scene:
 
         A halo is a translucent ball around a robot, with a line down to the ground below, so that its height is seen.
         """
-        self.server.scene.configure_fog(near=1.6 * distance, far=max(12.0, 8.0 * distance), color=HORIZON)
+        self.server.scene.configure_fog(near=1.6 * distance, far=max(25.0, 12.0 * distance), color=HORIZON)
         if self.radius > SMALL * distance or not self.followed:
             return
+        self._marker_radius = max(self._marker_radius, MARKER * distance)
         ball = trimesh.creation.icosphere(3, HALO * distance)
         count = self.shown * len(self.followed)
         self._halos = self.server.scene.add_batched_meshes_simple(
@@ -255,7 +258,7 @@ class Scene:
         ):
             where = (points[: self.shown] + offsets[:, None]).reshape(-1, 3).astype(np.float32)
             if name not in self._markers:
-                ball = trimesh.creation.icosphere(3, marker_radius(self.model))
+                ball = trimesh.creation.icosphere(3, self._marker_radius)
                 self._markers[name] = self.server.scene.add_batched_meshes_simple(
                     f"/markers/{name}",
                     np.asarray(ball.vertices),
@@ -281,14 +284,17 @@ class Scene:
                 handle.batched_wxyzs = rows[: self.shown, 3:].astype(np.float32)
 
     def first_view(self, state: SceneState) -> tuple[np.ndarray, np.ndarray, float]:
-        """Position and point (3,) m, and height rad of what `embodied.rendering.pictures` films of environment 0."""
+        """Position and point (3,) m, and height rad of the view of `embodied.rendering.pictures` on environment 0.
+
+        It looks at what is followed, as far as `follow` has brought that to the origin.
+        """
         set_scene(self.model, self._data, state, 0)
         camera = FollowCamera(self.model).update(self._data, 0.0, state.marked_points(0))
         azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)
         forward = np.array(
             [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]
         )
-        lookat = np.array(camera.lookat) - self.centre
+        lookat = np.zeros(3) if self.followed else np.array(camera.lookat)
         return lookat - camera.distance * forward, lookat, math.radians(float(self.model.vis.global_.fovy))
 
 

@@ -62,7 +62,7 @@ class PolicyCatalogue:
 
     def needs(self, task: str, policy: str) -> Needs:
         options = dict(self.options) if any(task == given for given, _ in self.given) else {}
-        options |= camera_options(policy, task)
+        options |= camera_options(_path(policy, None), task)
         config = run_config(policy, task)
         return Needs(config, tuple(sorted(options.items())))
 
@@ -73,12 +73,7 @@ class PolicyCatalogue:
         )  # fmt: skip
 
     def load(self, policy: str, checkpoint: int | None, env: Env) -> PolicyFunction:
-        run = _run(policy)
-        path = Path(policy)
-        if run is not None and run.step is None:
-            newest = checkpoint is None
-            path = _snapshot(run) if newest else run.checkpoints / checkpoints.name_of(checkpoint or 0)
-        return load_policy(path if run is not None else policy, env, self.seed, instruction=self.instruction)
+        return load_policy(_path(policy, checkpoint), env, self.seed, instruction=self.instruction)
 
     def newest_step(self, policy: str) -> int | None:
         run = _run(policy)
@@ -128,6 +123,14 @@ def _run(policy: str) -> Run | None:
         return Run.open(Path(policy))
     except RunError:
         return None
+
+
+def _path(policy: str, checkpoint: int | None) -> str | Path:
+    """The name of a policy, or where it lies: of a run the checkpoint of a step, None: the newest there is."""
+    run = _run(policy)
+    if run is None or run.step is not None:
+        return policy
+    return _snapshot(run) if checkpoint is None else run.checkpoints / checkpoints.name_of(checkpoint)
 
 
 def _snapshot(run: Run) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from embodied.storage.checkpoints import flatten
 from embodied.storage.runs import Run
 
 SECONDS = 5.0  # between snapshots
-NICENESS = "19"  # the lowest priority: the viewer gets what training leaves over
+NICE = 10  # niceness: a tenth of the processor's time where training wants all of it
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 """Of the viewer: one robot needs no GPU, whose memory is for the training."""
 
@@ -50,9 +49,8 @@ class Watcher:
     @property
     def command(self) -> list[str]:
         """The viewer's command line."""
-        nice = shutil.which("nice")
         play = [sys.executable, "-m", "embodied.play", self.task, "--policy", str(self.run.path)]
-        return [nice, "-n", NICENESS, *play] if nice else play
+        return [*play, "--nice", str(NICE)]
 
     def close(self) -> None:
         """Close the viewer."""

@@ -131,7 +131,12 @@ def test_a_watcher_saves_snapshots_at_intervals_and_opens_one_viewer(
         clock[0] = 100.0 + seconds
         watcher.update(step, lambda: (meta, {"policy": tree}))
     assert checkpoints.steps(runs[0].path / "snapshot") == [100, 300]
-    assert len(started) == 1
-    assert started[0][-5:] == ["-m", "embodied.play", HOVER, "--policy", str(runs[0].path)]
+    empty = next(run for run in Run.all(Path("runs"), HOVER) if run.newest_snapshot() is None)
+    Watcher(empty, HOVER).update(5, lambda: (meta, {"policy": tree}))  # before there is a checkpoint
+    catalogue = PolicyCatalogue()
+    env = catalogue.make(HOVER, catalogue.needs(HOVER, str(empty.path)), 1)
+    assert catalogue.load(str(empty.path), None, env)(env.reset(0)).shape == (1, 4)
+    assert len(started) == 2
+    assert started[0][1:6] == ["-m", "embodied.play", HOVER, "--policy", str(runs[0].path)]
     watcher.close()
     watcher.close()
