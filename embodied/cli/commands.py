@@ -31,13 +31,11 @@ class Command:
 
 
 SUMMARY_WIDTH = 58  # characters: with a name before it, a line of 80
-DEMO_TASK = "locomotion/go1-joystick-flat"  # a shipped policy that people can steer
+DEMO = ("locomotion/go1-joystick-flat", "--policy", "shipped", "--browser")  # a robot that people can steer
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Begin": (
-        Command(
-            "demo", "embodied.play", "watch a trained quadruped in the browser", (DEMO_TASK, "--policy", "shipped")
-        ),
+        Command("demo", "embodied.play", "steer a trained quadruped in the browser", DEMO),
         Command("list", "embodied.list", "tasks, suites, learners, engines, robots"),
         Command("doctor", "embodied.doctor", "what this machine has, and what mends what is wrong"),
     ),

@@ -29,7 +29,7 @@ A = TypeVar("A")
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Generic[C, A]):
-    """Train a policy on a task, or one on all tasks of a suite, and say how well it does.
+    """Train a policy on a task, or one on all tasks of a suite, and evaluate it.
 
     Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints, result.json. Ctrl-C or
     SIGTERM saves and stops; --resume RUN goes on. Examples:
@@ -67,8 +67,8 @@ class Settings(Generic[C, A]):
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     algorithm: str = DEFAULT
-    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3, pql, cqn, q-transformer and idql from a replay
-    buffer, svea from images, bc from demonstrations alone. Each has options of its own, which --help shows with
+    """What learns: ppo from fresh steps, sac and others from a replay buffer, svea from images, bc from demonstrations
+    alone; python -m embodied.list --learners names all. Each has options of its own, which --help-all shows with
     --algorithm."""
     cameras: tuple[str, ...] = ()
     """With --algorithm svea: what the policy sees, beside what the robot knows of itself."""
@@ -77,8 +77,9 @@ class Settings(Generic[C, A]):
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME or runs/TASK/NAME; must be new or empty."""
     start_from: str | None = None
-    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by an algorithm of
-    the same kind, whose layers replace those of --ppo.actor; or expert, for PPO to imitate the task's script first."""
+    """Policy to begin with instead of an untrained one: a run, a checkpoint, shipped or expert. A trained one is of an
+    algorithm of the same kind, and its layers replace those of --ppo.actor; of expert, the task's script, PPO begins
+    with an imitation."""
     calibration: cli.Rare[Path | None] = None
     """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
     calibration_width: cli.Rare[float] = 1.0

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import MISSING
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_words_of_a_command_go_before_those_of_the_user(monkeypatch):
     called = []
     monkeypatch.setattr(commands, "load_target", lambda target, what: lambda: called.append((target, sys.argv)) or 0)
     assert program.main(["demo", "--port", "9000"]) == 0
-    words = ["embodied demo", commands.DEMO_TASK, "--policy", "shipped", "--port", "9000"]
+    words = ["embodied demo", *commands.DEMO, "--port", "9000"]
     assert called == [("embodied.play:main", words)]
 
 
@@ -115,7 +116,7 @@ def test_every_command_has_short_help_and_all_help(name, capsys, monkeypatch):
     asked = []
     flags_of = arguments.flags_of
     monkeypatch.setattr(
-        arguments, "flags_of", lambda kind, default: asked.append((kind, default)) or flags_of(kind, default)
+        arguments, "flags_of", lambda kind, default=MISSING: asked.append((kind, default)) or flags_of(kind, default)
     )
     shown = {}
     for way in ("--help", "--help-all"):
@@ -136,7 +137,7 @@ def test_every_command_has_short_help_and_all_help(name, capsys, monkeypatch):
 def tyros(kind: object, default: object) -> set[str]:
     """The flags in tyro's own help."""
     said = io.StringIO()
-    named = {} if default is arguments.dataclasses.MISSING else {"default": default}
+    named = {} if default is MISSING else {"default": default}
     with contextlib.redirect_stdout(said), pytest.raises(SystemExit):
         tyro.cli(kind, args=["--help"], config=(tyro.conf.EnumChoicesFromValues,), **named)  # type: ignore[call-overload]
     heads = [line for line in said.getvalue().splitlines() if re.match(r".{1,2}--?[a-z]", line)]
@@ -148,7 +149,7 @@ def test_train_help_is_under_sixty_lines_and_examples_stand_in_their_lines(capsy
         program.main(["train", "--help"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 60
-    assert "  embodied train locomotion/go1-joystick-flat --seed 1" in lines
+    assert "  embodied train my_task.py:Reach" in lines
     assert "  embodied train mt10" in lines
 
 
