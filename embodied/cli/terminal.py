@@ -1,20 +1,26 @@
-"""What a command prints while it works and at its end: progress, numbers, tables."""
+"""What a command says while it works: notes and progress, on standard error; and numbers, short enough to read."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.text import Text
 
 LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
 
 
 def console() -> Console:
-    """Where tables and progress go: standard error, so that standard output can be piped."""
-    return Console(stderr=True, highlight=False)
+    """Where notes and progress go: standard error, so that standard output holds results alone."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def say(*notes: str | Text) -> None:
+    """Print notes to standard error, whole lines however long they are."""
+    for note in notes:
+        console().print(note, soft_wrap=True)
 
 
 class Line:
@@ -60,11 +66,3 @@ def number(value: float) -> str:
         if abs(value) >= size:
             return f"{value / (1e3 if unit == 'k' else size):.4g}{unit}"
     return f"{value:.4g}"
-
-
-def table(title: str, rows: Mapping[str, str]) -> Table:
-    """Two columns: what, and its value."""
-    result = Table(title=title, show_header=False, title_justify="left", title_style="bold")
-    for name, value in rows.items():
-        result.add_row(name, value)
-    return result

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
-from embodied.cli import number
+from embodied.cli import Table, number
 from embodied.evaluation.suites import overall
 
 
@@ -26,21 +24,19 @@ def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
 
 
 def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One line for each task of a suite, and their mean; in brackets 95 % intervals."""
-    result = Table(title=name, title_justify="left", title_style="bold")
-    for column in ("task", "success at any step, %", "at the last step, %", "return"):
-        result.add_column(column, no_wrap=True)
+    """One line for each task of a suite, and their mean: rates in percent, with 95 % intervals in brackets."""
+    lines, sections = [], []
     for held_out in sorted({row["held_out"] for row in rows}):
         part = [row for row in rows if row["held_out"] == held_out]
-        for row in (*part, {"task": f"mean of {len(part)}", **overall(part)}):
+        sections.append(len(lines))
+        for row in (*part, {"task": f"mean of {len(part)}{', held out' if held_out else ''}", **overall(part)}):
             rates = [
-                f"{100 * row[key]:.0f}  ({100 * row[f'{key}_low']:.0f} to {100 * row[f'{key}_high']:.0f})"
+                f"{100 * row[key]:.0f} ({100 * row[f'{key}_low']:.0f} to {100 * row[f'{key}_high']:.0f})"
                 for key in ("success_any", "success")
             ]
-            label = row["task"].rpartition("/")[2] + (" (held out)" if held_out else "")
-            result.add_row(label, *rates, f"{row['return']:.4g}")
-        result.add_section()
-    return result
+            lines.append((row["task"].rpartition("/")[2], *rates, f"{row['return']:.4g}"))
+    headings = ("success, %", "at any step", "at the last step", "return")
+    return Table(name, tuple(lines), headings, right=(1, 2, 3), sections=tuple(sections[1:]))
 
 
 def percent(summary: Mapping[str, float], name: str) -> str:

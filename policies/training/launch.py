@@ -137,7 +137,7 @@ def _imitation(settings: Settings[Any, Any], env: Env | JoinedEnv, expert: Any) 
             f"--start-from {EXPERT} is for --algorithm ppo, not {settings.algorithm}, which learns from a file of "
             "demonstrations: python -m policies.demonstrations writes one"
         )
-    cli.console().print("watching the expert ...")
+    cli.say("watching the expert ...")
     found = algorithm.load(algorithm.imitate_expert)(env, expert, settings.algorithm_config, settings.seed)
-    cli.console().print(f"imitated: {found.explained:.1%} of the variance of the expert's actions")
+    cli.say(f"imitated: {found.explained:.1%} of the variance of the expert's actions")
     return found.policy

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
+from embodied import cli
 from embodied.errors import EmbodiedError, RunError
 from embodied.evaluation.suites import make_suite, shared_config
 from embodied.factory import make, override
@@ -61,35 +62,35 @@ class Settings(Generic[C, A]):
     --algorithm."""
     cameras: tuple[str, ...] = ()
     """With --algorithm svea: what the policy sees, beside what the robot knows of itself."""
-    resolution: int = 64
+    resolution: cli.Rare[int] = 64
     """With --cameras: pixels of both sides."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME; must be new or empty."""
     start_from: str | None = None
     """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by an algorithm of
     the same kind, whose layers replace those of --ppo.actor; or expert, for PPO to imitate the task's script first."""
-    calibration: Path | None = None
+    calibration: cli.Rare[Path | None] = None
     """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
-    calibration_width: float = 1.0
+    calibration_width: cli.Rare[float] = 1.0
     """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
     factor. Logs of real robots deserve more than 1: no model has their structure. 0: always the estimate itself."""
-    initial_states: Path | None = None
+    initial_states: cli.Rare[Path | None] = None
     """File of initial states, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of
     a suite: the folder with a file for each task."""
-    initial_states_share: float = 0.5
+    initial_states_share: cli.Rare[float] = 0.5
     """With --initial-states: how many of the episodes, as a fraction."""
-    adr: float | None = None
+    adr: cli.Rare[float | None] = None
     """Automatic domain randomisation (ADR): begin with nominal physics and let every environment randomise it more
     widely, as long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
-    adversaries: int = 0
+    adversaries: cli.Rare[int] = 0
     """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
-    against: str = "shipped"
+    against: cli.Rare[str] = "shipped"
     """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
     resume: Path | None = None
     """Run folder to go on with: its own settings hold, but --steps may extend it."""
-    checkpoint_seconds: float = 60.0
+    checkpoint_seconds: cli.Rare[float] = 60.0
     """Seconds between checkpoints."""
-    evaluate_episodes: int = 256
+    evaluate_episodes: cli.Rare[int] = 256
     """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""

@@ -109,7 +109,7 @@ class TaskSession(Session):
     def _announce(self, resume: Checkpoint | None) -> None:
         if self.run is not None:
             goes_on = "" if resume is None else f", from step {resume.step:,}"
-            cli.console().print(
+            cli.say(
                 f"{self.settings.algorithm}: {self.label} on {self.env.engine_name}, {self.env.num_envs:,} "
                 f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
             )
@@ -125,7 +125,7 @@ class TaskSession(Session):
     def _report(self, seconds: float, resumed_at: int) -> None:
         """Evaluate, print, and say what to type next."""
         assert self.run is not None
-        settings, output, own = self.settings, cli.console(), self.steps - resumed_at
+        settings, own = self.settings, self.steps - resumed_at
         speed = own / seconds
         result: dict[str, Any] = {
             "task": self.label,
@@ -142,10 +142,12 @@ class TaskSession(Session):
             named, policy = join_content().find(settings.task), self.trainer.policy
             result |= self._evaluate_suite(named, policy) if isinstance(named, Suite) else self._evaluate_task(policy)
         last = f", the last {own:,} of them" if resumed_at else ""
-        output.print(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
-        output.print(f"Watch it:     python -m embodied.play {self.run.path}")
+        cli.show(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         typed = task_names.typed(settings.task)
-        output.print(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}")
+        cli.say(
+            cli.as_called(f"Watch it:     python -m embodied.play {self.run.path}"),
+            cli.as_called(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}"),
+        )
         cli.write_result(settings.json, cli.command_line("embodied.train"), result)
 
     def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
@@ -160,7 +162,7 @@ class TaskSession(Session):
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )
         summary = outcome.summary()
-        cli.console().print(cli.table(f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
+        cli.show(cli.table(f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
         return summary
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
@@ -185,7 +187,7 @@ class TaskSession(Session):
                 suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
                 on_task=line.update,
             )  # fmt: skip
-        cli.console().print(tables.suite_table(suite.name, rows))
+        cli.show(tables.suite_table(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
 
 

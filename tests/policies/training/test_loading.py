@@ -8,10 +8,11 @@ from embodied.env.env import Env
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import checkpoints
+from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from policies.training.loading import load_policy, shipped
+from policies.training.loading import load_policy
 
 
 @pytest.fixture(scope="module")
