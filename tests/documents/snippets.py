@@ -341,7 +341,7 @@ def main_of(module: str) -> Any:
 
 
 def commands_of(block: Block, folder: Path) -> list[list[str]]:
-    """The words after `python` of every command in a block of shell commands, expanded as the shell does in a folder."""
+    """The words after `python` of every command in a shell block, expanded as the shell does it in a folder."""
     script = textwrap.dedent(
         """\
         python() { printf '%s\\0' "$#" "$@"; }
