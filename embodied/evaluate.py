@@ -136,7 +136,7 @@ def run(settings: Settings[Any]) -> int:
         )
     summary = outcome.summary()
     title = f"{task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
-    cli.show(cli.table(title, tables.evaluation_rows(summary)))
+    cli.show(cli.table(title, tables.evaluation_rows(summary, env.task.metric_units)))
     result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     if settings.adversaries:

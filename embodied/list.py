@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
-from rich.console import Console
 
 from embodied import cli
 from embodied.errors import EmbodiedError, UnknownNameError, guard
@@ -72,9 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"--{' --'.join(asked)}: expected one of them")
     if asked:
         print_listing(asked[0], LISTINGS[asked[0]](registry), settings)
-    elif named in registry:
-        row = describe(named, settings.robot)
-        print(jsonlib.dumps(row, indent=2)) if settings.json else print_description(row)
+    elif named in registry or task_names.task_file(named):  # a file that does not exist is named as one
+        print_description(describe(named, settings.robot), settings)
     elif named in registry.suites:
         print_suite(registry.suites[named], settings)
     else:
@@ -179,7 +177,7 @@ def print_tasks(registry: Registry, settings: Settings) -> None:
         print(jsonlib.dumps([outline(name) for name in names], indent=2))
         return
     standard = [name for name in names if registry[name].variant_of is None]
-    brief = Console().is_terminal and not (settings.all or settings.words)
+    brief = cli.output().is_terminal and not (settings.all or settings.words)
     cli.show(task_table([outline(name) for name in (standard if brief else names)]))
     if not settings.words:
         hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""
@@ -240,8 +238,11 @@ def variation(term: Term) -> dict[str, Any]:
     return {"summary": term.summary, "ranges": ranges, "no_range": "" if ranges else term.no_range}
 
 
-def print_description(row: Row) -> None:
+def print_description(row: Row, settings: Settings) -> None:
     """One task in full."""
+    if settings.json:
+        print(jsonlib.dumps(row, indent=2))
+        return
     facts = {
         "what": row["description"] or row["summary"],
         "engines": ", ".join(row["engines"]),

@@ -261,7 +261,7 @@ def check_sibling(package: str) -> None:
     if found != expected:
         raise EmbodiedError(
             f"'{package}' should be embodied's own package {expected}, but Python finds {found or 'nothing'}: run from "
-            "another folder, or use 'embodied-train' (or 'python -P -m embodied.train') from an installed package"
+            "another folder, or use the command 'embodied' (or 'python -P -m embodied') of an installed package"
         )
 
 

@@ -83,7 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
     save(settings.out / INITIAL_STATES, InitialStateBuffer(reset_states, resampling_weights(found.risk)))
     document = summary(settings, found, chosen)
     (settings.out / MAP).write_text(json.dumps(document, indent=2) + "\n")
-    (settings.out / PAGE).write_text(page(f"{settings.task}, policy {settings.policy}", found, chosen))
+    title, command = f"{settings.task}, policy {settings.policy}", cli.command_line("sim2real.twin")
+    (settings.out / PAGE).write_text(page(title, found, chosen, command), encoding="utf-8")
     _report(settings, document)
     return 0
 

@@ -46,6 +46,8 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         Command("play", "embodied.play", "watch a policy, in the browser or as a film"),
         Command("evaluate", "embodied.evaluate", "how well a policy does, with 95 % intervals"),
         Command("bench", "embodied.bench", "how fast tasks run"),
+        Command("runs", "embodied.runs", "the runs there are, and how they compare"),
+        Command("sweep", "embodied.sweep", "a search for the best flags of a training"),
         Command("curves", "embodied.curves", "pictures of how trainings went"),
         Command("ship", "embodied.ship", "put a trained policy into the package"),
         Command("snapshots", "embodied.snapshots", "a teacher's moments as initial states to train from"),

@@ -28,8 +28,8 @@ _RARE = "rare"
 Rare = Annotated[T, _RARE]
 """Type of a field whose flag few people set: `--help` leaves it to `--help-all`."""
 
-_ARG = type(tyro.conf.arg())
-_WORDS = {bool: "BOOL", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
+_NO_ARG: Any = tyro.conf.arg()
+_WORDS = {bool: "{True,False}", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _UNSET = (dataclasses.MISSING, tyro.MISSING, inspect.Parameter.empty)
 
 MEANT: Mapping[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "timesteps": ("steps",),
     "total-timesteps": ("steps",),
     "max-iterations": ("steps",),
-    "horizon": ("unroll", "horizon"),
+    "horizon": ("unroll",),
     "n-epochs": ("epochs",),
     "num-epochs": ("epochs",),
     "update-epochs": ("epochs",),
@@ -55,7 +55,6 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "target-kl": ("desired-kl",),
     "hidden-sizes": ("hidden",),
     "hidden-dims": ("hidden",),
-    "layers": ("hidden",),
     "envs": ("num-envs",),
     "n-envs": ("num-envs",),
     "nenvs": ("num-envs",),
@@ -81,7 +80,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "num-episodes": ("episodes",),
     "n-episodes": ("episodes",),
     "film": ("video",),
-    "record": ("video", "log"),
+    "record": ("video",),
 }
 """Last words of flags as other libraries call them -> as they are called here."""
 
@@ -100,10 +99,9 @@ class Flag:
     """What its docstring says."""
     group: str = ""
     """Flag of the config that it belongs to, `--ppo`; empty of the settings themselves."""
-    field: str = ""
-    """Name of the field."""
     positional: bool = False
     rare: bool = False
+    """Whether a short help leaves it out."""
 
     @property
     def required(self) -> bool:
@@ -123,61 +121,49 @@ def flags_of(kind: Any, default: Any = dataclasses.MISSING) -> list[Flag]:
 
     Those of nested configs follow, in the order of the fields.
     """
-    found = list(_flags(kind, default, "", ()))
-    return sorted(
-        found, key=lambda flag: (flag.group != "", not flag.group and (not flag.positional, not flag.required))
-    )
+    flags = list(_flags(kind, default, ""))
+    own = [flag for flag in flags if not flag.group]
+    return [
+        *sorted(own, key=lambda flag: (not flag.positional, not flag.required)),
+        *(flag for flag in flags if flag.group),
+    ]
 
 
-def groups_of(kind: Any, default: Any = dataclasses.MISSING) -> dict[str, str]:
+def groups_of(kind: Any, default: Any = dataclasses.MISSING, group: str = "") -> dict[str, str]:
     """Nested configs: flag that theirs begin with -> what the docstring says of them."""
-    return dict(_groups(kind, default, ""))
-
-
-def _flags(kind: Any, default: Any, group: str, path: tuple[str, ...]) -> Iterator[Flag]:
+    found: dict[str, str] = {}
     for one in _fields(kind, default):
+        if one.nested is not None and not one.inline:
+            name = _below(group, one.flag.names[0])
+            found |= {name: one.flag.text} | groups_of(one.nested, one.flag.default, name)
+    return found
+
+
+def _flags(kind: Any, default: Any, group: str) -> Iterator[Flag]:
+    for one in _fields(kind, default):
+        first, *aliases = one.flag.names
         if one.nested is not None:
-            inner = path if one.no_prefix else (*path, one.name)
-            yield from _flags(one.nested, one.default, "" if one.no_prefix else f"--{'.'.join(inner)}", inner)
-            continue
-        names = (f"--{'.'.join((*path, one.name))}", *one.aliases)
-        metavar = one.metavar or metavar_of(one.kind)
-        yield Flag(
-            names=(one.name.upper(),) if one.positional else names,
-            metavar="" if one.kind is bool else metavar,
-            default=one.default,
-            text=one.text,
-            group=group,
-            field=one.field,
-            positional=one.positional,
-            rare=one.rare,
-        )
+            yield from _flags(one.nested, one.flag.default, group if one.inline else _below(group, first))
+        elif one.flag.positional:
+            yield one.flag
+        else:
+            yield dataclasses.replace(one.flag, names=(_below(group, first), *aliases), group=group)
 
 
-def _groups(kind: Any, default: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    for one in _fields(kind, default):
-        if one.nested is not None and not one.no_prefix:
-            name = f"{prefix}.{one.name}" if prefix else f"--{one.name}"
-            yield name, one.text
-            yield from _groups(one.nested, one.default, name)
+def _below(group: str, name: str) -> str:
+    """`--ppo.actor` of `--ppo` and `--actor`."""
+    return f"{group}.{name.removeprefix('--')}" if group else name
 
 
 @dataclasses.dataclass(frozen=True)
 class _Field:
-    """A field of settings with what its annotation says."""
+    """A field of settings: its flag as if it belonged to no group, and what it holds."""
 
-    field: str
-    name: str
-    kind: Any
-    default: Any
-    text: str
+    flag: Flag
     nested: Any
     """Its type, where that is a dataclass whose fields have flags of their own."""
-    metavar: str | None
-    aliases: tuple[str, ...]
-    positional: bool
-    no_prefix: bool
-    rare: bool
+    inline: bool
+    """Whether those begin without its name."""
 
 
 def _fields(kind: Any, default: Any) -> Iterator[_Field]:
@@ -189,23 +175,21 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
     for field in dataclasses.fields(origin):
         if not field.init:
             continue
-        plain, marks = _unwrapped(hints[field.name], variables)
-        arg = next((mark for mark in marks if isinstance(mark, _ARG)), None)
-        value = _default(field, default)
-        plain = _without_none(plain)
-        yield _Field(
-            field=field.name,
-            name=((arg and arg.name) or field.name).replace("_", "-"),
-            kind=plain,
-            default=value,
-            text=" ".join(((arg and arg.help) or texts.get(field.name, "")).split()),
-            nested=plain if dataclasses.is_dataclass(typing.get_origin(plain) or plain) else None,
-            metavar=arg and arg.metavar,
-            aliases=tuple((arg and arg.aliases) or ()),
-            positional=tyro.conf.Positional in marks,
-            no_prefix=tyro.conf.OmitArgPrefixes in marks,
+        hint, marks = _unwrapped(hints[field.name], variables)
+        arg = next((mark for mark in marks if isinstance(mark, type(_NO_ARG))), _NO_ARG)
+        name = (arg.name or field.name).replace("_", "-")
+        positional = tyro.conf.Positional in marks
+        flag = Flag(
+            names=(name.upper(),) if positional else (f"--{name}", *(arg.aliases or ())),
+            metavar="" if hint is bool else arg.metavar or metavar_of(hint),
+            default=_default(field, default),
+            text=" ".join((arg.help or texts.get(field.name, "")).split()),
+            positional=positional,
             rare=_RARE in marks,
         )
+        inner = _without_none(hint)
+        nested = inner if dataclasses.is_dataclass(typing.get_origin(inner) or inner) else None
+        yield _Field(flag, nested, tyro.conf.OmitArgPrefixes in marks)
 
 
 def _unwrapped(hint: Any, variables: Mapping[Any, Any]) -> tuple[Any, list[Any]]:
@@ -231,7 +215,7 @@ def _without_none(kind: Any) -> Any:
 
 def _default(field: dataclasses.Field[Any], default: Any) -> Any:
     """A field's default: of the settings that are given, else its own; `dataclasses.MISSING` for none."""
-    if not any(default is unset for unset in _UNSET):
+    if default is not None and not any(default is unset for unset in _UNSET):
         value = getattr(default, field.name)
         return dataclasses.MISSING if any(value is unset for unset in _UNSET) else value
     if field.default_factory is not dataclasses.MISSING:

@@ -16,7 +16,8 @@ from embodied.cli.flags import Flag
 SHORT, ALL = ("-h", "--help"), "--help-all"
 WIDTH = 80  # columns
 COLUMN = 24  # in which the texts of flags begin
-_EXAMPLE = "python -m "  # begins a line that is to be pasted
+_EXAMPLE = re.compile(r"  |python -m ")  # begins a line that is to be pasted
+_POINT = re.compile(r"\d+\. ")  # begins a point of a list
 
 
 def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, str], *, everything: bool) -> str:
@@ -52,24 +53,22 @@ def usage(program: str, flags: Sequence[Flag]) -> str:
 
 
 def described(text: str) -> list[str]:
-    """A docstring, its paragraphs wrapped, its examples in lines of their own."""
+    """A docstring, its paragraphs and the points of its lists wrapped, its examples in lines of their own."""
+    merged: list[str] = []
+    for line in re.sub(r" *\\\n *", " ", text).splitlines():  # examples in several lines become one
+        if (
+            merged
+            and merged[-1]
+            and line
+            and not (_EXAMPLE.match(merged[-1]) or _EXAMPLE.match(line) or _POINT.match(line))
+        ):
+            merged[-1] += f" {line}"
+        else:
+            merged.append(line)
     lines: list[str] = []
-    paragraph: list[str] = []
-    for line in [*re.sub(r" *\\\n *", " ", text).splitlines(), ""]:  # examples in several lines become one
-        example = line.startswith("  ") or line.startswith(_EXAMPLE)
-        item = re.match(r"\d+\. ", line)
-        if line and not (example or item):
-            paragraph.append(line)
-            continue
-        lines += _wrapped(" ".join(paragraph), "")
-        paragraph = [line] if item else []
-        if item:
-            continue
-        if example:
-            lines += continued(as_called(line.strip()))
-        elif lines and lines[-1]:
-            lines.append("")
-    return lines[:-1] if lines and not lines[-1] else lines
+    for line in merged:
+        lines += continued(as_called(line.strip())) if _EXAMPLE.match(line) else _wrapped(line, "") or [""]
+    return lines
 
 
 def continued(command: str) -> list[str]:

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Columns
 from rich.text import Text
+
+from embodied.cli.terminal import output
 
 Cell = str | Text
 GAP = 2  # blanks between columns
@@ -85,14 +87,14 @@ def table(title: str, rows: Mapping[str, Cell]) -> Table:
 
 def show(*results: Table | Text | str) -> None:
     """Print results to standard output: tables, and lines that stay whole however long they are."""
-    output = Console(highlight=False, markup=False, emoji=False)
+    screen = output()
     for result in results:
-        if not output.is_terminal:
+        if not screen.is_terminal:
             print(result.plain() if isinstance(result, Table) else _plain(result))
         elif isinstance(result, Table):
-            output.print(result.drawn(output.width))
+            screen.print(result.drawn(screen.width))
         else:
-            output.print(result, soft_wrap=True)
+            screen.print(result, soft_wrap=True, markup=False, emoji=False)
 
 
 def _text(cell: Cell) -> Text:

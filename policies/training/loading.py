@@ -30,7 +30,7 @@ from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.paths import shipped
-from embodied.storage.runs import Run
+from embodied.storage.runs import RUNS, Run
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
@@ -49,7 +49,6 @@ class InstructedPolicy(Protocol):
 PREFIX = "policy/"
 SCRIPTS = ("expert", "random", "zero")
 NAMES = (*SCRIPTS, "shipped")
-RUNS = Path("runs")
 
 
 def load_policy(
@@ -83,10 +82,19 @@ def load_policy(
         return _expert(env)
     if text == "shipped":
         return policy_for_env(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
-    if not Path(name).exists():
-        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, env.name)[:8])]
-        raise UnknownNameError("policy", text, known)
+    require_policy(text, env.name)
     return policy_for_env(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
+
+
+def require_policy(name: str, task: str) -> None:
+    """Check that a policy is a known name or lies at a path.
+
+    Raises:
+        UnknownNameError: neither; lists the names, and the newest runs of the task.
+    """
+    if name not in NAMES and not Path(name).exists():
+        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
+        raise UnknownNameError("policy", name, known)
 
 
 def default_policy(task: str) -> str:

@@ -84,6 +84,7 @@ def test_every_command_takes_the_file_and_its_run(folder: Path, capsys: pytest.C
     assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)) == 0
     assert run(evaluate.main, "mass.py:Sound", "--policy", str(path), "--episodes", "4", "--json", "e.json") == 0
     assert json.loads(Path("e.json").read_text())["task"] == "mass.py:Sound"
+    capsys.readouterr()
     assert run(listing.main, "mass.py:Sound", "--json") == 0
     assert json.loads(capsys.readouterr().out)["reward_weights"] == {"near": 1.0}
     assert run(bench.main, "mass.py", "--num-envs", "8", "--turns", "1", "--steps", "2", "--json", "b.json") == 0

@@ -212,7 +212,7 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     checkpoints.save(run.checkpoints, 1, {PREFIX + name: value for name, value in tensors.items()}, meta)
     out = tmp_path / "bundle"
     assert export.main([str(run.path), "--out", str(out)]) == 0
-    assert "spot, of spot.urdf" in capsys.readouterr().err
+    assert "spot, of spot.urdf" in capsys.readouterr().out
     file.rename(tmp_path / "moved.urdf")
     with pytest.raises(SystemExit):
         export.main([str(run.path), "--out", str(out)])

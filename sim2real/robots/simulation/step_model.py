@@ -16,7 +16,7 @@ from embodied.errors import EmbodiedError
 from sim2real.contract.contract import COMMAND, STATE, Contract
 from sim2real.contract.describe_step import robot_contract
 from sim2real.graphs.control import nominal
-from sim2real.graphs.reference import with_leaves
+from sim2real.graphs.reference import with_numbers
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
@@ -71,7 +71,7 @@ class StepModel:
         for one in self._contract.step.told:
             told[one.name] = (one.places, command[start : start + one.size])
             start += one.size
-        return self.task, lambda state: with_leaves(state, told)
+        return self.task, lambda state: with_numbers(state, told)
 
     def control(self, world: World, targets: Sequence[np.ndarray | None]) -> Control:
         """Inputs of the actuators, or what the robots' own controllers make of setpoints; None damps."""

@@ -179,6 +179,8 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         del drones
         return state.goal.steady_steps * self.timing.control_dt >= self.hold
 
+    metric_units: Mapping[str, str] = {"position_error": "m", "squared_position_error": "m^2"}
+
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Distance to the points in m, and squared, and the share of drones in a collision."""
         error = length(state.goal.point - Drones.of(world).pos)

@@ -78,7 +78,7 @@ def test_no_shipped_policy_says_which_tasks_have_one(env: Env, monkeypatch: pyte
     checkpoints_folder = tmp_path / "policies" / "toy" / "task"
     checkpoints_folder.mkdir(parents=True)
     (checkpoints_folder / "state.json").touch()
-    monkeypatch.setattr("policies.training.loading.asset_roots", lambda: (tmp_path,))
+    monkeypatch.setattr("embodied.storage.paths.asset_roots", lambda: (tmp_path,))
     with pytest.raises(EmbodiedError, match="no policy is shipped for 'swarm/hover'; there are some for toy/task"):
         load_policy("shipped", env)
 
