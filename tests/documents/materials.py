@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents.snippets import ROOT, blocks_of
+
 
 def a1() -> None:
     """`a1/a1.urdf`, from the package `pybullet_data`."""
@@ -15,14 +17,11 @@ def a1() -> None:
     shutil.copytree(Path(data.getDataPath()) / "a1", "a1")
 
 
-def arm() -> None:
-    """`my_arm.xml` and `my_robot.xml`: the small arm that new tasks come with."""
-    from embodied.new.__main__ import main
-
-    assert main(["task", "small_arm", "--kind", "arm"]) == 0
-    model = next(Path().glob("small_arm*.xml"))
-    shutil.copy(model, "my_arm.xml")
+def mine() -> None:
+    """`mine.toml`, as docs/experiments.md shows it."""
+    shown = next(block for block in blocks_of(ROOT / "docs" / "experiments.md") if block.language == "toml")
+    Path("mine.toml").write_text(shown.text)
 
 
-MATERIALS: Mapping[str, Callable[[], None]] = {made.__name__: made for made in (a1, arm)}
+MATERIALS: Mapping[str, Callable[[], None]] = {made.__name__: made for made in (a1, mine)}
 """Name -> what makes it in the present folder."""

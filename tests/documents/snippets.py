@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import runpy
@@ -337,7 +339,19 @@ def main_of(module: str) -> Any:
         raise LookupError(f"python -m {module}: there is no such module")
     if spec.submodule_search_locations is not None:
         module = f"{module}.__main__"
-    return importlib.import_module(module).main
+    main = getattr(importlib.import_module(module), "main", None)
+    takes_words = main is not None and inspect.signature(main).parameters
+    return main if takes_words else functools.partial(run_as_program, module)
+
+
+def run_as_program(module: str, arguments: Sequence[str]) -> int:
+    """Run a module whose command is not a function; returns its exit code, or leaves by `SystemExit`."""
+    before, sys.argv = sys.argv, [module, *arguments]
+    try:
+        runpy.run_module(module, run_name="__main__")
+    finally:
+        sys.argv = before
+    return 0
 
 
 def commands_of(block: Block, folder: Path) -> list[list[str]]:
