@@ -182,7 +182,7 @@ class Renderer:
         set_scene(self.model, self._data, state, index)
         camera = self._view(state, index)
         renderer.update_scene(self._data, camera)
-        if isinstance(camera, mujoco.MjvCamera) and self._follow[index].bodies:
+        if not isinstance(camera, str) and self._follow[index].bodies:
             if self._sun >= 0:
                 renderer.scene.lights[self._sun].pos[:2] += camera.lookat[:2]
             self._add_specks(renderer.scene, self._follow[index])

@@ -139,6 +139,11 @@ class Simulation:
                 self._evaluator.step(self._world, steps)
 
     @property
+    def world(self) -> World:
+        """The physical state now, whatever sensors say."""
+        return self._world
+
+    @property
     def seen(self) -> float:
         """s, when that was which sensors say now."""
         return self._worlds[0][0]
