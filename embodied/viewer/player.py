@@ -12,7 +12,7 @@ import time
 import numpy as np
 import viser
 
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, listing
 from embodied.viewer.browser import BrowserInput, Button
 from embodied.viewer.camera import look, look_along, quiet, start_server, view_axes
 from embodied.viewer.choices import NEWEST, Catalogue, Choice
@@ -111,6 +111,8 @@ class Player:
             env = self.catalogue.make(self.task, needs, self.settings.num_envs)
             rule = self.catalogue.load(self.choice.policy, self.checkpoint, env)
             fresh = Playback(env, rule, needs, int(self.panel.seed.value))
+            if self.recorder is not None:
+                self._record(None)  # the film ends with what it shows
             if playing is not None:
                 playing.close()
             self.playback = fresh
@@ -265,8 +267,10 @@ class Player:
                 self.open()
             case Event.POLICY:
                 choices = self.catalogue.choices(self.task)
-                self.choice = next(choice for choice in choices if choice.label == asked.value)
-                self.checkpoint = None
+                chosen = [choice for choice in choices if choice.label == asked.value]
+                if not chosen:
+                    raise EmbodiedError(f"'{asked.value}' is gone; there is {listing(c.label for c in choices)}")
+                self.choice, self.checkpoint = chosen[0], None
                 self.open()
                 panel.show_choices(choices, self.choice)
             case Event.CHECKPOINT:
