@@ -23,6 +23,7 @@ from embodied.viewer.scene import Scene
 
 MOST_PICTURES = 30.0  # per second that the browser is sent
 READINGS = 5.0  # per second that text and plots are renewed
+IDLE = 0.2  # s between looks for a visitor while there is none
 FOLLOWED = 2.0  # s between looks for a newer snapshot of a run that is being trained
 
 
@@ -33,7 +34,7 @@ class PlayerSettings:
     num_envs: int = 1
     seed: int = 0
     seconds: float = math.inf
-    """Simulated s after which it ends."""
+    """Simulated s after which it ends; without an end it waits while nobody looks."""
     host: str = "localhost"
     port: int = 8080
     shadows: bool = True
@@ -80,6 +81,7 @@ class Player:
         """Play until interrupted, or until `settings.seconds` are simulated; returns the exit code."""
         say(f"open {self.url} in a browser; Ctrl-C stops")
         try:
+            self._await_visitor()
             self.open()
             if self.settings.nice and os.name == "posix":
                 os.nice(self.settings.nice)
@@ -89,6 +91,11 @@ class Player:
         finally:
             self.close()
         return 0
+
+    def _await_visitor(self) -> None:
+        """Wait while no page is open, so that a viewer that nobody looks at costs next to nothing."""
+        while math.isinf(self.settings.seconds) and not self.server.get_clients():
+            time.sleep(IDLE)
 
     def close(self) -> None:
         """Take the page down and release the environments."""
@@ -142,6 +149,7 @@ class Player:
     def _loop(self) -> None:
         due = last_picture = last_reading = time.perf_counter()
         while self.simulated < self.settings.seconds - 0.5 * self._playback.env.control_dt:
+            self._await_visitor()
             now = time.perf_counter()
             for asked in self.panel.take():
                 self._answer(asked)
