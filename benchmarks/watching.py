@@ -1,8 +1,8 @@
 """`python -m benchmarks.watching`: by how much a viewer beside it slows a training.
 
-Trainings take turns: alone; with `--watch`, while nobody opens the page; beside a viewer that plays all the time. Each is
-a process of its own, and the rate is that from its first iteration to its last. The browser that draws is not measured:
-it may be on another machine.
+Trainings take turns: alone; with `--watch`, while nobody opens the page; beside a viewer that plays all the time. Each
+is a process of its own, and the rate is that from its first iteration to its last. The browser that draws is not
+measured: it may be on another machine.
 """
 
 from __future__ import annotations
