@@ -53,7 +53,7 @@ def main(settings: Settings) -> None:
     for seed in settings.seeds:
         for arm in ARMS:
             rows.append({"arm": arm, "seed": seed} | measured(settings, arm, seed))
-            cli.console().print(str(rows[-1]), soft_wrap=True)
+            cli.show(str(rows[-1]))
             cli.write_result(
                 settings.json,
                 cli.command_line("benchmarks.adr"),

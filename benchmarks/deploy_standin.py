@@ -88,13 +88,13 @@ def main(settings: Settings) -> None:
             for condition in settings.conditions:
                 row = rate(policy, engine, CONDITIONS[condition], settings)
                 results["success"][f"{policy.contract.task} on {engine}, {condition}"] = row
-                cli.console().print(f"{policy.contract.task} on {engine}, {condition}: {row}", soft_wrap=True)
+                cli.show(f"{policy.contract.task} on {engine}, {condition}: {row}")
     if settings.faults:
         results["faults"] = faults()
-        cli.console().print(cli.table("faults", {name: str(row) for name, row in results["faults"].items()}))
+        cli.show(cli.table("faults", {name: str(row) for name, row in results["faults"].items()}))
     if settings.jitter:
         results["jitter"] = jitter(settings.jitter)
-        cli.console().print(cli.table("jitter", {name: str(value) for name, value in results["jitter"].items()}))
+        cli.show(cli.table("jitter", {name: str(value) for name, value in results["jitter"].items()}))
     cli.write_result(settings.json, cli.command_line("benchmarks.deploy_standin"), results)
 
 

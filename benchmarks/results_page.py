@@ -181,6 +181,30 @@ def evaluated(sees: bool) -> Callable[[Mapping[str, Record]], Iterable[Row]]:
     return rows
 
 
+def is_of_seeds(record: Record) -> bool:
+    """Whether `embodied.train --seeds` wrote it."""
+    return "seeds" in record and "figures" in record
+
+
+def of_seeds(results: Mapping[str, Record]) -> Iterable[Row]:
+    """Trainings with several seeds by one command."""
+    for name, record in results.items():
+        if not is_of_seeds(record):
+            continue
+        figures = record["figures"]
+        iqm = figures["success"]
+        yield (
+            f"`{record['task']}`",
+            record["algorithm"],
+            ", ".join(map(str, record["seeds"])),
+            success([record]),
+            f"{percent(iqm['iqm'])} ({percent(iqm['iqm_low'])} to {percent(iqm['iqm_high'])})",
+            ", ".join(percent(score) for score in iqm["scores"]),
+            others([record]),
+            f"{files([name])}, [page]({LINK}{name}.html)",
+        )
+
+
 def speed(results: Mapping[str, Record]) -> Iterable[Row]:
     """Environments per second by `embodied.bench`."""
     for name, record in results.items():
@@ -242,7 +266,7 @@ def calibrated(results: Mapping[str, Record]) -> Iterable[Row]:
 def remaining(results: Mapping[str, Record]) -> Iterable[Row]:
     """All other files: their commands, and what single numbers they have."""
     for name, record in results.items():
-        shown = is_evaluated(record) or name.startswith(("deploy", "calibration_foreign"))
+        shown = is_evaluated(record) or is_of_seeds(record) or name.startswith(("deploy", "calibration_foreign"))
         if shown or (name.startswith("bench") and any(True for _ in speed({name: record}))):
             continue
         numbers = {
@@ -300,6 +324,13 @@ SECTIONS = (
         "Each trained by one command (in the file) and evaluated over fresh episodes afterwards.",
         ("task", "learner", "steps, M", "minutes", "success, %", "at any step, %", "besides", "file"),
         trained,
+    ),
+    Section(
+        "Several seeds by one command",
+        "By `python -m embodied.train --seeds`. Mean and interquartile mean over the seeds with intervals of a "
+        "stratified bootstrap, which of three seeds promise more than they know.",
+        ("task", "learner", "seeds", "success, %", "interquartile mean, %", "each, %", "besides", "file"),
+        of_seeds,
     ),
     Section(
         "Policies and scripts evaluated",

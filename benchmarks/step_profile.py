@@ -183,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
         shown = {f"{part}, ms": f"{value:.3f}" for part, value in row["milliseconds"].items()}
         shown |= {"rollout in one program, ms a step": f"{row['milliseconds_roll_out']:.3f}"}
         shown |= {"step by step, ms": f"{row['milliseconds_steps']:.3f}", "ratio": f"{row['speedup']:.2f}"}
-        cli.console().print(cli.table(title, shown))
+        cli.show(cli.table(title, shown))
     cli.write_result(settings.json, cli.command_line("benchmarks.step_profile"), {"results": rows})
     return 0
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,6 +72,8 @@ class Settings:
     """How much the viewer gives way to other work once its page is open, 0 to 19, as of the command nice."""
     port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8080
     """Port of the viewer; the next free one is taken where it is in use."""
+    browser: bool = False
+    """Open the viewer's page in the browser, where there is a screen."""
     host: str = "localhost"
     """Address the viewer listens on; 0.0.0.0 lets other machines in."""
 
@@ -102,7 +106,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     seconds = math.inf if settings.seconds is None else settings.seconds
     played = PlayerSettings(settings.num_envs, settings.seed, seconds, settings.host, settings.port, nice=settings.nice)
-    return Player(catalogue, task, policy, played).run()
+    player = Player(catalogue, task, policy, played)
+    if settings.browser:
+        open_page(player.url)
+    return player.run()
+
+
+def open_page(url: str) -> None:
+    """Open a page in the user's browser; nothing without a screen, where a browser would take the terminal."""
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(url)
 
 
 def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:

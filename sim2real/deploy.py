@@ -70,10 +70,10 @@ class Settings(Generic[O]):
     middle of the workspace; of a step what the simulated task draws."""
     instruction: str = ""
     """What a policy that follows instructions is told; by default the first it was trained on for its task."""
-    readings: str = ""
+    readings: cli.Rare[str] = ""
     """`module:callable` that says what the robot does not measure, such as the place of an object: called with every
     measurement, it returns numbers by the names of the step's inputs."""
-    soft_start: float | None = None
+    soft_start: cli.Rare[float | None] = None
     """s from the measured pose to the stance; by default 2, and 0 of a drone with rotor thrusts."""
     log: Path | None = None
     """Write every cycle to this MCAP file, which sim2real.calibrate reads."""
@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = parse(words)
     policy = load(settings.bundle)
     result = run(settings, policy)
-    cli.console().print(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
+    cli.show(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
     said = {"bundle": settings.bundle, "robot": settings.robot, "options": dataclasses.asdict(settings.driver)}
     cli.write_result(settings.json, cli.command_line("sim2real.deploy"), said | result.summary())
     return result.code
@@ -137,9 +137,8 @@ def parse(words: list[str]) -> Settings[Any]:
         name = word.removeprefix("--robot=") if word.startswith("--robot=") else name
     options = registry.options_of(name)
     defaults = Settings(tyro.MISSING, robot=name, driver=options)
-    prog = "python -m sim2real.deploy"
     kind = Settings[type(options)]  # type: ignore[misc]
-    return tyro.cli(kind, args=words, prog=prog, default=defaults, config=(tyro.conf.EnumChoicesFromValues,))
+    return cli.parse(kind, words, "sim2real.deploy", defaults)
 
 
 def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:

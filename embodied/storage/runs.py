@@ -3,6 +3,8 @@
     config.json      what was trained and how, sealed against edits
     metrics.jsonl    one JSON object per line: "step", "time" (seconds since 1970), then the metrics
     events.*         the same metrics for TensorBoard
+    wandb/           the same for Weights & Biases, where it was asked for
+    result.json      what the training came to, where it came to its end: figures, command, hardware
     checkpoints/     see `embodied.storage.checkpoints`
     snapshot/        the newest policy by itself, while somebody watches it learn
     videos/          whatever the run filmed
@@ -26,13 +28,26 @@ import torch
 from embodied.errors import CheckpointError, RunError, listing, reason
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
-from embodied.storage.files import embodied_version, jsonable, read_file, seal, sync_folder, unseal, write_atomic
-from embodied.storage.metrics import METRICS, Metrics
+from embodied.storage.files import (
+    dumps,
+    embodied_version,
+    jsonable,
+    read_file,
+    read_json,
+    seal,
+    sync_folder,
+    unseal,
+    write_atomic,
+)
+from embodied.storage.metrics import METRICS, Logger, Metrics
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
+RUNS = Path("runs")
+"""Folder of all runs, where none is named."""
 FORMAT = 1
-CONFIG, CHECKPOINTS, SNAPSHOT, VIDEOS = "config.json", "checkpoints", "snapshot", "videos"
+CONFIG, RESULT, CHECKPOINTS, VIDEOS = "config.json", "result.json", "checkpoints", "videos"
+SNAPSHOT = "snapshot"
 KEYS = ("format", "embodied", "task", "created", "config")
 LAYOUT = f"{CONFIG}, {METRICS}, {CHECKPOINTS}/, {VIDEOS}/"
 DEPTH = 4  # Levels below a root at which runs are looked for: family, task, time, and one to spare.
@@ -146,6 +161,12 @@ class Run:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @property
+    def name(self) -> str:
+        """What it is called: by `--name`, or as its folder; one of several seeds also by its seed."""
+        given, own = self.config.get("name"), self.path.resolve().name
+        return own if given in (None, own) else f"{given}/{own}"
+
+    @property
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / CHECKPOINTS
@@ -162,6 +183,32 @@ class Run:
             RunError: A metric has a reserved name or is no number, or the file cannot be written.
         """
         self._metrics.log(step, metrics)
+
+    def add_logger(self, logger: Logger) -> None:
+        """Let a logger hear of every metric, too."""
+        self._metrics.loggers.append(logger)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the training came to; nothing where it has not come to its end, or the file is damaged."""
+        try:
+            result = read_json(self.path / RESULT)
+        except (OSError, ValueError):
+            return {}
+        return result if isinstance(result, dict) else {}
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Keep what the training came to.
+
+        Raises:
+            RunError: A value does not fit JSON, or the file cannot be written.
+        """
+        try:
+            write_atomic(self.path / RESULT, dumps(jsonable(result)))
+            for logger in self._metrics.loggers:
+                logger.summarize(result)
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot write '{self.path / RESULT}': {reason(error)}") from error
 
     def metrics(self) -> list[dict[str, float]]:
         """Every metrics line, in order; null is NaN. Incomplete lines, as a killed process leaves, are left out."""
@@ -207,9 +254,10 @@ class Run:
         """Load a checkpoint to go on from it, and make the run's record end there.
 
         Later lines of `metrics.jsonl` are dropped, later TensorBoard events hidden, and later checkpoints renamed,
-        so that the continued run can log and save those steps again.
+        so that the continued run can log and save those steps again. The result goes: another will follow.
         """
         checkpoint = self.load(step)
+        (self.path / RESULT).unlink(missing_ok=True)
         checkpoints.set_aside(self.checkpoints, checkpoint.step)
         self._metrics.end_at(checkpoint.step)
         self.step = None

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from embodied import play
+from embodied.cli.commands import DEMO
 from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
 
@@ -63,3 +64,23 @@ def test_what_is_named_is_played_without_a_word(tmp_path, monkeypatch, capsys) -
     assert play.chosen(play.Settings("swarm/hover", policy="zero"))[1:] == ("swarm/hover", "zero")
     assert play.chosen(play.Settings(str(run.path)))[1:] == ("swarm/hover", str(run.path))
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("display", "opened"), [(":0", ["http://localhost:8080"]), (None, [])])
+def test_the_page_is_opened_only_where_there_is_a_screen(display: str | None, opened: list[str], monkeypatch) -> None:
+    monkeypatch.setattr(play.sys, "platform", "linux")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    if display is not None:
+        monkeypatch.setenv("DISPLAY", display)
+    pages: list[str] = []
+    monkeypatch.setattr(play.webbrowser, "open", pages.append)
+    play.open_page("http://localhost:8080")
+    assert pages == opened
+
+
+def test_the_demo_is_played_and_its_page_opened(monkeypatch) -> None:
+    pages: list[str] = []
+    monkeypatch.setattr(play, "open_page", pages.append)
+    assert play.main([*DEMO, "--seconds", "0.1", "--port", "18110"]) == 0
+    assert pages == ["http://localhost:18110"]

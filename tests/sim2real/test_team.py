@@ -105,7 +105,7 @@ def rehearsed(policy, seconds, **options):
     seen = []
 
     def watch(progress):
-        seen.append(first.simulation._worlds[-1][1].qpos.reshape(-1, 7)[:, :3].copy())
+        seen.append(first.simulation.world.qpos.reshape(-1, 7)[:, :3].copy())
 
     first.prepare(np.zeros(0))
     times = LoopSettings(seconds, damp=0.1)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from embodied import cli  # noqa: F401  isort: skip  (before jax, whose environment variables the package sets)
+from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
 import jax
 import numpy as np
@@ -44,7 +44,7 @@ class SimulatedOptions:
     """Follow the computer's clock; otherwise as fast as possible, and then each run is a function of its seed."""
     latency: float = 0.0
     """s that commands take to reach the motors."""
-    sensor_latency: float = 0.0
+    sensor_latency: cli.Rare[float] = 0.0
     """s that measurements take to reach the policy."""
     noise: float = 1.0
     """Factor on the noise of the sensors, of which 1 is the training's."""
@@ -52,21 +52,21 @@ class SimulatedOptions:
     """Probability that a packet is lost, a command or a measurement, each by itself."""
     mismatch: float = 0.0
     """Size of a random deviation of masses, frictions, motors and encoders from the model; 1 is about a real robot."""
-    mass: float = 1.0
+    mass: cli.Rare[float] = 1.0
     """Factor on the mass of every body, besides `mismatch`."""
-    friction: float = 1.0
+    friction: cli.Rare[float] = 1.0
     """Factor on the floor's sliding friction, besides `mismatch`."""
-    motor_strength: float = 1.0
+    motor_strength: cli.Rare[float] = 1.0
     """Factor on the servos' gains or the rotors' thrust, besides `mismatch`."""
-    joint_friction: float = 1.0
+    joint_friction: cli.Rare[float] = 1.0
     """Factor on the joints' dry friction, besides `mismatch`."""
-    joint_damping: float = 1.0
+    joint_damping: cli.Rare[float] = 1.0
     """Factor on the joints' damping, besides `mismatch`."""
-    armature: float = 1.0
+    armature: cli.Rare[float] = 1.0
     """Factor on the motors' reflected inertia, besides `mismatch`."""
     seed: int = 0
     """Of the initial state, the noise, the losses and the mismatch."""
-    robot_file: Path | None = None
+    robot_file: cli.Rare[Path | None] = None
     """Model file of a robot of one's own, if it no longer lies where it was trained with; it must be the same."""
 
     def __post_init__(self) -> None:
@@ -137,6 +137,11 @@ class Simulation:
             self._worlds.append((self._steps * self._dt, self._world))
             if self._evaluator is not None:
                 self._evaluator.step(self._world, steps)
+
+    @property
+    def world(self) -> World:
+        """The physical state now, whatever sensors say."""
+        return self._world
 
     @property
     def seen(self) -> float:

@@ -347,11 +347,11 @@ def test_a_fault_is_exit_code_1_and_advice_only_when_asked(tmp_path: Path, capsy
     faulty.write_text(SOUND.replace('{"near": 1.0}', '{"nearer": 1.0}'))
     quiet.write_text(SOUND.replace('("Push the mass to the goal.",)', "()"))
     assert run([str(faulty)]) == 1
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "weight of 'nearer': no reward term has its name" in said
     assert "not run" in said
     assert run([str(quiet)]) == 0
-    assert "instruction: there is none" in capsys.readouterr().err
+    assert "instruction: there is none" in capsys.readouterr().out
     assert run([str(quiet), "--strict"]) == 1
 
 
