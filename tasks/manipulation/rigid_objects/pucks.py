@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -64,10 +65,16 @@ class PuckTask(Tabletop):
         return jnp.stack([place[command.index[0]] for command in self.command_ranges])
 
     def mocap_positions(self, state: TaskState) -> Array | None:
-        """The mark is where the goal is, also where a person moves it."""
-        if self.config.hide_goal:
+        """The mark, where there is one, is where the goal is, also where a person moves it."""
+        if self.config.hide_goal or self._mark < 0:
             return super().mocap_positions(state)
-        return state.fixtures.at[self.model.body(objects.GOAL).mocapid[0]].set(state.goal)
+        return state.fixtures.at[self._mark].set(state.goal)
+
+    @functools.cached_property
+    def _mark(self) -> int:
+        """Number of the goal's mark among the mocap bodies, -1 of a task whose goal is a hole or another thing."""
+        body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, objects.GOAL)
+        return int(self.model.body_mocapid[body]) if body >= 0 else -1
 
     def mark_goal(self, spec: mujoco.MjSpec) -> None:
         """A mark for cameras, which nothing else shows the goal; none where it is to be hidden."""
