@@ -81,7 +81,6 @@ class Player:
         """Play until interrupted, or until `settings.seconds` are simulated; returns the exit code."""
         say(f"open {self.url} in a browser; Ctrl-C stops")
         try:
-            self._await_visitor()
             self.open()
             if self.settings.nice and os.name == "posix":
                 os.nice(self.settings.nice)
