@@ -245,13 +245,14 @@ def run_shell(block: Block, folder: Path) -> None:
         os.mkfifo(pipe)
     environment = {**os.environ, "ASK": str(ask), "ANSWER": str(answer)}
     script = f"{PRELUDE}set -euo pipefail\n{block.code}"
-    reading = os.open(ask, os.O_RDWR | os.O_NONBLOCK)  # also for writing: the shell then never waits for a reader
+    # Both ends of both pipes stay open here: none of the shell's openings waits, or meets an end of file.
+    reading, writing = os.open(ask, os.O_RDWR | os.O_NONBLOCK), os.open(answer, os.O_RDWR)
     process = subprocess.Popen(["bash", "-c", script], env=environment, text=True, stderr=subprocess.PIPE)
     try:
         for words in asked(reading, process):
             code = run_python(words, block)
             assert code in block.how.codes, f"{block.place}: {shlex.join(words)} ended with {code}"
-            answer.write_text("0\n")
+            os.write(writing, b"0\n")
         assert process.stderr is not None
         said = process.stderr.read()
         assert process.wait() == 0, f"{block.place}: {said.strip()}"
@@ -259,6 +260,7 @@ def run_shell(block: Block, folder: Path) -> None:
         process.kill()
         process.wait()
         os.close(reading)
+        os.close(writing)
 
 
 def asked(reading: int, process: subprocess.Popen[str]) -> Iterator[list[str]]:

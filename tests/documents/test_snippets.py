@@ -15,8 +15,8 @@ from tests.documents.materials import MATERIALS
 from tests.documents.snippets import PAGES, ROOT, Block, Workspace, blocks_of, commands_of, main_of, resolved
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-SEEN_BY_HELP = ("embodied.", "policies.", "sim2real.", "tasks.")
-"""Commands whose help names every flag; those of benchmarks are for developers."""
+SEEN_BY_HELP = ("embodied.", "policies.", "sim2real.")
+"""Packages whose commands name every flag in their help."""
 
 ALSO_TAKES = {"embodied.sweep": "embodied.train"}
 """Command -> another one whose flags it takes."""
