@@ -74,14 +74,15 @@ if sys.argv[:1] == [
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.step import Step
-    from embodied.factory import make
+    from embodied.factory import functional, make
     from embodied.registry import REGISTRY
 
-__all__ = ["REGISTRY", "Env", "Step", "__version__", "make"]
+__all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make"]
 
 _LAZY = {
     "Env": "embodied.env.env",
     "Step": "embodied.env.step",
+    "functional": "embodied.factory",
     "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
 }

@@ -19,6 +19,8 @@ ENGINES: Mapping[str, str] = {
     "pybullet": "embodied.engines.pybullet.engine:PybulletEngine",
 }
 """Engine name -> `module:class`."""
+FUSED = ("rigid", "mjx", "brax")
+"""Engines that are pure JAX (`embodied.engines.base.FusedEngine`), the fastest first."""
 
 
 def make_engine(name: str, task: Task[Any], num_envs: int, **options: Any) -> FusedEngine[Any] | HostEngine:
