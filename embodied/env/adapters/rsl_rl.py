@@ -22,9 +22,10 @@ class RslRlVecEnv(VecEnv):
     """The N environments of an `Env` as rsl_rl wants them.
 
     Observations are a TensorDict of the task's groups. rsl_rl's actor takes `policy`, its critic takes `critic` where
-    the task has such a group, unless `obs_groups` of the configuration says otherwise. Where an episode ended, they are already
-    the first of the next one; rsl_rl bootstraps from the value before the step where `extras["time_outs"]` says that
-    only time ended it. `extras["log"]` has success, metrics and divergence of the episodes that ended.
+    the task has such a group, unless `obs_groups` of the configuration says otherwise. Where an episode ended, they
+    are already the first of the next one; rsl_rl bootstraps from the value before the step where
+    `extras["time_outs"]` says that only time ended it. `extras["log"]` has success, metrics and divergence of the
+    episodes that ended.
     """
 
     def __init__(self, env: Env, groups: Sequence[str] | None = None) -> None:
@@ -41,7 +42,7 @@ class RslRlVecEnv(VecEnv):
         self.env, self.view = env, TensorView(env, groups, "rsl_rl")
         self.num_envs, self.num_actions, self.device = env.num_envs, env.action_size, env.device
         self.max_episode_length = env.max_episode_steps
-        self.cfg: dict[str, Any] = {"task": env.name, "engine": env.engine_name, "seed": env.seed}
+        self.cfg = {"task": env.name, "engine": env.engine_name, "seed": env.seed}
         self._observation = self._shown(env.reset())
 
     @property
@@ -50,7 +51,7 @@ class RslRlVecEnv(VecEnv):
         return self.env.episode_length
 
     @episode_length_buf.setter
-    def episode_length_buf(self, steps: Tensor) -> None:
+    def episode_length_buf(self, steps: Tensor) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self.env.episode_length = steps
 
     def get_observations(self) -> TensorDict:

@@ -1,0 +1,34 @@
+"""`swarm/hover` by rsl_rl's PPO, with its usual settings but for smaller networks."""
+
+import torch
+from rsl_rl.runners import OnPolicyRunner  # pyright: ignore[reportMissingImports] - an extra
+from tensordict import TensorDict  # pyright: ignore[reportMissingImports]
+
+from embodied.env.adapters.rsl_rl import RslRlVecEnv
+from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
+
+UNROLL = 24
+
+
+def train(env: Env, steps: int, seed: int) -> PolicyFunction:
+    """Train; returns the policy's mean actions."""
+    torch.manual_seed(seed)
+    network = {"class_name": "MLPModel", "hidden_dims": [64, 64], "activation": "elu", "obs_normalization": True}
+    config = {
+        "num_steps_per_env": UNROLL,
+        "save_interval": 1000,
+        "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
+        "actor": {**network, "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.5}},
+        "critic": network,
+        "algorithm": {"class_name": "PPO", "num_learning_epochs": 5, "num_mini_batches": 4, "entropy_coef": 0.0},
+    }
+    runner = OnPolicyRunner(RslRlVecEnv(env), config, device=str(env.device))
+    runner.learn(steps // (UNROLL * env.num_envs), init_at_random_ep_len=True)
+    actor = runner.get_inference_policy(str(env.device))
+
+    def policy(observation):  # noqa: ANN001, ANN202
+        with torch.inference_mode():
+            return actor(TensorDict(dict(observation), batch_size=[len(observation["policy"])]))
+
+    return policy
