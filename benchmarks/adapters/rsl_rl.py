@@ -1,8 +1,11 @@
 """`swarm/hover` by rsl_rl's PPO, with its usual settings but for smaller networks."""
 
+from collections.abc import Mapping
+
 import torch
 from rsl_rl.runners import OnPolicyRunner  # pyright: ignore[reportMissingImports] - an extra
 from tensordict import TensorDict  # pyright: ignore[reportMissingImports]
+from torch import Tensor
 
 from embodied.env.adapters.rsl_rl import RslRlVecEnv
 from embodied.env.env import Env
@@ -27,7 +30,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
     runner.learn(steps // (UNROLL * env.num_envs), init_at_random_ep_len=True)
     actor = runner.get_inference_policy(str(env.device))
 
-    def policy(observation):  # noqa: ANN001, ANN202
+    def policy(observation: Mapping[str, Tensor]) -> Tensor:
         with torch.inference_mode():
             return actor(TensorDict(dict(observation), batch_size=[len(observation["policy"])]))
 

@@ -1,5 +1,8 @@
 """`swarm/hover` by skrl's PPO."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from skrl.agents.torch.ppo import PPO, PPO_CFG  # pyright: ignore[reportMissingImports] - an extra
 from skrl.memories.torch import RandomMemory  # pyright: ignore[reportMissingImports]
@@ -11,6 +14,7 @@ from skrl.utils.model_instantiators.torch import (  # pyright: ignore[reportMiss
     deterministic_model,
     gaussian_model,
 )
+from torch import Tensor
 
 from embodied.env.adapters.skrl import SkrlEnv
 from embodied.env.env import Env
@@ -32,7 +36,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
     layers = {"layers": [64, 64], "activations": "elu"}
     actor = [{"name": "net", "input": "OBSERVATIONS", **layers}]
     critic = [{"name": "net", "input": "STATES", **layers}]
-    models = {
+    models: dict[str, Any] = {
         "policy": gaussian_model(**spaces, network=actor, output="ACTIONS", initial_log_std=-0.7),
         "value": deterministic_model(**spaces, network=critic, output="ONE"),
     }
@@ -59,7 +63,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
     SequentialTrainer(env=wrapped, agents=agent, cfg={"timesteps": timesteps, "disable_progressbar": True}).train()
     agent.enable_training_mode(False, apply_to_models=True)
 
-    def policy(observation):  # noqa: ANN001, ANN202
+    def policy(observation: Mapping[str, Tensor]) -> Tensor:
         with torch.inference_mode():
             _, outputs = agent.act(observation["policy"], observation["critic"], timestep=0, timesteps=0)
         return outputs["mean_actions"]

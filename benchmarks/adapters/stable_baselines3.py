@@ -1,10 +1,12 @@
 """`swarm/hover` by Stable-Baselines3's PPO."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import LinearSchedule
+from torch import Tensor
 
 from embodied.env.adapters.stable_baselines3 import SB3VecEnv
 from embodied.env.env import Env
@@ -26,7 +28,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
     )
     model.learn(steps)
 
-    def policy(observation):  # noqa: ANN001, ANN202
+    def policy(observation: Mapping[str, Tensor]) -> Tensor:
         actions, _ = model.predict(observation["policy"].numpy(force=True), deterministic=True)
         return torch.from_numpy(actions).to(env.device)
 

@@ -1,8 +1,13 @@
 """`swarm/hover` by TorchRL: its collector, its advantage estimate, its clipped PPO loss."""
 
+from collections.abc import Mapping
+
 import torch
-from tensordict import TensorDict  # pyright: ignore[reportMissingImports] - an extra
-from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule  # pyright: ignore[reportMissingImports]
+from tensordict.nn import (  # pyright: ignore[reportMissingImports] - an extra
+    AddStateIndependentNormalScale,
+    TensorDictModule,
+)
+from torch import Tensor
 from torchrl.collectors import Collector  # pyright: ignore[reportMissingImports]
 from torchrl.modules import MLP, IndependentNormal, ProbabilisticActor, ValueOperator  # pyright: ignore[reportMissingImports]
 from torchrl.objectives import ClipPPOLoss  # pyright: ignore[reportMissingImports]
@@ -22,9 +27,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
     sizes = {name: of.shape[-1] for name, of in wrapped.view.spec.items()}
     layers = {"num_cells": [64, 64], "activation_class": torch.nn.ELU, "device": wrapped.device}
     mean = MLP(sizes["policy"], env.action_size, **layers)
-    with torch.no_grad():
-        mean[-1].weight.mul_(0.01)
-    scale = AddStateIndependentNormalScale(env.action_size, scale_lb=0.05, init_value=0.5, scale_mapping="relu")
+    scale = AddStateIndependentNormalScale(env.action_size, init_value=0.5, scale_mapping="relu")
     actor = ProbabilisticActor(
         TensorDictModule(torch.nn.Sequential(mean, scale), in_keys=["policy"], out_keys=["loc", "scale"]),
         in_keys=["loc", "scale"],
@@ -52,7 +55,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
                 optimiser.zero_grad()
         schedule.step()
 
-    def policy(observation):  # noqa: ANN001, ANN202
+    def policy(observation: Mapping[str, Tensor]) -> Tensor:
         with torch.inference_mode():
             return mean(observation["policy"])
 
