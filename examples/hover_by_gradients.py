@@ -6,6 +6,7 @@
 time under `jax.lax.scan`; `jax.grad` goes through policy, rotors and rigid bodies alike. No critic, no sampling.
 """
 
+import itertools
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ class Settings:
 def initial(key: Array, sizes: tuple[int, ...]) -> Parameters:
     """Weights (inputs, outputs) and biases (outputs,) of each layer; the last layer's are near zero."""
     layers: Parameters = []
-    for index, (inputs, outputs) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for index, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
         gain = 0.01 if index == len(sizes) - 2 else 1.0
         weight = jax.random.normal(jax.random.fold_in(key, index), (inputs, outputs)) * gain / inputs**0.5
         layers.append((weight, jnp.zeros(outputs)))
@@ -69,7 +70,7 @@ def act(parameters: Parameters, observation: Array) -> Array:
 def flown(
     env: FunctionalEnv, parameters: Parameters, start: tuple[EnvState[Any], Array], steps: int
 ) -> tuple[tuple[EnvState[Any], Array], Transition]:
-    """`steps` control steps of one environment from its state and observation; episodes that end are followed by others.
+    """`steps` control steps of one environment from its state and observation, through one episode after another.
 
     Returns:
         State and observation at the end, and the transitions, stacked (steps, ...).
@@ -81,7 +82,9 @@ def flown(
         ended = transition.terminated | transition.truncated
         fresh, first = env.restart(state)
         following = (state, transition.observation["policy"])
-        return jax.tree.map(lambda new, old: jnp.where(ended, new, old), (fresh, first["policy"]), following), transition
+        return jax.tree.map(
+            lambda new, old: jnp.where(ended, new, old), (fresh, first["policy"]), following
+        ), transition
 
     return jax.lax.scan(step, start, None, length=steps)
 

@@ -1,4 +1,4 @@
-"""`swarm/hover` by rsl_rl's PPO, with its usual settings but for smaller networks."""
+"""`swarm/hover` by rsl_rl's PPO, with smaller networks and larger steps than its defaults, whose adaptive steps are still on the way after 3.6 M."""
 
 from collections.abc import Mapping
 
@@ -12,6 +12,7 @@ from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 
 UNROLL = 24
+LEARNING = {"schedule": "fixed", "learning_rate": 2e-3, "num_learning_epochs": 4, "num_mini_batches": 8}
 
 
 def train(env: Env, steps: int, seed: int) -> PolicyFunction:
@@ -24,7 +25,7 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
         "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
         "actor": {**network, "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.5}},
         "critic": network,
-        "algorithm": {"class_name": "PPO", "num_learning_epochs": 5, "num_mini_batches": 4, "entropy_coef": 0.0},
+        "algorithm": {"class_name": "PPO", "entropy_coef": 0.0, **LEARNING},
     }
     runner = OnPolicyRunner(RslRlVecEnv(env), config, device=str(env.device))
     runner.learn(steps // (UNROLL * env.num_envs), init_at_random_ep_len=True)

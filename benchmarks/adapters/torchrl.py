@@ -1,6 +1,7 @@
 """`swarm/hover` by TorchRL: its collector, its advantage estimate, its clipped PPO loss."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from tensordict.nn import (  # pyright: ignore[reportMissingImports] - an extra
@@ -27,7 +28,10 @@ def train(env: Env, steps: int, seed: int) -> PolicyFunction:
     sizes = {name: of.shape[-1] for name, of in wrapped.view.spec.items()}
     layers = {"num_cells": [64, 64], "activation_class": torch.nn.ELU, "device": wrapped.device}
     mean = MLP(sizes["policy"], env.action_size, **layers)
-    scale = AddStateIndependentNormalScale(env.action_size, init_value=0.5, scale_mapping="relu")
+    with torch.no_grad():
+        mean[-1].weight.mul_(0.01)  # pyright: ignore[reportCallIssue] - of a layer
+    least: Any = 0.05  # standard deviation; its annotation takes no float
+    scale = AddStateIndependentNormalScale(env.action_size, scale_lb=least, init_value=0.5, scale_mapping="relu")
     actor = ProbabilisticActor(
         TensorDictModule(torch.nn.Sequential(mean, scale), in_keys=["policy"], out_keys=["loc", "scale"]),
         in_keys=["loc", "scale"],

@@ -5,11 +5,11 @@
     state, transitions = jax.lax.scan(env.step, state, actions)     # actions (T, action_size)
     states, observations = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 1024))
 
-Nothing restarts by itself. Where episodes end within a compiled program, both are computed and one is chosen:
+Nothing restarts by itself: `restart` begins the next episode, `restart_ended` that of those environments that ended.
 
-    fresh, first = env.restart(state)
-    ended = transition.terminated | transition.truncated
-    state = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, state)
+    states, transitions = jax.vmap(env.step)(states, actions)
+    ended = transitions.terminated | transitions.truncated
+    states, observations = restart_ended(env.restart, states, transitions.observation, ended)
 
 `FusedSimulator` is this environment under `jax.vmap`, so `embodied.make` with the same engine lives through the same
 episodes: its environment i is what `reset` begins with `environment_keys(seed, num_envs)[i]`.
@@ -18,6 +18,7 @@ episodes: its environment i is what `reset` begins with `environment_keys(seed, 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Generic
 
 import jax
@@ -29,6 +30,8 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import ResetState, StateT, World
 from embodied.engines.base import FusedEngine
+
+CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
 
 
 @jax.tree_util.register_dataclass
@@ -138,3 +141,50 @@ class FunctionalEnv:
         physics = self.engine.start(start)
         episode, observation = episodes.first(self.task, self.engine.world(physics), start.task_state, key)
         return EnvState(physics, episode), observation
+
+
+def restart_ended(
+    restart: Callable[[EnvState[Any]], tuple[EnvState[Any], Any]],
+    states: EnvState[Any],
+    observations: Any,
+    ended: Array,
+) -> tuple[EnvState[Any], Any]:
+    """Begin the next episode in those of N environments that ended, a few at a time until none is left.
+
+    Most steps end few episodes, and drawing a reset state for every environment would cost more than some physics.
+    No gradient goes backward through it: where one is wanted, `restart` everywhere and choose by `jnp.where`.
+
+    Args:
+        restart: `FunctionalEnv.restart`, of one environment.
+        states: Every array with a leading axis (N,).
+        observations: What the last step led to, as `restart` returns it, with a leading axis (N,).
+        ended: (N,) bool.
+
+    Returns:
+        States and observations, in which the first of the next episode stands where one ended.
+    """
+    count = len(ended)
+    chunk = max(1, count // CHUNKS)
+
+    def restart_chunk(carry: Any) -> Any:
+        states, observations, remaining = carry
+        ids = jnp.nonzero(remaining, size=chunk, fill_value=count)[0]
+        fresh, first = jax.vmap(restart)(rows_of(states, ids))
+        return (
+            set_rows(states, ids, fresh),
+            set_rows(observations, ids, first),
+            remaining.at[ids].set(False, mode="drop"),
+        )
+
+    carry = (states, observations, ended)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[2]), restart_chunk, carry)[:2]
+
+
+def rows_of(tree: Any, ids: Array) -> Any:
+    """The environments `ids` (k,) of a tree of batched arrays; ids past the end repeat the last one."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), tree)
+
+
+def set_rows(tree: Any, ids: Array, rows: Any) -> Any:
+    """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
+    return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)

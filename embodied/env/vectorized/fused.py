@@ -13,19 +13,16 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.engines.base import FusedEngine
-from embodied.env.functional import EnvState, FunctionalEnv
+from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.vec_env import POLICY
 from embodied.env.vectorized.base import (
-    CHUNKS,
     DivergedState,
     RenderStateFn,
     StepResult,
     add_batch_axis,
     on_default_device,
     row_of,
-    rows_of,
-    set_rows,
     step_result,
 )
 from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals
@@ -51,7 +48,6 @@ class FusedSimulator:
         """Prepare the program; it compiles at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
         self._one = FunctionalEnv(task, engine)
-        self.chunk = max(1, num_envs // CHUNKS)
         self._state: FusedState | None = None
         self._reset = jax.jit(self._all_afresh)
         # Two programs, not one: fused into one, XLA's CPU compiler recomputes the physics inside the restart loop
@@ -208,19 +204,7 @@ class FusedSimulator:
         return jax.tree.map(lambda new, old: jnp.where(first, new, old), now, state.diverged_state)
 
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
-        """Restart the finished environments, `chunk` at a time until none is left."""
-
-        def restart_chunk(carry: Any) -> Any:
-            physics, episode, observation, remaining = carry
-            ids = jnp.nonzero(remaining, size=self.chunk, fill_value=self.num_envs)[0]
-            # A restart reads nothing else of the ended episode: the rest is not gathered.
-            fresh, fresh_observation = jax.vmap(self._one.restart)(rows_of(EnvState(physics, episode), ids))
-            return (
-                set_rows(physics, ids, fresh.physics),
-                set_rows(episode, ids, fresh.episode),
-                set_rows(observation, ids, fresh_observation),
-                remaining.at[ids].set(False, mode="drop"),
-            )
-
-        carry = (physics, episode, transition.observation, transition.terminated | transition.truncated)
-        return jax.lax.while_loop(lambda carry: jnp.any(carry[3]), restart_chunk, carry)[:3]
+        """Restart the finished environments."""
+        states, ended = EnvState(physics, episode), transition.terminated | transition.truncated
+        states, observation = restart_ended(self._one.restart, states, transition.observation, ended)
+        return states.physics, states.episode, observation
