@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: setup format lint type test test-all build bench
+.PHONY: setup format lint type test test-all build bench docs
 setup:  ## an environment with everything a developer needs
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install "torch==2.13.0"
@@ -25,5 +25,7 @@ build:  ## sdist, wheel from it, and a smoke test of the wheel away from the che
 	rm -rf dist && $(BIN)/python -m build
 	$(PYTHON) -m venv build/smoke && build/smoke/bin/pip install -q "torch==2.13.0" dist/*.whl
 	cd build && smoke/bin/python -m embodied.evaluate swarm/hover --policy shipped --episodes 16
+docs:  ## the site, in build/site; its search needs a server: python -m http.server -d build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 bench:
 	$(BIN)/python -m embodied.bench --json benchmarks/results/bench.json

@@ -517,7 +517,7 @@ def main(arguments: list[str] | None = None) -> int:
         "limit_seconds": LIMIT,
         "faults": faults,
     }
-    cli.console().print(cli.table("bad input", {name: str(value)[:200] for name, value in totals.items()}))
+    cli.show(cli.table("bad input", {name: str(value)[:200] for name, value in totals.items()}))
     cli.write_result(settings.json, cli.command_line("benchmarks.bad_input"), totals)
     return 1 if faults else 0
 

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows = []
     for name in settings.tasks or registry:
         rows.append({"task": name, **tried(registry[name], settings.load)})
-        cli.console().print(f"{name}: {rows[-1]['reason'] or 'accepted'}", soft_wrap=True, highlight=False)
+        cli.show(f"{name}: {rows[-1]['reason'] or 'accepted'}")
         jax.clear_caches()
     result = {
         "tasks": len(rows),

@@ -168,7 +168,7 @@ def main(settings: Settings) -> None:
         ways = {"nominal": case.still, "twin": (*case.still, *around, "0"), "randomised": (*around, str(WIDTH))}
         for way, flags in ways.items():
             results[robot]["policies"][way] = row = measured(case, folder / way, flags, settings)
-            cli.console().print(f"{robot}, {way}: {row}", soft_wrap=True)
+            cli.show(f"{robot}, {way}: {row}")
             document = {"settings": shown(settings), "width": WIDTH, "results": results}
             cli.write_result(settings.json, cli.command_line("benchmarks.calibrated_training"), document)
 
@@ -199,7 +199,7 @@ def command(module: str, *words: str) -> None:
     Raises:
         CalledProcessError: it failed.
     """
-    cli.console().print(f"python -m {module} {' '.join(words)}", soft_wrap=True)
+    cli.say(f"python -m {module} {' '.join(words)}")
     subprocess.run([sys.executable, "-m", module, *words], check=True)
 
 

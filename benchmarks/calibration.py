@@ -110,7 +110,7 @@ def trial(robot: str, seed: int, finer: int = 1) -> dict[str, Any]:
     result, _ = cal.calibrate(log_of(robot, twin, truth, seed, finer), twin, cal.Settings(known=known))
     row = {**compared(result, truth), **errors_of(result), "seconds": result.took, "converged": result.converged}
     wrong = max((abs(e) for e in row["error"].values()), default=0.0)
-    cli.console().print(f"{robot} {seed}: {result.took:.1f} s, worst identified parameter {100 * wrong:.2f} % off")
+    cli.show(f"{robot} {seed}: {result.took:.1f} s, worst identified parameter {100 * wrong:.2f} % off")
     return row
 
 
@@ -192,7 +192,7 @@ def bullet_trial(seed: int) -> dict[str, Any]:
     log = logs.bullet_log(twin, truth, logs.GO1_LEG, SECONDS["go1"], seed)
     result, _ = cal.calibrate(log, twin, cal.Settings(known={"*.strength": 1.0}))
     row = {**compared(result, truth), **errors_of(result), "seconds": result.took, "converged": result.converged}
-    cli.console().print(f"pybullet {seed}: {result.took:.1f} s, error left {100 * row['left']['joint_pos']:.1f} %")
+    cli.show(f"pybullet {seed}: {result.took:.1f} s, error left {100 * row['left']['joint_pos']:.1f} %")
     return row
 
 
@@ -212,7 +212,7 @@ def show(robot: str, result: Mapping[str, Any]) -> None:
     )
     rows["held-out .5 s error left"] = ", ".join(f"{c} {percent(v)}" for c, v in result["held_out_left"].items())
     rows["time"] = f"{result['seconds_median']:.1f} s, worst {result['seconds_worst']:.1f} s"
-    cli.console().print(cli.table(f"{robot}, {result['trials']} trials", rows))
+    cli.show(cli.table(f"{robot}, {result['trials']} trials", rows))
 
 
 if __name__ == "__main__":

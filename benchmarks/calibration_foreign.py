@@ -84,7 +84,7 @@ def main(settings: Settings) -> None:
         row = trial(SIMULATORS[name], seed)
         rows[name].append(row)
         inside = [v["inside"] for v in row["parameters"].values()]
-        cli.console().print(f"{name} {seed}: {row['seconds']:.1f} s, {np.mean(inside):.2f} of {len(inside)} inside")
+        cli.show(f"{name} {seed}: {row['seconds']:.1f} s, {np.mean(inside):.2f} of {len(inside)} inside")
         document = {"results": {n: summary(r) for n, r in rows.items() if r}, "logs": rows}
         cli.write_result(settings.json, cli.command_line("benchmarks.calibration_foreign"), document)
     for name in settings.simulators:
@@ -173,7 +173,7 @@ def show(name: str, result: Mapping[str, Any]) -> None:
     )
     rows = {parameter: line(row) for parameter, row in result["parameters"].items()}
     rows["all"] = line(result)
-    cli.console().print(cli.table(f"{name}, {result['logs']} logs, {result['converged']} converged", rows))
+    cli.show(cli.table(f"{name}, {result['logs']} logs, {result['converged']} converged", rows))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def trial(twin: JointTwin, command: Channel, seed: int) -> dict[str, Any]:
     }
     row = {**bench.compared(result, truth), **errors, "seconds": result.took, "converged": result.converged}
     wrong = max((abs(error), name) for name, error in row["error"].items())
-    cli.console().print(f"{seed}: {result.took:.1f} s, worst identified {wrong[1]}, {100 * wrong[0]:.2f} % off")
+    cli.show(f"{seed}: {result.took:.1f} s, worst identified {wrong[1]}, {100 * wrong[0]:.2f} % off")
     return row
 
 

@@ -77,7 +77,7 @@ def main(settings: Settings) -> None:
         + (f"  (bound {BOUNDS[name]:g}: {values['within']:.0f} of {len(rows)} within)" if name in BOUNDS else "")
         for name, values in result.items()
     }
-    cli.console().print(cli.table(f"{settings.cameras} random cameras, board {settings.board}", shown))
+    cli.show(cli.table(f"{settings.cameras} random cameras, board {settings.board}", shown))
     document = {**dataclasses.asdict(settings), "json": None, "bounds": BOUNDS, "summary": result, "each": rows}
     cli.write_result(settings.json, cli.command_line("benchmarks.cameras"), document)
 

@@ -89,7 +89,7 @@ def main() -> None:
             line.update(seed + 1, f"equal: {equal}")
     results = {name: tally.summary() for name, tally in tallies.items()}
     for name, row in results.items():
-        cli.console().print(cli.table(name, {key: str(value) for key, value in row.items()}))
+        cli.show(cli.table(name, {key: str(value) for key, value in row.items()}))
     values = {
         "scenes": settings.scenes,
         "objects": objects,
@@ -259,7 +259,7 @@ def _can_draw() -> bool:
     try:
         choose_backend()
     except EmbodiedError as error:
-        cli.console().print(f"no comparison with drawn pictures: {error}")
+        cli.say(f"no comparison with drawn pictures: {error}")
         return False
     return True
 

@@ -78,7 +78,7 @@ def main() -> None:
     summaries = {name: summary(rows) for name, rows in results.items()}
     for name, row in summaries.items():
         shown = {key: str(value) for key, value in row.items() if not key.startswith("success")}
-        cli.console().print(cli.table(name, {"success": tables.percent(row, "success"), **shown}))
+        cli.show(cli.table(name, {"success": tables.percent(row, "success"), **shown}))
     values = {
         "difficulty": settings.difficulty.value,
         "hand": settings.hand,

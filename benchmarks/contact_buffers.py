@@ -33,8 +33,9 @@ from embodied.engines.mjx.buffers import counted, fingerprint
 from embodied.engines.mjx.engine import known_to_mjx
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import join_content
+from embodied.storage.paths import shipped
 from policies.policy import PolicyFunction
-from policies.training.loading import load_policy, shipped
+from policies.training.loading import load_policy
 
 RESULT = Path("assets/contact_buffers.json")
 TOGETHER = 8  # states that Warp looks at in one call: candidates of the broad phase are known in total only

@@ -125,7 +125,7 @@ def main(settings: Settings) -> None:
         f"{1.96 * row['stated_stderr_ms']:.3f} ms, which held {row['within_95_interval']:.0%}"
         for name, row in results.items()
     }
-    cli.console().print(cli.table("error of the delay", shown))
+    cli.show(cli.table("error of the delay", shown))
     cli.write_result(settings.json, cli.command_line("benchmarks.delay_recovery"), {"results": results})
 
 

@@ -25,6 +25,7 @@ from sim2real.deployment.loop import Loop, LoopSettings, Progress
 from sim2real.deployment.policies import load
 from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety
+from sim2real.deployment.team import run_together
 from sim2real.robots import registry
 from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
@@ -72,9 +73,10 @@ class Run:
     """One deployment."""
 
     report: Report
+    """Of a team, of the first of its robots that was latched, or of its first."""
     task: TaskResult
     outside: int
-    """Targets that reached the robot and were not finite or outside its limits."""
+    """Targets that reached a robot and were not finite or outside its limits."""
 
 
 def main(settings: Settings) -> None:
@@ -86,13 +88,13 @@ def main(settings: Settings) -> None:
             for condition in settings.conditions:
                 row = rate(policy, engine, CONDITIONS[condition], settings)
                 results["success"][f"{policy.contract.task} on {engine}, {condition}"] = row
-                cli.console().print(f"{policy.contract.task} on {engine}, {condition}: {row}", soft_wrap=True)
+                cli.show(f"{policy.contract.task} on {engine}, {condition}: {row}")
     if settings.faults:
         results["faults"] = faults()
-        cli.console().print(cli.table("faults", {name: str(row) for name, row in results["faults"].items()}))
+        cli.show(cli.table("faults", {name: str(row) for name, row in results["faults"].items()}))
     if settings.jitter:
         results["jitter"] = jitter(settings.jitter)
-        cli.console().print(cli.table("jitter", {name: str(value) for name, value in results["jitter"].items()}))
+        cli.show(cli.table("jitter", {name: str(value) for name, value in results["jitter"].items()}))
     cli.write_result(settings.json, cli.command_line("benchmarks.deploy_standin"), results)
 
 
@@ -142,13 +144,17 @@ class FaultyRobot(Robot):
 
     name = "faulty"
 
-    def __init__(self, policy: DeployablePolicy, engine: str, options: SimulatedOptions) -> None:
-        """Connect."""
+    def __init__(
+        self, policy: DeployablePolicy, engine: str, options: SimulatedOptions, robot: Robot | None = None
+    ) -> None:
+        """Connect, or take a robot that is."""
         self.policy = policy
-        robot = registry.connect(engine, policy.contract, options)
-        assert isinstance(robot, SimulatedRobot)
-        self.robot = robot
-        self.in_place = robot.in_place
+        first = robot or registry.connect(engine, policy.contract, options)
+        assert isinstance(first, SimulatedRobot)
+        self.robot = first
+        self.in_place = first.in_place
+        self.others = () if robot else tuple(FaultyRobot(policy, engine, options, one) for one in first.team[1:])
+        """Of its team."""
         self.outside, self.damped_at = 0, np.inf
         self.acting = False
         self.measure: Callable[[Measurement], Measurement] = lambda measured: measured
@@ -200,9 +206,12 @@ class FaultyRobot(Robot):
             self.acting = progress.phase is Phase.RUN and progress.seconds >= FAULT - 1e-6
 
         times = LoopSettings(seconds=seconds, damp=0.1, soft_start=soft_start)
-        safety = Safety.of(self.policy.contract)
-        report = Loop(self, policy or self.policy, command, times, safety=safety, stop=stop, watch=watch).run()
-        return Run(report, self.robot.task_result() or TaskResult(False, False, 0.0, {}), self.outside)
+        acting, safety = policy or self.policy, Safety.of(self.policy.contract)
+        loops = [Loop(robot, acting, command, times, safety=safety, stop=stop) for robot in self.others]
+        reports = run_together([Loop(self, acting, command, times, safety=safety, stop=stop, watch=watch), *loops])
+        report = next((report for report in reports if report.reason), reports[0])
+        outside = sum(robot.outside for robot in (self, *self.others))
+        return Run(report, self.robot.task_result() or TaskResult(False, False, 0.0, {}), outside)
 
 
 class Spoilt:

@@ -71,7 +71,7 @@ def main(settings: Settings) -> None:
                       "mean": means(rows, settings.engines), "results": rows}  # fmt: skip
             cli.write_result(settings.json, cli.command_line("benchmarks.engine_agreement"), result)
     agreed = {engine: f"{100 * share:.1f} %" for engine, share in means(rows, settings.engines).items()}
-    cli.console().print(cli.table(f"episodes that end as on {REFERENCE}", agreed))
+    cli.show(cli.table(f"episodes that end as on {REFERENCE}", agreed))
 
 
 def compare(task: str, settings: Settings) -> dict[str, Any]:

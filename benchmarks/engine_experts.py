@@ -63,7 +63,7 @@ def main(settings: Settings) -> None:
             line.update(number + 1, task)
     shown = {engine: f"{100 * found['success']:.1f} % in {found['tasks']} tasks, {found['rate']:.0f} steps/s"
              for engine, found in means(rows, settings).items()}  # fmt: skip
-    cli.console().print(cli.table("experts, success at the last step", shown))
+    cli.show(cli.table("experts, success at the last step", shown))
 
 
 def compare(task: str, settings: Settings) -> dict[str, Any]:

@@ -29,11 +29,12 @@ import tyro
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
+from embodied.storage.paths import shipped
 from policies.networks.build import make_actor
 from policies.networks.mlp import NetworkConfig
 from policies.policy import NormalizedActor, Policy
 from policies.ppo.ppo import PPOConfig
-from policies.training.loading import open_checkpoint, policy_from_checkpoint, shipped
+from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from sim2real import export
 from sim2real.bundles import bundle, c_code
 from sim2real.bundles.step import contents as step_bundle
@@ -71,9 +72,7 @@ def main(settings: Settings) -> None:
             results[name] = measure(name, settings.inputs)
         except EmbodiedError as error:
             results[name] = {"refused": str(error)}
-        cli.console().print(
-            f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s", soft_wrap=True, markup=False
-        )
+        cli.show(f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s")
     cli.write_result(settings.json, cli.command_line("benchmarks.export_every_task"), summary(results, settings.inputs))
 
 

@@ -62,7 +62,7 @@ def main(settings: Settings) -> None:
     results = {}
     for name in settings.tasks:
         results[name] = measure(name, settings)
-        cli.console().print(cli.table(name, shown(results[name])))
+        cli.show(cli.table(name, shown(results[name])))
     command = cli.command_line("benchmarks.export_parity")
     counts = {"inputs": settings.inputs, "steps": settings.steps, "asked": ASKED}
     cli.write_result(settings.json, command, {**counts, "results": results})

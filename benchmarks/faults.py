@@ -201,7 +201,7 @@ def main(settings: Settings) -> None:
         for name in chosen:
             runs = [tried(policy, task, name, seed) for seed in range(settings.runs)]
             row = rows[f"{task}, {name}"] = summed(runs)
-            cli.console().print(f"{task}, {name}: {row}", soft_wrap=True, markup=False)
+            cli.show(f"{task}, {name}: {row}")
     unsafe = sum(row["unsafe_targets"] for row in rows.values())
     cli.write_result(
         settings.json,

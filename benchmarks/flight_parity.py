@@ -108,7 +108,7 @@ def main(settings: Settings) -> None:
                 engine: f"{cli.number(1e3 * row['position_m'])} mm, {cli.number(row['angle_deg'])} degrees"
                 for engine, row in results[flight].items()
             }
-            cli.console().print(cli.table(flight, shown))
+            cli.show(cli.table(flight, shown))
     command = cli.command_line("benchmarks.flight_parity")
     cli.write_result(settings.json, command, {"reference": REFERENCE, "seconds": SECONDS, "results": results})
 

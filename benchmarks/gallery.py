@@ -32,6 +32,7 @@ TASKS = (
     "locomotion/reach-cheetah-14-full",
 )
 INK = (40, 40, 40)  # RGB of the captions
+STRIP = 24  # pixels below each picture for its caption
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def main(settings: Settings) -> None:
 
 
 def tile(task: str, settings: Settings) -> np.ndarray:
-    """(height, width, 3) RGB, the task after a while, with its name."""
+    """(height + strip, width, 3) RGB, the task after a while, and its name below."""
     env = embodied.make(task, 1, seed=settings.seed)
     name = default_policy(env.name)
     obs = env.reset()
@@ -78,9 +79,14 @@ def tile(task: str, settings: Settings) -> np.ndarray:
         act = load_policy(name, env)
         for _ in range(round(settings.seconds / env.task.timing.control_dt)):
             obs = env.step(act(obs)).obs
-    picture = np.ascontiguousarray(frame(env, size=settings.size, camera=settings.camera))
-    cv2.putText(picture, task.split("/")[1], (10, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.55, INK, 1, cv2.LINE_AA)
-    return picture
+    width, height = settings.size
+    # Drawn twice as large, so that edges and shadows are smooth.
+    large = frame(env, size=(2 * width, 2 * height), camera=settings.camera)
+    tile = np.full((height + STRIP, width, 3), 255, np.uint8)
+    tile[:height] = cv2.resize(large, (width, height), interpolation=cv2.INTER_AREA)
+    place = (6, height + STRIP - 8)
+    cv2.putText(tile, task.split("/")[1], place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, INK, 1, cv2.LINE_AA)
+    return tile
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def main(settings: Settings) -> None:
     results = {name: measure(name, settings) for name in BODIES}
     for name, row in results.items():
         shown = {key: cli.number(value) if isinstance(value, float) else str(value) for key, value in row.items()}
-        cli.console().print(cli.table(name, shown))
+        cli.show(cli.table(name, shown))
     cli.write_result(settings.json, cli.command_line("benchmarks.gymnasium_async"), {"results": results})
 
 

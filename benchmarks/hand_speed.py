@@ -143,7 +143,7 @@ def main(settings: Settings) -> None:
     """Measure and print."""
     results = {name: measure(settings, name) for name in settings.hands}
     for name, row in results.items():
-        cli.console().print(cli.table(name, {key: cli.number(value) for key, value in row.items()}))
+        cli.show(cli.table(name, {key: cli.number(value) for key, value in row.items()}))
     cli.write_result(
         settings.json, cli.command_line("benchmarks.hand_speed"), {"num_envs": settings.num_envs, "results": results}
     )

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         result = kill_again_and_again(settings, folder / "run")
     finally:
         shutil.rmtree(folder)
-    cli.console().print(cli.table("kills", {name: str(value) for name, value in result.items()}))
+    cli.show(cli.table("kills", {name: str(value) for name, value in result.items()}))
     cli.write_result(settings.json, cli.command_line("benchmarks.kills"), result)
     return 1 if result["unloadable"] or result["failed_resumes"] or result["lost"] else 0
 

@@ -31,7 +31,7 @@ def main(settings: Settings) -> None:
     rows = [curves(path) for path in settings.runs]
     for row in rows:
         ends = ", ".join(f"{name} {100 * points[-1]['success']:.0f} %" for name, points in row["success"].items())
-        cli.console().print(f"{row['task']}: {ends}")
+        cli.show(f"{row['task']}: {ends}")
     cli.write_result(settings.json, cli.command_line("benchmarks.learning_curves"), {"results": rows})
 
 

@@ -89,7 +89,7 @@ def main(settings: Settings) -> None:
         workers.close()
     means = {name: statistics.mean(row[name] for row in rows) for name in ("embodied", *others)}
     means |= {f"times_{name}": means["embodied"] / means[name] for name in others}
-    cli.console().print(cli.table("mean over the tasks", {key: cli.number(value) for key, value in means.items()}))
+    cli.show(cli.table("mean over the tasks", {key: cli.number(value) for key, value in means.items()}))
     result = {"num_envs": settings.num_envs, "turns": settings.turns, "mean": means, "results": rows}
     cli.write_result(settings.json, cli.command_line("benchmarks.manipulation_speed"), result)
 

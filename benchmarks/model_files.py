@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "benchmarks.model_files")
     if settings.table:
         write_atomic(TABLE, table(json.loads(RESULT.read_text())).encode())
-        cli.console().print(f"table: {TABLE}")
+        cli.show(f"table: {TABLE}")
         return 0
     sources = [Source.of(text) for text in settings.sources]
     count = sum(len(source.files) for source in sources)
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
                 line.update(len(entries), f"{source.name} {entries[-1]['file']}")
     result = totals(entries) | {"files": entries}
     counts = {name: str(value) for name, value in result.items() if name != "files"}
-    cli.console().print(cli.table("model files", counts))
+    cli.show(cli.table("model files", counts))
     named = " ".join("=".join(text.split("=")[:3]) for text in settings.sources)  # without folders of this machine
     cli.write_result(settings.json, f"python -m benchmarks.model_files {named}", result)
     return 1 if result["tracebacks"] or result["hangs"] else 0

@@ -67,7 +67,7 @@ def main(settings: Settings) -> None:
         kind: summary([row for row in rows if row["kind"] == kind]) for kind in dict.fromkeys(r["kind"] for r in rows)
     }
     for kind, found in result.items():
-        cli.console().print(cli.table(kind, {name: f"{value:.3g}" for name, value in found.items()}))
+        cli.show(cli.table(kind, {name: f"{value:.3g}" for name, value in found.items()}))
     document = {**dataclasses.asdict(settings), "json": None, "summary": result}
     cli.write_result(settings.json, cli.command_line("benchmarks.reconstruction"), document)
 

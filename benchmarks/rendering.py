@@ -82,7 +82,7 @@ def main(settings: Settings) -> None:
             line.update(len(cases) + number + 1, f"{task}: {rows[-1]['same']:.2%}")
     shown = {f"{row['num_envs']} x {row['side']} px, frames/s": cli.number(row["frames_per_second"]) for row in rates}
     shown |= {row["task"]: f"{row['same']:.2%}" for row in rows}
-    cli.console().print(cli.table("cameras", shown))
+    cli.show(cli.table("cameras", shown))
     worst = min((row["same"] for row in rows), default=1.0)
     result = {"same_worst": worst, "least": LEAST, "threads": torch.get_num_threads(), "load": os.getloadavg()[0]}
     cli.write_result(

@@ -60,7 +60,7 @@ def main(settings: Settings) -> None:
         for number, within in enumerate(settings.within):
             rows.append(counted(settings, within))
             line.update(number + 1, shown(rows[-1]))
-    cli.console().print(cli.table(settings.task, {f"within {row['within']} rad": shown(row) for row in rows}))
+    cli.show(cli.table(settings.task, {f"within {row['within']} rad": shown(row) for row in rows}))
     shared = ("task", "policy", "first", "kick", "action_scale", "varied", "episodes")
     result = {name: getattr(settings, name) for name in shared} | {"results": rows}
     cli.write_result(settings.json, cli.command_line("benchmarks.reorientation"), result)

@@ -58,7 +58,9 @@ class Subject:
         self.env.spread_episode_lengths()
         self.simulator = FusedSimulator(self.env.task, self.env.engine, num_envs)
         self.observation = self.simulator.reset(environment_keys(0, num_envs))
-        self.simulator.set_episode_length(jnp.copy(self.env.episode.steps))
+        self.simulator.set_episode(
+            dataclasses.replace(self.simulator.episode(), steps=jnp.copy(self.env.episode.steps))
+        )
         self.actor = GaussianActor(16, 4, NetworkConfig(), 0.5, torch.Generator().manual_seed(0))
         self.noise = torch.randn(UNROLL, num_envs, 4)
         self.arrays: tuple[PerceptronActor, Array] = jax.tree.map(array_from_tensor, (self.numbers, self.noise))
@@ -181,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
         shown = {f"{part}, ms": f"{value:.3f}" for part, value in row["milliseconds"].items()}
         shown |= {"rollout in one program, ms a step": f"{row['milliseconds_roll_out']:.3f}"}
         shown |= {"step by step, ms": f"{row['milliseconds_steps']:.3f}", "ratio": f"{row['speedup']:.2f}"}
-        cli.console().print(cli.table(title, shown))
+        cli.show(cli.table(title, shown))
     cli.write_result(settings.json, cli.command_line("benchmarks.step_profile"), {"results": rows})
     return 0
 

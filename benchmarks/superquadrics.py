@@ -70,18 +70,18 @@ def main(settings: Settings) -> None:
         name: f"IoU {row['iou']:.2f} (solid {row['solid']:.2f}), {row['seconds']:.2f} s, {row['grasps']:.1f} grasps"
         for name, row in objects.items()
     }
-    cli.console().print(cli.table("household objects, one view", shown))
+    cli.show(cli.table("household objects, one view", shown))
     shown = {
         kind: ", ".join(f"{key} {cli.number(value)}" for key, value in row.items()) for kind, row in recovered.items()
     }
-    cli.console().print(cli.table(f"{settings.shapes} superquadrics", shown))
+    cli.show(cli.table(f"{settings.shapes} superquadrics", shown))
     summary = {
         "iou_median": float(np.median([row["iou"] for row in objects.values()])),
         "iou_worst": float(np.min([row["iou"] for row in objects.values()])),
         "seconds": float(np.median([row["seconds"] for row in objects.values()])),
         "with_grasp": float(np.mean([row["grasps"] > 0 for row in objects.values()])),
     }
-    cli.console().print(cli.table("all", {key: cli.number(value) for key, value in summary.items()}))
+    cli.show(cli.table("all", {key: cli.number(value) for key, value in summary.items()}))
     command = cli.command_line("benchmarks.superquadrics")
     cli.write_result(settings.json, command, {**summary, "objects": objects, "recovered": recovered})
 

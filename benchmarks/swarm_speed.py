@@ -66,7 +66,7 @@ def main(settings: Settings) -> None:
             )
             results[f"{count} drones in one world, {title}"] = measure("swarm/formation", 1, config, settings)
     for title, row in results.items():
-        cli.console().print(cli.table(title, {key: cli.number(value) for key, value in row.items()}))
+        cli.show(cli.table(title, {key: cli.number(value) for key, value in row.items()}))
     cli.write_result(settings.json, cli.command_line("benchmarks.swarm_speed"), {"results": results})
 
 

@@ -79,7 +79,7 @@ def main(settings: Settings) -> None:
                             "hidden": dataclasses.asdict(HIDDEN), "target_steps": settings.target_steps,
                             "fewer_steps": saving(means), "runs": runs}  # fmt: skip
                 cli.write_result(settings.json, cli.command_line("benchmarks.twin_rl"), document)
-                cli.console().print(f"{way}, seed {seed}: {runs[-1]['steps_to']}", soft_wrap=True)
+                cli.show(f"{way}, seed {seed}: {runs[-1]['steps_to']}")
                 jax.clear_caches()
 
 

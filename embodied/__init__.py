@@ -76,8 +76,13 @@ if TYPE_CHECKING:
     from embodied.env.step import Step
     from embodied.factory import functional, make
     from embodied.registry import REGISTRY
+    from embodied.train import train_policy
 
+<<<<<<< HEAD
 __all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make"]
+=======
+__all__ = ["REGISTRY", "Env", "Step", "__version__", "make", "train_policy"]
+>>>>>>> main
 
 _LAZY = {
     "Env": "embodied.env.env",
@@ -85,6 +90,7 @@ _LAZY = {
     "functional": "embodied.factory",
     "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
+    "train_policy": "embodied.train",  # an entry module, which joins mechanism and policies
 }
 
 

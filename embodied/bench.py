@@ -18,9 +18,10 @@ from embodied.evaluation import speed
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
 from embodied.storage import task_names
+from embodied.storage.paths import shipped
 from policies.registry import DEFAULT, build_algorithm, default_config
 from policies.training.defaults import TrainConfig
-from policies.training.loading import load_policy, shipped
+from policies.training.loading import load_policy
 
 DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed
 
@@ -69,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = [task for name in settings.tasks for task in (suites[name].tasks if name in suites else (name,))]
     rows = [measure(name, settings) for name in names or registry]
     for row in rows:
-        cli.console().print(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
+        cli.show(cli.table(row["task"], {key: shown(value) for key, value in row.items() if key != "task"}))
     result = rows[0] if len(rows) == 1 else {"results": rows}
     cli.write_result(settings.json, cli.command_line("embodied.bench"), result)
     return 0

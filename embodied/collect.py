@@ -85,7 +85,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     suite = isinstance(entry, Suite)
     config = shared_config(entry, training=False) if suite else entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
-    parsed = cli.parse(kind, words, "collect", Settings(task=entry.name, config=config))
+    parsed = cli.parse(kind, words, "collect", Settings(task=tyro.MISSING, config=config))
     return dataclasses.replace(parsed, task=entry.name)
 
 
@@ -111,7 +111,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
         "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
         "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
-    cli.console().print(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
+    cli.show(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
     options = {
         "task": name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
         "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,

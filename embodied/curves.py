@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         for measure in measures
     }
     draw(settings.out, curves, settings.across)
-    cli.console().print(f"{', '.join(measures)} of {len(records)} runs -> {settings.out}")
+    cli.show(f"{', '.join(measures)} of {len(records)} runs -> {settings.out}")
     return 0
 
 

@@ -26,6 +26,7 @@ EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # what was given is no path that could exist, wherever it is looked at
 PATH_SHOWN = 60  # characters of it
 LISTED = 12  # names shown before a listing is shortened
+SUGGESTED = 6  # names of those that contain what was given
 MESSAGE_SHOWN = 300  # characters of what a user's own code raised
 OWN_FILES: set[str] = set()
 """Files of the user's own that were imported by their names: what their code raises is shown by their own lines."""
@@ -47,8 +48,8 @@ class UnknownNameError(EmbodiedError, LookupError):
             known: Every name that would have been accepted.
         """
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        guesses = closest(str(name), self.known)
-        guess = f"; did you mean {' or '.join(map(repr, guesses))}?" if guesses else ";"
+        guesses = alternatives(map(repr, suggestions(str(name), self.known)))
+        guess = f"; did you mean {guesses}?" if guesses else ";"
         exists = f"known: {listing(self.known)}" if self.known else f"no {kind} is registered"
         super().__init__(f"unknown {kind} {name!r}{guess} {exists}")
 
@@ -95,6 +96,24 @@ def closest(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
     ranked = sorted((c for c in scores if scores[c] >= 0.7), key=lambda c: (-scores[c], c))
     # A second guess is only worth its place where it is nearly as good as the first.
     return [c for c in ranked if scores[c] >= scores[ranked[0]] - 0.05][:limit]
+
+
+def containing(name: str, known: Iterable[str]) -> list[str]:
+    """Names that contain `name`, in any case; of a single letter, none."""
+    part = name.lower().strip()
+    return [candidate for candidate in known if len(part) > 1 and part in candidate.lower()]
+
+
+def suggestions(name: str, known: Iterable[str]) -> list[str]:
+    """Names that may be meant: misspelled first, then those of which only a part was given; at most `SUGGESTED`."""
+    candidates = list(known)
+    return list(dict.fromkeys([*closest(name, candidates), *containing(name, candidates)]))[:SUGGESTED]
+
+
+def alternatives(names: Iterable[str]) -> str:
+    """`a`, `a or b`, `a, b or c`; nothing for none."""
+    *first, last = [*names] or [""]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def listing(names: Iterable[object], limit: int = LISTED) -> str:

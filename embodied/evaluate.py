@@ -49,13 +49,13 @@ class Settings(Generic[C]):
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
     instruction: str | None = None
     """What a vision-language-action policy is told; by default the task's own first instruction."""
-    wrong_instruction: bool = False
+    wrong_instruction: cli.Rare[bool] = False
     """Tell it, in each environment, what another of the tasks it learned would say: a policy that listens fails."""
-    visual_shift: str | None = None
+    visual_shift: cli.Rare[str | None] = None
     """Of a policy that sees: how pictures differ from what it knows: colours, camera (by 5 cm), lights, or all."""
-    adversaries: int = 0
+    adversaries: cli.Rare[int] = 0
     """Of a task of many agents: how many of them, the last ones, follow --adversary instead of --policy."""
-    adversary: str = "random"
+    adversary: cli.Rare[str] = "random"
     """With --adversaries: a policy trained by embodied.train --adversaries, or random, zero, expert."""
     episodes: int = 256
     """How many episodes; of a suite, how many of each task."""
@@ -63,20 +63,20 @@ class Settings(Generic[C]):
     """Environments that step together; each contributes the same number of episodes. A suite takes one for each."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
-    impl: str | None = None
+    impl: cli.Rare[str | None] = None
     """Implementation of mjx: warp or jax; by default what fits the machine."""
     seed: int = 1000
     """Seed of the starts; training seeds are small numbers."""
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
-    calibration: Path | None = None
+    calibration: cli.Rare[Path | None] = None
     """Folder that python -m sim2real.calibrate wrote: evaluate on the robot that its log shows."""
-    calibration_width: float = 1.0
+    calibration_width: cli.Rare[float] = 1.0
     """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
     factor; 0: always the estimate itself."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
-    html: Path | None = None
+    html: cli.Rare[Path | None] = None
     """Of a suite: where to write the page, instead of runs/evaluations/SUITE/TIME.html."""
     config: C = None  # type: ignore[assignment]
     """The task's own options."""
@@ -101,9 +101,9 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
     if isinstance(entry, Suite):
         config = shared_config(entry, training=False)
-        defaults = Settings(entry.name, episodes=entry.episodes, seed=entry.seed, config=config)
+        defaults = Settings(tyro.MISSING, episodes=entry.episodes, seed=entry.seed, config=config)
     else:
-        defaults = Settings(entry.name, config=entry.load().config_type())
+        defaults = Settings(tyro.MISSING, config=entry.load().config_type())
     kind = Settings[type(defaults.config)]  # type: ignore[misc]
     return dataclasses.replace(cli.parse(kind, words, "evaluate", defaults), task=entry.name)
 
@@ -136,7 +136,7 @@ def run(settings: Settings[Any]) -> int:
         )
     summary = outcome.summary()
     title = f"{task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
-    cli.console().print(cli.table(title, tables.evaluation_rows(summary)))
+    cli.show(cli.table(title, tables.evaluation_rows(summary, env.task.metric_units)))
     result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     if settings.adversaries:
@@ -178,7 +178,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
                               options=shifted(suite_camera_options(suite, settings.policy), settings))  # fmt: skip
-    cli.console().print(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
+    cli.show(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
@@ -189,7 +189,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     curves = learning_curves(settings.policy)
     target.write_text(page(suite, rows, command, photographs.taken, curves), encoding="utf-8")
-    cli.console().print(f"-> {settings.json or place.with_suffix('.json')}, {target}")
+    cli.show(f"-> {settings.json or place.with_suffix('.json')}, {target}")
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
-from embodied.errors import EmbodiedError, EngineError, UnknownNameError
+from embodied.errors import EmbodiedError, EngineError, UnknownNameError, alternatives, suggestions
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.cameras import camera_config
 from embodied.rendering.visual_randomization import shift_terms
@@ -157,8 +156,8 @@ def override(config: Any, overrides: dict[str, Any]) -> Any:
     known = [field.name for field in dataclasses.fields(config)]
     for field in overrides:
         if field not in known:
-            guess = difflib.get_close_matches(field, known, n=1)
-            hint = f"; did you mean {guess[0]!r}?" if guess else ""
+            guess = alternatives(map(repr, suggestions(field, known)))
+            hint = f"; did you mean {guess}?" if guess else ""
             raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
     try:
         return dataclasses.replace(config, **overrides)

@@ -5,68 +5,196 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json as jsonlib
+import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
-from rich.text import Text
 
 from embodied import cli
-from embodied.core.randomization import Term
-from embodied.errors import EmbodiedError, guard
-from embodied.registry import REGISTRY, Suite, join_content
+from embodied.errors import EmbodiedError, UnknownNameError, guard
+from embodied.registry import REGISTRY, Registry, Suite, join_content
 from embodied.storage import task_names
+from embodied.storage.paths import asset_roots, shipped
+
+if TYPE_CHECKING:
+    from embodied.core.randomization import Term
+
+Row = dict[str, Any]
+"""Of a listing: `summary`, and the name first."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """List the registered tasks; with a name, everything about that one."""
+    """List tasks; with the name of one, everything about it.
 
-    task: tyro.conf.Positional[str | None] = None
-    """Task to describe in full (observations, rewards, what is randomised), or suite whose tasks to list. A task of
-    your own is FILE.py:CLASS."""
+    Examples:
+
+        python -m embodied.list
+        python -m embodied.list go1
+        python -m embodied.list drone formation
+        python -m embodied.list mt10
+        python -m embodied.list swarm/hover
+        python -m embodied.list --learners
+    """
+
+    words: tyro.conf.Positional[tuple[str, ...]] = ()
+    """A task to describe in full (of your own: FILE.py:CLASS), a suite whose tasks to list, or words: what has all of
+    them in its name or its summary is listed."""
+    suites: bool = False
+    """List suites: several tasks under one name."""
+    learners: bool = False
+    """List the algorithms that train."""
+    engines: bool = False
+    """List physics engines."""
+    robots: bool = False
+    """List the robots whose models come with the package."""
+    all: bool = False
+    """On a terminal, list variants of tasks, too; a pipe always gets all."""
     robot: Path | None = None
     """With a task for robots of one's own: MJCF or URDF file of the robot that it is described for."""
     json: bool = False
-    """Print JSON to standard output instead of a table."""
+    """Print JSON."""
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "list")
     registry = join_content()
-    if settings.task and settings.task in registry.suites:
-        print_suite(registry.suites[settings.task], as_json=settings.json)
-        return 0
-    if settings.robot is not None and not settings.task:
+    named = settings.words[0] if len(settings.words) == 1 else ""
+    asked = [what for what in LISTINGS if getattr(settings, what)]
+    if settings.robot is not None and named not in registry:
         raise EmbodiedError(f"--robot {settings.robot}: of which task? python -m embodied.list TASK --robot FILE")
-    names = [settings.task] if settings.task else list(registry)
-    rows = [describe(name, settings.robot) if settings.task else outline(name) for name in names]
-    if settings.json:
-        print(jsonlib.dumps(rows[0] if settings.task else rows, indent=2))
-    elif settings.task:
-        print_description(rows[0])
+    if len(asked) > 1:
+        raise EmbodiedError(f"--{' --'.join(asked)}: expected one of them")
+    if asked:
+        print_listing(asked[0], LISTINGS[asked[0]](registry), settings)
+    elif named in registry or task_names.task_file(named):  # a file that does not exist is named as one
+        print_description(describe(named, settings.robot), settings)
+    elif named in registry.suites:
+        print_suite(registry.suites[named], settings)
     else:
-        print_table(rows)
+        print_tasks(registry, settings)
     return 0
 
 
-def print_suite(suite: Suite, *, as_json: bool) -> None:
+def suites(registry: Registry) -> list[Row]:
+    """Suites; of those of one task, of which there are as many as tasks, the first of each kind stands for all."""
+    shown = {name.partition(":")[0]: suite for name, suite in reversed([*registry.suites.items()])}
+    return [
+        {"suite": name if name == suite.name else f"{name}:TASK", "summary": suite.summary, "tasks": len(suite.tasks)}
+        for name, suite in reversed(shown.items())
+    ]
+
+
+def learners(_: Registry) -> list[Row]:
+    """Algorithms of `train`."""
+    from policies.registry import ALGORITHMS  # with torch, which the names of tasks do without
+
+    return [{"learner": entry.name, "summary": entry.summary} for entry in ALGORITHMS.values()]
+
+
+def engines(registry: Registry) -> list[Row]:
+    """Physics engines, and how many tasks each runs."""
+    from embodied.engines import SUMMARIES
+
+    return [
+        {"engine": name, "summary": summary, "tasks": sum(name in registry[task].engines for task in registry)}
+        for name, summary in SUMMARIES.items()
+    ]
+
+
+def robots(_: Registry) -> list[Row]:
+    """Robots that come with the package, each in the words with which its file begins."""
+    files = [file for root in asset_roots() for file in sorted((root / "robots").glob("*/*.xml"))]
+    return [
+        {"robot": file.parent.name, "summary": introduction(file), "file": f"robots/{file.parent.name}/{file.name}"}
+        for file in files
+    ]
+
+
+def introduction(file: Path) -> str:
+    """The first sentence of the comment with which an MJCF file begins."""
+    comment = re.match(r"\s*<!--(.*?)-->", file.read_text(encoding="utf-8"), re.DOTALL)
+    text = re.sub(r"\s+\([^)]*\)", "", comment[1]) if comment else ""  # without where it was published
+    return " ".join(text.split()).partition(". ")[0] + "."
+
+
+LISTINGS: Mapping[str, Callable[[Registry], list[Row]]] = {
+    "suites": suites,
+    "learners": learners,
+    "engines": engines,
+    "robots": robots,
+}
+"""Flag -> what it lists."""
+
+
+def print_listing(what: str, rows: list[Row], settings: Settings) -> None:
+    """What a flag asks for, or what of it has the words."""
+    kept = [row for row in rows if has_words(" ".join(map(str, row.values())), settings.words)]
+    if not kept:
+        raise UnknownNameError(
+            what.removesuffix("s"), " ".join(settings.words), [next(iter(row.values())) for row in rows]
+        )
+    if settings.json:
+        print(jsonlib.dumps(kept, indent=2))
+        return
+    headings = tuple(name for name in kept[0] if name != "file")
+    lines = tuple(tuple(str(row[name]) for name in headings) for row in kept)
+    cli.show(cli.Table("", lines, headings, prose=(1,), right=(2,) if "tasks" in headings else ()))
+
+
+def has_words(text: str, words: Sequence[str]) -> bool:
+    """Whether a text contains every word, in any case."""
+    return all(word.casefold() in text.casefold() for word in words)
+
+
+def print_suite(suite: Suite, settings: Settings) -> None:
     """A suite's tasks, and those that are held out of training."""
-    if as_json:
+    if settings.json:
         row = {"suite": suite.name, "summary": suite.summary}
         print(jsonlib.dumps(row | {"tasks": list(suite.tasks), "held_out": list(suite.held_out)}, indent=2))
         return
-    output = cli.console()
-    output.print(f"[bold]{suite.name}[/bold]  {suite.summary}")
-    for title, names in (("tasks", suite.tasks), ("held out of training", suite.held_out)):
-        if names:
-            output.print(f"[bold]{len(names)} {title}[/bold]")
-            output.print(Text("\n".join(f"  {name}" for name in names)))
+    cli.say(f"{suite.name}: {suite.summary}")
+    cli.show(task_table([outline(name) for name in suite.tasks]))
+    if suite.held_out:
+        cli.say(f"{len(suite.held_out)} held out of training:")
+        cli.show(task_table([outline(name) for name in suite.held_out]))
 
 
-def outline(name: str) -> dict[str, Any]:
+def print_tasks(registry: Registry, settings: Settings) -> None:
+    """Tasks whose names or summaries have the words; on a terminal variants only where they are asked for.
+
+    Raises:
+        UnknownNameError: there are none.
+    """
+    names = [name for name in registry if has_words(f"{name} {registry[name].summary}", settings.words)]
+    if not names:
+        raise UnknownNameError("task", " ".join(settings.words), [*registry, *registry.suites])
+    if settings.json:
+        print(jsonlib.dumps([outline(name) for name in names], indent=2))
+        return
+    standard = [name for name in names if registry[name].variant_of is None]
+    brief = cli.output().is_terminal and not (settings.all or settings.words)
+    cli.show(task_table([outline(name) for name in (standard if brief else names)]))
+    if not settings.words:
+        hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""
+        cli.say(
+            f"{len(names)} tasks{hidden}; * with a trained policy",
+            cli.as_called("python -m embodied.list TASK   describes one; WORD ... lists those that have the words"),
+            cli.as_called("python -m embodied.list --suites, --learners, --engines, --robots"),
+        )
+
+
+def task_table(rows: list[Row]) -> cli.Table:
+    """A line for each task: name, whether a policy is shipped, summary."""
+    lines = tuple((row["task"], "*" if row["shipped"] else "", row["summary"]) for row in rows)
+    return cli.Table("", lines, prose=(2,))
+
+
+def outline(name: str) -> Row:
     """What the registry knows of a task without importing it."""
     entry = REGISTRY[name]
     return {
@@ -74,11 +202,11 @@ def outline(name: str) -> dict[str, Any]:
         "summary": entry.summary,
         "engines": list(entry.engines),
         "trained": entry.training is not None,
-        "shipped": has_shipped_policy(name),
+        "shipped": name in shipped(),
     }
 
 
-def describe(name: str, robot: Path | None = None) -> dict[str, Any]:
+def describe(name: str, robot: Path | None = None) -> Row:
     """Everything about a task, with its usual robot or one of one's own: it is built, but not simulated."""
     from embodied.factory import make
 
@@ -110,56 +238,30 @@ def variation(term: Term) -> dict[str, Any]:
     return {"summary": term.summary, "ranges": ranges, "no_range": "" if ranges else term.no_range}
 
 
-def has_shipped_policy(name: str) -> bool:
-    """Whether a trained policy comes with the package."""
-    from policies.training.loading import shipped
-
-    return name in shipped()
-
-
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """All tasks, a line each; a summary that is too long for a terminal ends in an ellipsis."""
-    output = cli.console()
-    width = max(len(row["task"]) for row in rows)
-    output.print(f"[bold]{len(rows)} tasks[/bold] (* with a trained policy)")
-    for row in rows:
-        mark = "*" if row["shipped"] else " "
-        line = f"{mark} {row['task']:<{width}}  {row['summary']}  [{', '.join(row['engines'])}]"
-        if output.is_terminal and len(line) > output.width:
-            line = line[: output.width - 1] + "…"
-        output.print(Text(line), soft_wrap=True)
-    suites = join_content().suites
-    # Of the suites of one task, of which there are as many as tasks, the first of each kind stands for all.
-    shown = {name.partition(":")[0]: suite for name, suite in reversed([*suites.items()])}
-    output.print(f"[bold]{len(suites)} suites[/bold]")
-    for name, suite in reversed(shown.items()):
-        label = name if name == suite.name else f"{name}:TASK"
-        output.print(Text(f"  {label:<{width}}  {suite.summary}"), soft_wrap=True)
-    output.print("python -m embodied.list TASK               describes one in full")
-    output.print("python -m embodied.train TASK_OR_SUITE     trains on it")
-    output.print("python -m embodied.evaluate TASK_OR_SUITE  says how well a policy does")
-
-
-def print_description(row: dict[str, Any]) -> None:
+def print_description(row: Row, settings: Settings) -> None:
     """One task in full."""
-    output = cli.console()
-    output.print(f"[bold]{row['task']}[/bold]  {row['summary']}\n\n{row['description']}\n")
+    if settings.json:
+        print(jsonlib.dumps(row, indent=2))
+        return
     facts = {
+        "what": row["description"] or row["summary"],
         "engines": ", ".join(row["engines"]),
         "action": f"{row['action_size']} numbers in [-1, 1], every {1e3 * row['control_dt']:g} ms",
         "physics": f"every {1e3 * row['physics_dt']:g} ms, {row['bodies']} bodies, {row['joints']} joints",
         "episode": f"{row['episode_seconds']:g} s",
         "instruction": row["instruction"][0] if row["instruction"] else "-",
     }
-    output.print(cli.table("", facts))
+    tables = [cli.table(f"{row['task']}: {row['summary']}", facts)]
     for group, terms in row["observations"].items():
         sizes = {name: " x ".join(map(str, shape)) or "1" for name, shape in terms.items()}
-        output.print(cli.table(f"observation group {group!r}", sizes))
-    output.print(cli.table("reward weights per step", {k: f"{v:g}" for k, v in row["reward_weights"].items()}))
+        tables.append(cli.table(f"observation group {group!r}", sizes))
+    tables.append(cli.table("reward weights per step", {k: f"{v:g}" for k, v in row["reward_weights"].items()}))
     if row["commands"]:
-        output.print(cli.table("told to a robot, not measured", row["commands"]))
+        tables.append(cli.table("told to a robot, not measured", row["commands"]))
     drawn = {name: one["summary"] for name, one in row["variations"].items()}
-    output.print(cli.table("drawn anew for every episode", drawn or {"-": "no variation is declared"}))
+    tables.append(cli.table("drawn anew for every episode", drawn or {"-": "no variation is declared"}))
+    for table in tables:
+        cli.show(table, "")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from embodied.core.task import Task
-from embodied.core.task_file import TRAINING, find_task, import_task_file, summary_of
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import task_names
 from embodied.storage.task_names import TaskFile
+
+if TYPE_CHECKING:
+    from embodied.core.task import Task
 
 ENTRY_POINTS = "embodied.tasks"
 
@@ -203,14 +204,17 @@ def file_entry(file: TaskFile) -> TaskEntry:
     Raises:
         EmbodiedError: there is no such file, or no such task in it.
     """
-    module = import_task_file(file.path)
-    name, kind = find_task(module, file.task)
+    from embodied.core import task_file  # tasks need JAX; their names, which commands list and complete, do not
+
+    module = task_file.import_task_file(file.path)
+    name, kind = task_file.find_task(module, file.task)
+    training = task_file.TRAINING
     return TaskEntry(
         name=TaskFile(file.path, name).name,
         target=f"{module.__name__}:{name}",
-        summary=summary_of(kind),
+        summary=task_file.summary_of(kind),
         engines=tuple(kind.engines),
-        training=f"{module.__name__}:{TRAINING}" if hasattr(module, TRAINING) else None,
+        training=f"{module.__name__}:{training}" if hasattr(module, training) else None,
     )
 
 
@@ -257,7 +261,7 @@ def check_sibling(package: str) -> None:
     if found != expected:
         raise EmbodiedError(
             f"'{package}' should be embodied's own package {expected}, but Python finds {found or 'nothing'}: run from "
-            "another folder, or use 'embodied-train' (or 'python -P -m embodied.train') from an installed package"
+            "another folder, or use the command 'embodied' (or 'python -P -m embodied') of an installed package"
         )
 
 

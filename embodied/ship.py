@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "ship")
     path = ship(settings.run, replace=settings.replace)
     size = sum(file.stat().st_size for file in path.iterdir())
-    cli.console().print(f"shipped {path} ({size / 1e3:.0f} kB)")
+    cli.show(f"shipped {path} ({size / 1e3:.0f} kB)")
     return 0
 
 

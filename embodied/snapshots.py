@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
             path = buffer_path(settings.out, task)
             save(path, buffer)
             line.update(number + 1, f"{task} -> {path}")
-    cli.console().print(f"Train there:  python -m embodied.train {settings.task} --initial-states {settings.out}")
+    cli.say(cli.as_called(f"Train there:  python -m embodied.train {settings.task} --initial-states {settings.out}"))
     return 0
 
 

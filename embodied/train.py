@@ -12,7 +12,9 @@ from typing import Any
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import join_content
-from policies.training import launch
+from policies.training import config_files, launch
+from policies.training.launch import train_policy as train_policy
+from policies.training.seeds import train_seeds
 
 DEFAULT_TASK = "swarm/hover"
 RESUMABLE = {"steps": int, "json": Path}
@@ -24,10 +26,17 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
     if run := cli.flag_value(words, "--resume"):
-        return launch.resume(Path(run), resume_changes(words))
-    name = cli.named_task(words, registry, DEFAULT_TASK)
+        launch.resume(Path(run), resume_changes(words))
+        return 0
+    file = cli.flag_value(words, "--config-file")
+    default = DEFAULT_TASK if file is None else config_files.read(Path(file)).task
+    name = cli.named_task(words, registry, default or DEFAULT_TASK)
     assert name is not None
-    return launch.start(launch.parse(registry.find(name), words))
+    settings = launch.parse(registry.find(name), words)
+    if settings.seeds:
+        return train_seeds(settings, cli.command_line("embodied.train"))
+    launch.start(settings)
+    return 0
 
 
 def resume_changes(words: list[str]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     recording = concatenated([*earlier, new])
     save(settings.out, recording.steps, recording.source)
-    cli.console().print(f"{_described(recording)} -> {settings.out}")
+    cli.show(f"{_described(recording)} -> {settings.out}")
     return 0
 
 

@@ -248,30 +248,28 @@ def main(arguments: list[str] | None = None) -> int:
     twin = make_twin(command.robot, log, Groups(command.together, command.apart))
     if not command.despite_errors:
         refuse(log, twin, command)
-    output = cli.console()
-    result, track = calibrate(log, twin, command, lambda line: output.print(line, soft_wrap=True))
+    result, track = calibrate(log, twin, command, cli.say)
     result = dataclasses.replace(result, source=command.log.name)
     result.save(command.out)
     text = page(result, twin, track, cli.command_line("sim2real.calibrate"))
     (command.out / PAGE).write_text(text, encoding="utf-8")
-    for table in tables(result):
-        output.print(table)
+    cli.show(*tables(result))
     for direction in result.unidentified:
         if direction.scale:
             named = listing(direction.names, len(direction.names))
-            output.print(
+            cli.show(
                 f"No log shows the scale of {named}: weigh the robot or take something for granted, as --known "
                 f"{direction.names[0]} VALUE"
             )
     bounded = [estimate.name for estimate in result.estimates if estimate.at_bound]
     if bounded:
-        output.print(
+        cli.show(
             f"{listing(bounded)} at a bound, from two beginnings: the robot has something that the model lacks, such "
             "as a payload; do not train on this twin"
         )
     elif not result.converged:
-        output.print("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
-    print(command.out / PAGE)
+        cli.show("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
+    cli.show(str(command.out / PAGE))
     return 0 if result.converged else EXIT_DOUBTFUL
 
 

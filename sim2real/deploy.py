@@ -22,6 +22,7 @@ from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.deployment.policies import load
 from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety, SafetyConfig
+from sim2real.deployment.team import run_together
 from sim2real.robots import registry
 from sim2real.robots.base import Phase, TaskResult
 from sim2real.robots.estimated import EstimatedRobot, load_estimator
@@ -42,13 +43,15 @@ class Settings(Generic[O]):
     safety chain stands between policy and robot; any trip damps the robot for good and says why. Enter, a line on
     standard input, Ctrl-C and SIGTERM stop it. Robots: mujoco and pybullet (simulated, with latency, noise, lost
     packets and a model mismatch), udp (any robot behind a bridge, see docs/udp.md), crazyflie, lerobot;
-    --robot NAME --help shows a robot's own options. Examples:
+    --robot NAME --help shows a robot's own options. A simulated team is rehearsed as a whole, a loop for each of its
+    robots; --log then writes a file for each. Examples:
 
         python -m sim2real.deploy bundle/ --robot mujoco --command .5 0 0 --log run.mcap
         python -m sim2real.deploy bundle/ --robot pybullet --latency .01 --loss .02 --mismatch 1 --seed 7
         python -m sim2real.deploy bundle/ --robot udp --address 192.168.123.10:9870 --seconds 30
         python -m sim2real.deploy bundle/ --robot crazyflie --uri radio://0/80/2M/E7E7E7E7E7 --command 0 0 1
         python -m sim2real.deploy locomotion/go1-joystick-flat --robot mujoco --no-realtime
+        python -m sim2real.deploy swarm/formation --robot mujoco --no-realtime --latency .01 --loss .05
         python -m sim2real.deploy drawer/ --robot mujoco --instruction "open the drawer"
         python -m sim2real.deploy drawer/ --robot udp --address 10.0.0.7:9870 --readings my_cameras:images
 
@@ -67,10 +70,10 @@ class Settings(Generic[O]):
     middle of the workspace; of a step what the simulated task draws."""
     instruction: str = ""
     """What a policy that follows instructions is told; by default the first it was trained on for its task."""
-    readings: str = ""
+    readings: cli.Rare[str] = ""
     """`module:callable` that says what the robot does not measure, such as the place of an object: called with every
     measurement, it returns numbers by the names of the step's inputs."""
-    soft_start: float | None = None
+    soft_start: cli.Rare[float | None] = None
     """s from the measured pose to the stance; by default 2, and 0 of a drone with rotor thrusts."""
     log: Path | None = None
     """Write every cycle to this MCAP file, which sim2real.calibrate reads."""
@@ -92,9 +95,15 @@ class Settings(Generic[O]):
 class Result:
     """Report of a deployment, and the task's own result."""
 
-    report: Report
+    reports: tuple[Report, ...]
+    """Of each robot."""
     task: TaskResult | None
     """None of hardware."""
+
+    @property
+    def report(self) -> Report:
+        """Of the robot; of a team, of the first that was latched, or of its first."""
+        return next((report for report in self.reports if report.reason), self.reports[0])
 
     @property
     def code(self) -> int:
@@ -104,7 +113,8 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         task = {} if self.task is None else {"task": dataclasses.asdict(self.task)}
-        return self.report.summary() | task
+        team = {} if len(self.reports) == 1 else {"team": [report.summary() for report in self.reports]}
+        return self.report.summary() | team | task
 
 
 @guard
@@ -113,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = parse(words)
     policy = load(settings.bundle)
     result = run(settings, policy)
-    cli.console().print(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
+    cli.show(cli.table(f"{policy.contract.task} on {settings.robot}", rows(result, policy.contract)))
     said = {"bundle": settings.bundle, "robot": settings.robot, "options": dataclasses.asdict(settings.driver)}
     cli.write_result(settings.json, cli.command_line("sim2real.deploy"), said | result.summary())
     return result.code
@@ -127,9 +137,8 @@ def parse(words: list[str]) -> Settings[Any]:
         name = word.removeprefix("--robot=") if word.startswith("--robot=") else name
     options = registry.options_of(name)
     defaults = Settings(tyro.MISSING, robot=name, driver=options)
-    prog = "python -m sim2real.deploy"
     kind = Settings[type(options)]  # type: ignore[misc]
-    return tyro.cli(kind, args=words, prog=prog, default=defaults, config=(tyro.conf.EnumChoicesFromValues,))
+    return cli.parse(kind, words, "sim2real.deploy", defaults)
 
 
 def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
@@ -139,26 +148,43 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
         EmbodiedError: it cannot begin: a command that does not fit, a robot that cannot be reached.
     """
     command = commanded(policy.contract, settings.command)
-    loop = LoopSettings(seconds=settings.seconds, soft_start=settings.soft_start)
     with OperatorStop() as stop, contextlib.ExitStack() as stack:
         robot = registry.connect(settings.robot, policy.contract, settings.driver)
+        robots = robot.team or (robot,)
+        if robot.team and settings.command:
+            raise EmbodiedError(
+                f"--command {settings.command}: the {len(robots)} robots of a team are told by their task"
+            )
         if settings.readings:
-            robot = EstimatedRobot(robot, load_estimator(settings.readings))
-        stack.callback(robot.close)
-        policy = robot.setpoint_policy or policy
-        sink = stack.enter_context(recorder(settings, policy.contract)) if settings.log else None
-        safety = Safety.of(policy.contract, settings.safety)
-        robot.prepare(command)
+            robots = tuple(EstimatedRobot(one, load_estimator(settings.readings)) for one in robots)
+        for one in robots:
+            stack.callback(one.close)
+        robots[0].prepare(command)
         watch = ProgressLine(stack.enter_context(cli.Line(settings.robot, settings.seconds)))
         # No pause for garbage while a robot waits: what exists by now is not looked at again.
         gc.collect()
         gc.freeze()
         stack.callback(gc.unfreeze)
-        options = {"safety": safety, "sink": sink, "stop": stop, "watch": watch, "instruction": settings.instruction}
-        report = Loop(robot, policy, command, loop, **options).run()
-        if sink is not None:
-            sink.note("outcome", report.reason or "whole")
-        return Result(report, robot.task_result())
+        sinks = [stack.enter_context(recorder(settings, policy.contract, len(robots), n)) for n in range(len(robots))]
+        loops = [
+            Loop(
+                one,
+                one.setpoint_policy or policy,
+                command,
+                LoopSettings(seconds=settings.seconds, soft_start=settings.soft_start),
+                safety=Safety.of(policy.contract, settings.safety),
+                sink=sink,
+                watch=watch if one is robots[0] else None,
+                stop=stop,
+                instruction=settings.instruction,
+            )
+            for one, sink in zip(robots, sinks, strict=True)
+        ]
+        reports = run_together(loops)
+        for sink, report in zip(sinks, reports, strict=True):
+            if sink is not None:
+                sink.note("outcome", report.reason or "whole")
+        return Result(tuple(reports), robot.task_result())
 
 
 class ProgressLine:
@@ -207,7 +233,11 @@ def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def recorder(settings: Settings[Any], contract: Contract) -> Iterator[Any]:
+def recorder(settings: Settings[Any], contract: Contract, robots: int, number: int) -> Iterator[Any]:
+    """Where a robot's cycles are logged: `run.mcap`, of a team `run-0.mcap`, `run-1.mcap` ...; None without a log."""
+    if settings.log is None:
+        yield None
+        return
     from sim2real.logs.mcap_log import Recorder
 
     options = {field.name: str(getattr(settings.driver, field.name)) for field in dataclasses.fields(settings.driver)}
@@ -218,10 +248,8 @@ def recorder(settings: Settings[Any], contract: Contract) -> Iterator[Any]:
         "policy": Path(settings.bundle).name,
     }
     numbers = {"control_hz": repr(contract.control_hz), "physics_hz": repr(contract.physics_hz)}
-    assert settings.log is not None
-    with Recorder(
-        settings.log, {**said, **numbers, **{f"option {name}": text for name, text in options.items()}}
-    ) as sink:
+    path = settings.log if robots == 1 else settings.log.with_stem(f"{settings.log.stem}-{number}")
+    with Recorder(path, {**said, **numbers, **{f"option {name}": text for name, text in options.items()}}) as sink:
         yield sink
 
 
@@ -229,6 +257,9 @@ def rows(result: Result, contract: Contract) -> dict[str, str]:
     report, timing = result.report, result.report.timing
     numbers = timing.summary()
     table = {"outcome": f"LATCHED in phase {report.phase.name.lower()}: {report.reason}" if report.reason else "whole"}
+    if len(result.reports) > 1:
+        whole = sum(one.whole for one in result.reports)
+        table["robots"] = f"{len(result.reports)}, each with a loop of its own; {whole} whole"
     table["policy ran"] = f"{report.seconds:.2f} s of cycles at {contract.control_hz:g} Hz"
     if result.task is not None:
         table["task"] = "success" if result.task.success else "failed" if result.task.failed else "no success"

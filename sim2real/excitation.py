@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard, reason
@@ -47,27 +46,22 @@ def main(arguments: list[str] | None = None) -> int:
     write_log(settings.out, made.log)
     picture = settings.picture or settings.out.with_suffix(".png")
     draw(picture, made)
-    console = cli.console()
-    console.print(table(made))
-    console.print(
-        f"-> {settings.out}, {picture}\n"
-        f"   {made.log.span[1]:.0f} s. Hold the base, keep clear of the limbs, and begin at the first row: "
-        f"python -m sim2real.preflight LOG --robot {settings.robot} says whether the recording will do."
+    cli.show(table(made), f"-> {settings.out}, {picture}")
+    cli.say(
+        f"{made.log.span[1]:.0f} s. Hold the base, keep clear of the limbs, and begin at the first row.",
+        cli.as_called(f"python -m sim2real.preflight LOG --robot {settings.robot} says whether the recording will do."),
     )
     return 0
 
 
-def table(made: Excitation) -> Table:
+def table(made: Excitation) -> cli.Table:
     limits, seen = made.limits, made.expected
     near = f"parts come within {1e3 * made.clearance:.0f} mm" if math.isfinite(made.clearance) else "parts keep apart"
     title = f"{limits.robot}: {made.log.metadata['waveform']}, {made.log.metadata['band']}; {near}"
-    result = Table(title=title, title_justify="left", title_style="bold")
-    for column in ("joint", "command, rad", "moves, rad", "limits, rad", "speed", "torque"):
-        result.add_column(column, justify="left" if column == "joint" else "right", no_wrap=True)
     command, pos = made.log["command"].values, seen["joint_pos"].values
     speed, torque = (np.abs(seen[name].values).max(0) for name in ("joint_vel", "joint_torque"))
-    for i, name in enumerate(limits.names):
-        result.add_row(
+    rows = tuple(
+        (
             name,
             f"{made.centre[i]:.2f} ± {np.abs(command[:, i] - made.centre[i]).max():.2f}",
             f"{pos[:, i].min():.2f} to {pos[:, i].max():.2f}",
@@ -75,7 +69,10 @@ def table(made: Excitation) -> Table:
             f"{speed[i] / limits.speed[i]:.0%}" if math.isfinite(limits.speed[i]) else f"{speed[i]:.1f} rad/s",
             f"{torque[i] / limits.torque[i]:.0%}" if math.isfinite(limits.torque[i]) else f"{torque[i]:.1f} N m",
         )
-    return result
+        for i, name in enumerate(limits.names)
+    )
+    headings = ("joint", "command, rad", "moves, rad", "limits, rad", "speed", "torque")
+    return cli.Table(title, rows, headings, right=tuple(range(1, len(headings))))
 
 
 def draw(path: Path, made: Excitation) -> None:

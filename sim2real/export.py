@@ -27,9 +27,10 @@ from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json
 from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
+from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.policy import Policy
-from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint, shipped
+from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint
 from policies.vla.policy import VLAPolicy
 from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
 from sim2real.bundles import files as bundle_files
@@ -87,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         **bundle.planner_rows(made.contract),
         "sha256": made.sha256[:16],
     }
-    cli.console().print(cli.table(f"-> {settings.out}", rows))
+    cli.show(cli.table(f"-> {settings.out}", rows))
     return 0
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tyro
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
@@ -84,25 +83,21 @@ def uncalibratable(log: Log, robot: str) -> Iterator[Finding]:
         )
 
 
-def table(log: Log, findings: tuple[Finding, ...]) -> Table:
+def table(log: Log, findings: tuple[Finding, ...]) -> cli.Table:
+    """What the log holds, and a row for each finding."""
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     start, end = log.span
-    rows = ", ".join(f"{name} {channel.rate:.0f} Hz" for name, channel in log.channels.items())
-    result = Table(
-        title=f"{end - start:.1f} s: {escape(rows)}\n" + ", ".join(f"{count} {s}s" for s, count in counts.items()),
-        title_justify="left",
-        title_style="bold",
-        show_lines=True,
-    )
-    for column in ("", "what", "where", "seen", "expected", "hint"):
-        result.add_column(column, overflow="fold")
-    for finding in findings:
-        words = (finding.check, finding.channel, finding.seen, finding.expected, finding.hint)
-        result.add_row(
-            f"[{STYLES[finding.severity]}]{finding.severity}[/]",
-            *(escape(word) for word in words),
+    rates = ", ".join(f"{name} {channel.rate:.0f} Hz" for name, channel in log.channels.items())
+    title = f"{end - start:.1f} s: {rates}\n" + ", ".join(f"{count} {s}s" for s, count in counts.items())
+    rows = tuple(
+        (
+            Text(f"{finding.severity}: {finding.check}", STYLES[finding.severity]),
+            finding.channel, finding.seen, finding.expected, finding.hint,
         )
-    return result
+        for finding in findings
+    )  # fmt: skip
+    headings = ("finding", "where", "seen", "expected", "hint")
+    return cli.Table(title, rows, headings, prose=tuple(range(len(headings))))
 
 
 @guard
@@ -119,12 +114,11 @@ def main(arguments: list[str] | None = None) -> int:
     findings = preflight(log, limits)
     if settings.robot and not any(finding.severity is Severity.ERROR for finding in findings):
         findings = (*uncalibratable(log, settings.robot), *findings)
-    console = cli.console()
     if findings:
-        console.print(table(log, findings))
+        cli.show(table(log, findings))
     else:
         start, end = log.span
-        console.print(f"{settings.log}: {end - start:.1f} s, {len(log.channels)} channels, nothing to complain about")
+        cli.show(f"{settings.log}: {end - start:.1f} s, {len(log.channels)} channels, nothing to complain about")
     cli.write_result(
         settings.json,
         cli.command_line("sim2real.preflight"),

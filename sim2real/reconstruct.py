@@ -76,8 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         written.append(settings.out.with_suffix(".safetensors"))
         save(written[-1], layout.initial_states(task, found, joints, STATES))
     rows = {one.block.name: shown(one) for one in found}
-    cli.console().print(cli.table(f"{len(found)} blocks in {settings.picture.name}", rows))
-    cli.console().print(f"-> {', '.join(str(path) for path in written)}", soft_wrap=True)
+    cli.show(cli.table(f"{len(found)} blocks in {settings.picture.name}", rows))
+    cli.show(f"-> {', '.join(str(path) for path in written)}")
     return 0
 
 

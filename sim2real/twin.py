@@ -83,7 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
     save(settings.out / INITIAL_STATES, InitialStateBuffer(reset_states, resampling_weights(found.risk)))
     document = summary(settings, found, chosen)
     (settings.out / MAP).write_text(json.dumps(document, indent=2) + "\n")
-    (settings.out / PAGE).write_text(page(f"{settings.task}, policy {settings.policy}", found, chosen))
+    title, command = f"{settings.task}, policy {settings.policy}", cli.command_line("sim2real.twin")
+    (settings.out / PAGE).write_text(page(title, found, chosen, command), encoding="utf-8")
     _report(settings, document)
     return 0
 
@@ -128,7 +129,6 @@ def summary(settings: Settings, found: FailureMap, chosen: list[int]) -> dict[st
 
 
 def _report(settings: Settings, document: dict[str, Any]) -> None:
-    output = cli.console()
     rate = document["failed"] / document["episodes"]
     rows = {"failed": f"{document['failed']} of {document['episodes']} ({100 * rate:.1f} %)"}
     for entry in document["telling"]:
@@ -136,13 +136,11 @@ def _report(settings: Settings, document: dict[str, Any]) -> None:
         rows[entry["feature"]] = f"fails from low to high in {rates} %"
     if not document["telling"]:
         rows["what tells"] = "nothing more than chance: failures are everywhere, or too few"
-    output.print(cli.table(f"{settings.task}, policy {settings.policy}", rows))
-    output.print(f"Look at it:   {settings.out / PAGE}")
+    cli.show(cli.table(f"{settings.task}, policy {settings.policy}", rows))
+    cli.show(f"Look at it:   {settings.out / PAGE}")
     begin = "" if settings.policy in ("expert", "random", "zero") else f" --start-from {settings.policy}"
-    output.print(
-        f"Train there:  python -m embodied.train {settings.task}{begin} "
-        f"--initial-states {settings.out / INITIAL_STATES}"
-    )
+    flags = f"{begin} --initial-states {settings.out / INITIAL_STATES}"
+    cli.say(cli.as_called(f"Train there:  python -m embodied.train {settings.task}{flags}"))
 
 
 if __name__ == "__main__":

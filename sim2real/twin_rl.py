@@ -45,12 +45,13 @@ class Settings:
     4. solved episodes of the twin, from the whole range, join the demonstrations;
     5. the learner goes on on the target, whose replay buffer opens with the end of the twin's.
 
-    The target is the task on another engine with hidden parameters. Examples:
+    The target is the task on another engine with hidden parameters. With --parts and no part, it learns the same target
+    without a twin, from the same demonstrations. Examples:
 
         python -m sim2real.twin_rl manipulation/push --region 'qpos.object.x<0' 'task_state.goal.0<0' --out twin_rl
         python -m sim2real.twin_rl manipulation/push --region 'qpos.object.x<0' 'task_state.goal.0<0' --out twin_rl \\
-            --parts                                     # the same target without a twin, from the same demonstrations
-        python -m embodied.play twin_rl/policy_all      # the policy, on the task as it is
+            --parts
+        python -m embodied.play twin_rl/policy_all
     """
 
     task: tyro.conf.Positional[str]
@@ -61,35 +62,35 @@ class Settings:
     """Where is demonstrated: conditions NAME<VALUE or NAME>VALUE on initial states, by the names of failure maps."""
     parts: tuple[Part, ...] = tuple(Part)
     """What the twin gives to the training on the target; none: there is no twin."""
-    twin_engine: str = "mujoco"
+    twin_engine: cli.Rare[str] = "mujoco"
     """Physics engine of the twin."""
-    target_engine: str = "pybullet"
+    target_engine: cli.Rare[str] = "pybullet"
     """Physics engine of the target."""
-    calibration: Path | None = None
+    calibration: cli.Rare[Path | None] = None
     """Folder that python -m sim2real.calibrate wrote: the twin's robot is as its log says."""
     hidden: HiddenParameters = dataclasses.field(default_factory=HiddenParameters)
     """In what the target differs from the model."""
-    episode_seconds: float = 1.875
+    episode_seconds: cli.Rare[float] = 1.875
     """s, of twin and target: shorter than the task's, which go on long after a table task is solved."""
     demonstrations: int = 10
     """Episodes that are demonstrated in the region."""
     twin_steps: int = 60_000
     """Environment steps in the twin."""
-    synthesised: int = 100
+    synthesised: cli.Rare[int] = 100
     """Solved episodes of the twin that join the demonstrations."""
-    swept: int = 512
+    swept: cli.Rare[int] = 512
     """Episodes of the failure map."""
-    helped: int = 5
+    helped: cli.Rare[int] = 5
     """Episodes, at most, that are demonstrated on the target where the map says."""
-    carried: int = 10_000
+    carried: cli.Rare[int] = 10_000
     """Transitions of the twin's buffer that open the target's."""
     target_steps: int = 60_000
     """Environment steps on the target, at most."""
-    enough: float = 0.95
+    enough: cli.Rare[float] = 0.95
     """Success at the last step, in the region and out of it, at which training ends."""
-    evaluate_every: int = 2_000
+    evaluate_every: cli.Rare[int] = 2_000
     """Steps on the target between evaluations, whose own steps do not count."""
-    evaluate_episodes: int = 64
+    evaluate_episodes: cli.Rare[int] = 64
     """Episodes of an evaluation, about half of them in the region."""
     num_envs: int = 16
     """Environments that step together, in the twin and on the target."""
@@ -135,7 +136,7 @@ def run(settings: Settings) -> dict[str, Any]:
         f"steps to {100 * settings.enough:.0f} % {where}": str(steps) for where, steps in result["steps_to"].items()
     }
     rows |= {f"success {where}": f"{100 * result['confirmed'][where]:.1f} %" for where in ("inside", "outside")}
-    cli.console().print(cli.table(f"{settings.task} on the target, twin's parts: {label(parts)}", rows))
+    cli.show(cli.table(f"{settings.task} on the target, twin's parts: {label(parts)}", rows))
     cli.write_result(settings.json, cli.command_line("sim2real.twin_rl"), result)
     return result
 

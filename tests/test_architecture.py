@@ -11,8 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("embodied", "policies", "tasks", "sim2real")
-ENTRIES = ("train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots")
-"""Modules directly in `embodied/` that join mechanism and content: they parse a command line, call and print."""
+ENTRIES = (
+    "train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots", "sweep.__main__",
+)  # fmt: skip
+"""Commands in `embodied/` that join mechanism and content: they parse a command line, call and print."""
 MOST_MODULES = 12
 """Modules side by side in a folder: as many as a reader takes in at a glance."""
 
@@ -102,7 +104,7 @@ def test_policies_and_tasks_do_not_know_sim2real() -> None:
 def test_no_folder_is_crowded() -> None:
     folders: dict[str, int] = {}
     for path in modules().values():
-        if path.name != "__init__.py":
+        if path.name not in ("__init__.py", "__main__.py"):  # the folder itself, imported and called
             folder = path.parent.relative_to(ROOT).as_posix()
             folders[folder] = folders.get(folder, 0) + 1
     assert {folder: count for folder, count in folders.items() if count > MOST_MODULES} == {}
@@ -144,7 +146,12 @@ FINDS = {
     "pushes that a task of one's own adds": ("embodied/parts/pushes.py", "class Pushes"),
     "the template of a new task": ("embodied/new/writing.py", "TEMPLATES"),
     "the table that evaluate prints": ("embodied/evaluation/tables.py", "def evaluation_rows"),
-    "the viewer's panel": ("embodied/rendering/viewer.py", "class Panel"),
+    "the table of commands": ("embodied/cli/commands.py", "GROUPS"),
+    "what an unknown flag may have meant": ("embodied/cli/flags.py", "def meant"),
+    "tables that fit 80 columns": ("embodied/cli/tables.py", "class Table"),
+    "the bootstrap over seeds": ("embodied/runs/aggregate.py", "stats.bootstrap"),
+    "several seeds by one command": ("policies/training/seeds.py", "def train_seeds"),
+    "the viewer's panel": ("embodied/viewer/panel.py", "class Panel"),
     "MAPPO's critic": ("embodied/env/multi_agent.py", "critic"),
     "GRPO's advantages": ("policies/vla/reinforcement/grpo.py", "class GRPOEstimator"),
     "action chunks": ("policies/vla/action_chunks.py", "class ChunkedPolicy"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -17,25 +16,24 @@ from embodied.check import words
 from embodied.env.env import Env
 from embodied.registry import Registry, join_content
 from policies.training.loading import load_policy
+from tests.documents.snippets import PYTHON, blocks_of
 from tests.tasks import test_contract as contract
 
 NAME, MODULE = "locomotion/cartpole", "tasks.locomotion.cartpole"
 DOCUMENT = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 
-def blocks() -> tuple[str, str]:
-    """The task's module, and the code that registers it."""
-    found = [
-        textwrap.dedent(block) for block in re.findall(r"^ *```python\n(.*?)^ *```", DOCUMENT.read_text(), re.M | re.S)
-    ]
-    *parts, registration = found
+def blocks() -> tuple[str, str, str]:
+    """How terms change from outside, the task's module, and the code that registers it."""
+    found = [block.text for block in blocks_of(DOCUMENT) if block.language == PYTHON]
+    changed, *parts, registration = found
     head, state, body, methods = parts
-    return "\n\n".join([head, state, body + "\n" + textwrap.indent(methods, "    ")]), registration
+    return changed, "\n\n".join([head, state, body + "\n" + textwrap.indent(methods, "    ")]), registration
 
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Env]:
-    module, registration = blocks()
+    _, module, registration = blocks()
     file = tmp_path_factory.mktemp("lab") / "cartpole.py"
     file.write_text(module)
     spec = importlib.util.spec_from_file_location(MODULE, file)
@@ -54,10 +52,9 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Env]:
 
 
 def test_terms_come_and_go_from_outside_as_documented() -> None:
-    text = DOCUMENT.read_text()
-    block = text[text.index("    import embodied\n") : text.index("## Adding a task to the package")]
+    changed, _, _ = blocks()
     scope: dict[str, object] = {}
-    exec(textwrap.dedent(block).replace("1024", "4"), scope)
+    exec(changed.replace("1024", "4"), scope)
     env = scope["env"]
     assert isinstance(env, Env)
     env.reset()

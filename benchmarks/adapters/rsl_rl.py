@@ -1,4 +1,4 @@
-"""`swarm/hover` by rsl_rl's PPO, with smaller networks and larger steps than its defaults, whose adaptive steps are still on the way after 3.6 M."""
+"""`swarm/hover` by rsl_rl's PPO, with larger steps than by default."""
 
 from collections.abc import Mapping
 

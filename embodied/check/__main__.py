@@ -8,8 +8,6 @@ import sys
 from typing import Any
 
 import tyro
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from embodied import cli
@@ -82,22 +80,19 @@ def document(name: str, engine: str, results: list[Result], wrong: bool) -> dict
 
 def report(name: str, engine: str, results: list[Result]) -> None:
     """The results for a person: a table, then a paragraph for everything that is wrong."""
-    output = cli.console()
-    table = Table(title=f"{name} on {engine}", title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    for column in ("check", "verdict", "s"):
-        table.add_column(column, justify="right" if column == "s" else "left")
-    for result in results:
-        verdict = Text(result.verdict, style=STYLES[result.verdict])
-        table.add_row(result.check.name, verdict, f"{result.seconds:.1f}" if result.ran else "")
-    output.print(table)
+    rows = tuple(
+        (result.check.name, Text(result.verdict, STYLES[result.verdict]), f"{result.seconds:.1f}" if result.ran else "")
+        for result in results
+    )
+    cli.show(cli.Table(f"{name} on {engine}", rows, ("check", "verdict", "s"), right=(2,), prose=(0,)))
     said: set[str] = set()
     for result in results:
         for finding in result.findings:
             if str(finding) not in said:  # what a hook raises, several checks meet
-                output.print(Text(f"{result.verdict}  {finding}", style=STYLES[result.verdict]), soft_wrap=True)
+                cli.show(Text(f"{result.verdict}  {finding}", style=STYLES[result.verdict]))
             said.add(str(finding))
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in STYLES}
-    output.print(Text(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)))
+    cli.show(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
 
 
 if __name__ == "__main__":

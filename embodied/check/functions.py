@@ -97,7 +97,8 @@ def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
 
 
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
-    """What a robot is told in a deployment is in the task's state; setpoints are as many as there are names."""
+    """What a robot is told, in a deployment or by a person who steers, is in the task's state, and measured number by
+    number; setpoints are as many as there are names."""
     given = arguments(task)
     flat = jax.tree_util.tree_flatten_with_path(given.state)[0]
     fields = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
@@ -110,6 +111,16 @@ def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
                     f"one of {listing(fields)}",
                     place_of(task, hook),
                 )
+    for one in task.command_ranges:
+        if one.field not in fields and getattr(given.state, one.field, fields) is not None:
+            look = place_of(task, "command_ranges")
+            yield Finding(
+                f"command_ranges: {one.field!r}", "the state has no such field", f"one of {listing(fields)}", look
+            )
+    measured = jax.eval_shape(task.measured_command, given.world, given.state).shape
+    if measured != (len(task.command_ranges),):
+        look = place_of(task, "measured_command")
+        yield Finding("measured_command", f"its shape is {measured}", f"{(len(task.command_ranges),)}", look)
     sent = int(np.prod(jnp.shape(given.command))) // (task.agents or 1)
     if task.setpoints and len(task.setpoints) != sent:
         look = place_of(task, "setpoints")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
-import itertools
 import json
 import re
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from embodied.check.findings import Finding
+from embodied.cli.flags import field_texts
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError
 from embodied.storage.configs import from_json, to_json
@@ -79,14 +77,7 @@ def documented(kind: type[Any]) -> str:
 
 def undocumented(config: type) -> list[str]:
     """Fields, also of nested dataclasses, without a docstring below them."""
-    found = set()
-    for owner in config.__mro__[:-1]:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-        assert isinstance(definition, ast.ClassDef)
-        for statement, following in itertools.pairwise(definition.body):
-            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-                found.add(ast.unparse(statement.target))
-    fields = dataclasses.fields(config)
+    found, fields = field_texts(config), dataclasses.fields(config)
     missing = [f"{config.__name__}.{field.name}" for field in fields if field.name not in found]
     for field in fields:
         nested = type(field.default)

@@ -1,21 +1,32 @@
-"""What the command lines share: arguments, progress and tables, JSON results, a clean stop by Ctrl-C."""
+"""What the command lines share: arguments, help, notes, progress, tables, results as JSON, a clean stop by Ctrl-C."""
 
-from embodied.cli.arguments import flag_value, given, named_task, parse, required_task
+from embodied.cli.arguments import flag_value, given, named_task, parse, parse_known, required_task
+from embodied.cli.commands import as_called
+from embodied.cli.flags import Rare
 from embodied.cli.interrupts import Interrupts
-from embodied.cli.results import command_line, write_json, write_result
-from embodied.cli.terminal import Line, console, number, table
+from embodied.cli.results import command_line, describe, write_json, write_result
+from embodied.cli.tables import Table, show, table
+from embodied.cli.terminal import Line, console, number, output, say
 
 __all__ = [
     "Interrupts",
     "Line",
+    "Rare",
+    "Table",
+    "as_called",
     "command_line",
     "console",
+    "describe",
     "flag_value",
     "given",
     "named_task",
     "number",
+    "output",
     "parse",
+    "parse_known",
     "required_task",
+    "say",
+    "show",
     "table",
     "write_json",
     "write_result",

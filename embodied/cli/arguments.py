@@ -2,37 +2,118 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import io
+import itertools
+import re
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import tyro
 
-from embodied.errors import EmbodiedError
+from embodied.cli.commands import as_called
+from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
+from embodied.cli.help import ALL, SHORT, help_text, usage
+from embodied.errors import EmbodiedError, alternatives, listing
 from embodied.registry import Registry
 
 S = TypeVar("S")
+BOX, RULE = "╭╮╰╯│+| ", "─-"  # what `tyro` draws around a message and between its parts, where it knows Unicode or not
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default: S | None = None) -> S:
     """Parse the flags of `python -m embodied.COMMAND`; enumerations go by their values, as in stored configs.
 
-    A command of another package is given with its package: `sim2real.twin`.
+    A command of another package is given with its package: `sim2real.twin`. Where help is asked for, prints it and
+    leaves the process.
+
+    Raises:
+        EmbodiedError: an unknown flag, a value of the wrong type, something missing; says what was meant or expected.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    program = f"python -m {command if '.' in command else f'embodied.{command}'}"
+    given = dataclasses.MISSING if default is None else default
+    flags = flags_of(kind, given)
+    if asks_for_help(words):
+        print(help_text(program, kind, flags, groups_of(kind, given), everything=ALL in words))
+        raise SystemExit(0)
+    if unknown := unknown_flags(words, flags):
+        guesses = alternatives(meant(unknown[0], flags))
+        guess = f"did you mean {guesses}? " if guesses else ""
+        raise EmbodiedError(f"unknown flag {unknown[0]}; {guess}{as_called(program)} {ALL} shows all")
     named: dict[str, Any] = {} if default is None else {"default": default}
-    words = None if arguments is None else list(arguments)
-    config = (tyro.conf.EnumChoicesFromValues,)
-    module = command if "." in command else f"embodied.{command}"
-    return tyro.cli(kind, args=words, prog=f"python -m {module}", config=config, **named)
+    return _parsed(kind, words, program, flags, **named)
+
+
+def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[S, list[str]]:
+    """As `parse`, and the words that are none of its flags, which another parser takes.
+
+    Raises:
+        EmbodiedError: a value of the wrong type, or something missing.
+    """
+    words, program = list(arguments), f"python -m embodied.{command}"
+    flags = flags_of(kind)
+    if asks_for_help(words):
+        print(help_text(program, kind, flags, groups_of(kind), everything=ALL in words))
+        raise SystemExit(0)
+    return _parsed(kind, words, program, flags, return_unknown_args=True)
+
+
+def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Flag], **options: Any) -> Any:
+    """What `tyro` makes of a command line; what it refuses in one line instead of its box."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            settings = tyro.cli(kind, args=words, prog=program, config=(tyro.conf.EnumChoicesFromValues,), **options)
+    except SystemExit as stop:
+        if not said.getvalue():
+            raise
+        raise EmbodiedError(complaint(said.getvalue(), flags, usage(as_called(program), flags))) from stop
+    sys.stderr.write(said.getvalue())
+    return settings
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Whether a command line asks for help instead of work."""
+    return bool({*SHORT, ALL} & set(words))
+
+
+def complaint(said: str, flags: Sequence[Flag], how: str) -> str:
+    """One line for what `tyro` says, in a box, of a command line that it refuses.
+
+    Args:
+        said: The box; what is wrong stands between its title and the next rule.
+        flags: Those of the command.
+        how: How the command is called.
+    """
+    rows = [row.strip(BOX) for row in COLOURS.sub("", said).splitlines()[1:]]
+    below_title = itertools.dropwhile(lambda row: not row.strip(RULE), rows)
+    text = " ".join(itertools.takewhile(lambda row: row.strip(RULE), below_title))
+    by_name = {name: flag for flag in flags for name in flag.accepted}
+    if text.startswith("Missing from"):
+        required = [flag for flag in flags if flag.required]
+        missing = [flag.names[0] for flag in required if flag.names[0] in text or (flag.text and flag.text in text)]
+        return f"{', '.join(missing)} is missing: {how}" if missing else f"{text}: {how}"
+    if (found := re.match(r"Error parsing (--\S+): .*?('[^']*'|$)", text)) and (flag := by_name.get(found[1])):
+        return f"{found[1]} {found[2]}: expected {flag.metavar}"
+    if (found := re.match(r"Missing value for argument '([^']+)'", text)) and (flag := by_name.get(found[1])):
+        return f"{found[1]} needs a value: {flag.metavar}"
+    text = text.removeprefix("Error parsing ")
+    return text[:1].lower() + text[1:]
 
 
 def named_task(arguments: Sequence[str], registry: Registry, default: str | None = None) -> str | None:
     """The task that a command line means, found before its flags can be parsed: they depend on it.
 
-    A word counts when it is a task's name, or when it stands first; the values of flags do not.
+    A word counts when it is a task's name, or when it stands first; the values of flags do not, nor do numbers.
     """
     for index, word in enumerate(arguments):
         follows_flag = index > 0 and arguments[index - 1].startswith("--") and "=" not in arguments[index - 1]
-        if word in registry or word in registry.suites or (not word.startswith("-") and not follows_flag):
+        may_be_one = not word.startswith("-") and not follows_flag and not word.replace(".", "").isdigit()
+        if word in registry or word in registry.suites or may_be_one:
             return word
     return default
 
@@ -41,14 +122,15 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
     """The task that a command line means; where only help is asked for, any.
 
     Raises:
-        EmbodiedError: it means none; names those there are.
+        EmbodiedError: it means none; says what names those there are.
     """
     name = named_task(arguments, registry)
     if name is not None:
         return name
-    if {"-h", "--help"} & set(arguments):
+    if asks_for_help(arguments):
         return next(iter(registry))
-    raise EmbodiedError(f"which task? python -m {program} TASK; tasks: {', '.join(registry)}")
+    called, lists = as_called(f"python -m {program}"), as_called("python -m embodied.list")
+    raise EmbodiedError(f"which task? {called} TASK; {lists} names all {len(registry)}: {listing(registry, 4)}")
 
 
 def flag_value(words: Sequence[str], flag: str) -> str | None:

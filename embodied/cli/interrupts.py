@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -17,8 +18,10 @@ class Interrupts:
     """The name of the signal that arrived, if one did."""
 
     def __enter__(self) -> Self:
-        # A hang-up that is ignored stays so: `nohup` asks for that.
-        heard = [number for number in SIGNALS if number != HANGUP or signal.getsignal(number) is not signal.SIG_IGN]
+        # A hang-up that is ignored stays so: `nohup` asks for that. Only the main thread may hear of signals.
+        main = threading.current_thread() is threading.main_thread()
+        wanted = SIGNALS if main else ()
+        heard = [number for number in wanted if number != HANGUP or signal.getsignal(number) is not signal.SIG_IGN]
         self._previous = {number: signal.signal(number, self._on_signal) for number in heard}
         return self
 

@@ -1,30 +1,66 @@
-"""What a command prints while it works and at its end: progress, numbers, tables."""
+"""What a command says while it works: notes and progress, on standard error; and numbers, short enough to read."""
 
 from __future__ import annotations
 
+import importlib
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.text import Text
 
 LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
+NOTEBOOK_INTERVAL = 0.5  # s between two texts of a notebook's line
 
 
 def console() -> Console:
-    """Where tables and progress go: standard error, so that standard output can be piped."""
+    """Where notes and progress go: standard error, so that standard output holds results alone."""
     return Console(stderr=True, highlight=False)
 
 
+def output() -> Console:
+    """Where results go: standard output."""
+    return Console(highlight=False)
+
+
+def say(*notes: str | Text) -> None:
+    """Print notes to standard error, whole lines however long they are."""
+    for note in notes:
+        console().print(note, soft_wrap=True, markup=False, emoji=False)
+
+
+class NotebookLine:
+    """A line below a notebook's cell, which is written anew instead of another below it."""
+
+    def __init__(self) -> None:
+        """Show nothing before the first text."""
+        self._display: Any = importlib.import_module("IPython.display").display
+        self._handle: Any = None
+        self._shown = -math.inf
+
+    def show(self, text: str, *, last: bool) -> None:
+        """Write the text, unless one was written just now and this is not the last."""
+        if not last and time.monotonic() - self._shown < NOTEBOOK_INTERVAL:
+            return
+        self._shown, shown = time.monotonic(), {"text/plain": text}
+        if self._handle is None:
+            self._handle = self._display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+
 class Line:
-    """A progress bar on a terminal, a line now and then elsewhere."""
+    """A progress bar on a terminal, one line below a notebook's cell, a line now and then elsewhere."""
 
     def __init__(self, what: str, total: float, output: Console | None = None) -> None:
         """Show nothing before the first `update`."""
         self.output = output or console()
         self.what, self.total = what, total
         self._printed = time.monotonic()
+        self._notebook = NotebookLine() if self.output.is_jupyter else None
         columns: Iterable[ProgressColumn] = (
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),
@@ -49,6 +85,9 @@ class Line:
         """Show that `done` of the total is reached."""
         if self._bar and self._id is not None:
             self._bar.update(self._id, completed=done, text=text)
+        elif self._notebook is not None:
+            share = 100 * min(done / self.total, 1)
+            self._notebook.show(f"{self.what}  {share:3.0f} %  {text}", last=done >= self.total)
         elif time.monotonic() - self._printed >= LINE_INTERVAL or done >= self.total:
             self._printed = time.monotonic()
             self.output.print(f"{self.what}  {100 * min(done / self.total, 1):3.0f} %  {text}", soft_wrap=True)
@@ -60,11 +99,3 @@ def number(value: float) -> str:
         if abs(value) >= size:
             return f"{value / (1e3 if unit == 'k' else size):.4g}{unit}"
     return f"{value:.4g}"
-
-
-def table(title: str, rows: Mapping[str, str]) -> Table:
-    """Two columns: what, and its value."""
-    result = Table(title=title, show_header=False, title_justify="left", title_style="bold")
-    for name, value in rows.items():
-        result.add_row(name, value)
-    return result

@@ -22,7 +22,7 @@ from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, StateT, World
 from embodied.errors import EmbodiedError
 
-STEP = 0.1  # of the scale: after an episode it changes by STEP times (1 for success, else 0) less the success rate
+STEP = 1.0  # of the scale: after an episode it changes by STEP times (1 for success, else 0) less the success rate
 
 
 @jax.tree_util.register_dataclass

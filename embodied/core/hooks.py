@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
+import jax.numpy as jnp
 import mujoco
 from jax import Array
 
@@ -15,6 +16,7 @@ from embodied.core.instruction import Instruction
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
+from embodied.errors import EmbodiedError
 
 Observation = Mapping[str, Mapping[str, Array]]
 """Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
@@ -52,6 +54,30 @@ class Timing:
     def max_steps(self) -> int:
         """Control steps per episode."""
         return max(1, round(self.episode_seconds / self.control_dt))
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandRange:
+    """One number of a command that a person may set while the task runs, and between which values."""
+
+    name: str
+    """What the number is, in the frame that the field has."""
+    unit: str
+    """Its unit."""
+    low: float
+    high: float
+    field: str
+    """Field of the task's state that holds it: path, with dots."""
+    index: tuple[int, ...] = ()
+    """Its place in the field. Of a field with a row for each agent: in a row, and the number is the agents' mean."""
+    default: float = 0.0
+    """Its value where the field is None, because the task then has a value of its own."""
+    derivatives: tuple[str, ...] = ()
+    """Fields with time derivatives of that one, which are zero while a person sets it."""
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"{self.name} from {self.low} to {self.high}: expected the smaller value first")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +128,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """The task in language, then paraphrases, for language-conditioned policies."""
     instruction_varies: ClassVar[bool] = False
     """Whether `episode_instruction` depends on the episode; otherwise every episode has the `instruction`."""
+    metric_units: Mapping[str, str] = {}
+    """Unit of each of the `metrics` that has one."""
     max_reward: ClassVar[float | None] = None
     """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
     None where it measures other things too."""
@@ -113,6 +141,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     def __init__(self, config: Any = None) -> None:
         """Take `config`, or the defaults of `config_type`."""
         self.config = self.config_type() if config is None else config
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """Numbers of the command that a person may set while the task runs (`embodied.env.steering`).
+
+        In the order of the keys and sticks that set them: forward and back, left and right, turning (or up and down).
+        """
+        return ()
 
     @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
@@ -219,6 +255,25 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
         del world, state
         return {}
+
+    def measured_command(self, world: World, state: StateT) -> Array:
+        """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where there is no saying."""
+        del world, state
+        return jnp.full((len(self.command_ranges),), jnp.nan)
+
+    def seen_by(self, world: World, state: StateT, agent: Array) -> tuple[World, StateT]:
+        """The same moment with agent `agent`, () int, and the first in each other's places.
+
+        A policy that was exported as the first agent's drives any of them by it. Of the state, what `commands` name is
+        to be exchanged.
+
+        Raises:
+            EmbodiedError: the task has several agents, and does not say how they change places.
+        """
+        if (self.agents or 1) > 1:
+            raise EmbodiedError(f"{self} has {self.agents} agents, and no `seen_by` says what each of them sees")
+        del agent
+        return world, state
 
     def debug_markers(self, world: World, state: StateT) -> Mapping[str, Array]:
         """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""

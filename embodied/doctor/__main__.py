@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from embodied import cli
@@ -83,19 +82,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def look_at_machine() -> dict[str, Any]:
     """Print what the machine has and which engine each kind of task will take; the same as plain values."""
-    table = Table(title="this machine", title_justify="left", title_style="bold", show_header=False)
-    found = [*machine.findings()]
+    found, rows = [*machine.findings()], {}
     for finding in found:
         text = Text(finding.value, COLOURS[finding.verdict])
-        table.add_row(finding.name, text + Text(f"\n{finding.mend}", "bold") if finding.mend else text)
-    output = cli.console()
-    output.print(table)
+        rows[finding.name] = text + Text(f"\n{finding.mend}", "bold") if finding.mend else text
+    cli.show(cli.table("this machine", rows))
     registry = join_content()
     try:
         engines: dict[str, str] = {name: default_engine(registry[name]) for name in EXAMPLES}
     except EmbodiedError as error:  # the same as a finding above: JAX was told to use what is not there
         engines = {name: f"none: {error}" for name in EXAMPLES}
-    output.print(cli.table("engines by default", engines))
+    cli.show(cli.table("engines by default", engines))
     return {"machine": [dataclasses.asdict(finding) for finding in found], "engines": engines}
 
 
@@ -103,13 +100,12 @@ def examine(settings: Settings, result: dict[str, Any]) -> None:
     """Run the checks one after the other, each in its process, and write what is known after each."""
     checks = [check for check in examination.CHECKS if not settings.only or check.name in settings.only]
     begun, rows = time.monotonic(), result.setdefault("checks", [])
-    output = cli.console()
     for number, check in enumerate(checks, 1):
-        output.print(f"[{number}/{len(checks)}] {check.name}: {check.what} ...", end=" ", markup=False)
+        cli.say(f"[{number}/{len(checks)}] {check.name}: {check.what} ...")
         left = 60 * settings.minutes - (time.monotonic() - begun)
         row = run_apart(check, min(check.seconds, left), rehearse=settings.rehearse)
-        output.print(Text(f"{row['verdict']}, {row['seconds']:.0f} s", COLOURS[Verdict(row["verdict"])]))
-        output.print(Text(f"    {row.get('why') or summary(row)}"), soft_wrap=True)
+        cli.show(Text(f"{check.name}: {row['verdict']}, {row['seconds']:.0f} s", COLOURS[Verdict(row["verdict"])]))
+        cli.show(f"    {row.get('why') or summary(row)}")
         rows.append(row)
         cli.write_result(settings.json, cli.command_line("embodied.doctor"), result)
 

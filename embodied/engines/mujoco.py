@@ -5,6 +5,8 @@ The default without a GPU, and the reference that the other engines are tested a
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -139,6 +141,25 @@ class MujocoEngine:
     def _overflow_counts(self) -> np.ndarray:
         """How often each environment's buffers have been full, (num_envs, kinds)."""
         return self.batch.warning[:, [int(kind) for kind in OVERFLOW_WARNINGS], 1].copy()
+
+    def data(self, index: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        """Model and data of one environment as they are now, contacts and forces computed; the next call reuses both.
+
+        For people to look at: it computes the dynamics once more, about as long as a physics step.
+        """
+        model, data = self._inspected
+        for name, values in self._fields.items():
+            getattr(model, name)[...] = values[index]
+        if any(name in mujoco.MjModel._setconst_inputs for name in self._fields):
+            mujoco.mj_setConst(model, data)
+        self.batch.get_data(index, data)
+        mujoco.mj_forward(model, data)
+        return model, data
+
+    @functools.cached_property
+    def _inspected(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        model = copy.copy(self.model)
+        return model, mujoco.MjData(model)
 
     def close(self) -> None:
         del self.batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping
@@ -175,6 +176,11 @@ class Env:
         """The task's own state of every running episode, as in `episode`."""
         return self.episode.task_state
 
+    @task_state.setter
+    def task_state(self, state: Any) -> None:
+        """Let the running episodes go on with this state, of the same shapes; the next `step` sees it."""
+        self._simulator.set_episode(dataclasses.replace(self.episode, task_state=state))
+
     @property
     def episode_length(self) -> Tensor:
         """(N,) int32, control steps taken so far in the running episodes; a copy."""
@@ -182,7 +188,9 @@ class Env:
 
     @episode_length.setter
     def episode_length(self, steps: Tensor) -> None:
-        self._simulator.set_episode_length(jnp.asarray(np.asarray(steps.cpu()), jnp.int32))
+        self._simulator.set_episode(
+            dataclasses.replace(self.episode, steps=jnp.asarray(np.asarray(steps.cpu()), jnp.int32))
+        )
 
     def spread_episode_lengths(self) -> None:
         """Let the running episodes end at different times, spread evenly over the time limit.

@@ -25,7 +25,8 @@ code, pre { font-size: .85em; overflow-wrap: anywhere; } pre { white-space: pre-
 .numbers b { display: block; font-size: 2rem; line-height: 1.2; }
 .numbers span { color: var(--soft); font-size: .85rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+.scroll td:first-child, .scroll th:first-child { position: sticky; left: 0; background: var(--page); z-index: 1; }
+table { border-collapse: separate; border-spacing: 0; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; color: var(--soft); font-size: .85rem; }
 td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; white-space: nowrap; }
@@ -40,6 +41,12 @@ svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
   border-radius: 2px; margin-right: .35em; }
 @media (max-width: 40rem) { body { margin: 1.2rem auto; padding: 0 .9rem; } h1 { font-size: 1.35rem; }
   .numbers b { font-size: 1.5rem; } table { font-size: .88rem; } }
+@media print { :root { color-scheme: light; --ink: #1d2430; --soft: #4d5868; --line: #cfd6de; --page: #fff;
+  --card: #fff; --accent: #2f6fde; --faint: #9dbcf2; --warn: #b3541e; }
+  body { max-width: none; margin: 0; padding: 0; font-size: 10pt; print-color-adjust: exact; }
+  .scroll { overflow: visible; } .scroll td:first-child, .scroll th:first-child { position: static; }
+  .chart { min-width: 0; } figure, tr, .numbers { break-inside: avoid; }
+  h2 { break-after: avoid; } td.n, th.n { white-space: normal; } }
 """
 
 

@@ -10,9 +10,11 @@ from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import page as pages
+from embodied.evaluation.charts import Line, chart
 from embodied.evaluation.learning_curves import BINS, COLOURS, binned
 from embodied.evaluation.page import Html
 from embodied.evaluation.suites import Rows, overall
+from embodied.evaluation.tables import interval, percent
 from embodied.registry import Suite
 
 PICTURE = (320, 240)  # pixels
@@ -104,7 +106,8 @@ def page(
     if pictures:
         figures = (_figure(row, pictures[row["task"]]) for row in rows if row["task"] in pictures)
         parts += [pages.heading("Tasks"), pages.grid(figures)]
-    return pages.page(suite.name, suite.summary, command, parts)
+    engines = ", ".join(dict.fromkeys(row["engine"] for row in rows))
+    return pages.page(suite.name, f"{suite.summary} On {engines}.", command, parts)
 
 
 def _numbers(rows: Rows) -> Html:
@@ -118,48 +121,43 @@ def _numbers(rows: Rows) -> Html:
 
 
 def _table(rows: Rows) -> Html:
-    """One line for each task: both rates as bars with their intervals, and as numbers."""
+    """One line for each task: both rates with their intervals, as bars and as numbers, and the return."""
     keys = pages.legend({"at any step": "var(--accent)", "at the last step": "var(--faint)"})
     lines = (
         (
             row["task"].partition("/")[2],
             _bar(row),
-            f"{100 * row['success_any']:.0f} % / {100 * row['success']:.0f} %",
+            *(_rate(row, name) for name in ("success_any", "success")),
+            interval(*(row[key] for key in ("return", "return_low", "return_high"))).replace("95 %: ", ""),
         )
         for row in rows
     )
-    return pages.table(("task", pages.join(("success ", keys)), "#"), lines, {1: "width: 70%"})
+    heads = ("#at any step (95 %)", "#at the last step (95 %)", "#return (95 %)")
+    return pages.table(("task", pages.join(("success ", keys)), *heads), lines, {1: "width: 40%"})
+
+
+def _rate(row: Mapping[str, Any], name: str) -> str:
+    return percent(row, name).replace("95 %: ", "")
 
 
 def _bar(row: Mapping[str, Any]) -> Html:
-    """Two bars, each with its 95 % interval as a line."""
+    """Two bars, each with its 95 % interval as a line between two ticks."""
     shapes = []
-    for name, y, colour in (("success_any", 2, "var(--accent)"), ("success", 11, "var(--faint)")):
+    for name, y, colour in (("success_any", 2, "var(--accent)"), ("success", 13, "var(--faint)")):
         width, low, high = (400 * row[key] for key in (name, f"{name}_low", f"{name}_high"))
-        shapes.append(f'<rect x="0" y="{y}" width="{width:.1f}" height="7" rx="2" fill="{colour}"/>')
-        shapes.append(f'<path d="M{low:.1f} {y + 3.5}H{high:.1f}" stroke="var(--ink)" stroke-width="1" opacity=".6"/>')
-    return pages.svg(402, 20, shapes, "bar")
+        middle, ends = y + 4, f"M{low:.1f} {y}v8M{high:.1f} {y}v8"
+        shapes.append(f'<rect x="0" y="{y}" width="{width:.1f}" height="8" rx="2" fill="{colour}"/>')
+        shapes.append(f'<path d="M{low:.1f} {middle}H{high:.1f}{ends}" stroke="var(--ink)" fill="none" opacity=".75"/>')
+    return pages.svg(402, 23, shapes, "bar")
 
 
 def _chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Html:
     """Success against environment steps, a line for each task."""
-    width, height, left, bottom = 900, 300, 46, 28
-    last = max(points[-1][0] for points in curves.values())
-    shapes = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y, x = 10 + (height - 10) * (1 - share), left + (width - left) * share
-        shapes.append(f'<path d="M{left} {y:.1f}H{width}" stroke="var(--line)"/>')
-        shapes.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{100 * share:.0f} %</text>')
-        anchor = "start" if share == 0 else "end" if share == 1 else "middle"
-        shapes.append(f'<text x="{x:.0f}" y="{height + 20}" text-anchor="{anchor}">{last * share / 1e6:.3g} M</text>')
-    keys = {}
-    for number, (name, points) in enumerate(curves.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        path = " ".join(f"{left + (width - left) * x / last:.1f},{10 + (height - 10) * (1 - y):.1f}" for x, y in points)
-        shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6" opacity=".85"/>')
-        keys[name.rpartition("/")[2]] = colour
-    caption = pages.join(("success in training against environment steps: ", pages.legend(keys)))
-    return pages.join((pages.svg(width, height + bottom, shapes, "chart"), pages.paragraph(caption)))
+    colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(curves)}
+    lines = [Line(list(points), colours[name]) for name, points in curves.items()]
+    drawn = chart(lines, "environment steps", share=True, size=(640, 300), kind="chart")
+    keys = pages.legend({name.rpartition("/")[2]: colour for name, colour in colours.items()})
+    return pages.join((drawn, pages.paragraph(pages.join(("success in training, with exploration: ", keys)))))
 
 
 def _figure(row: Mapping[str, Any], picture: bytes) -> Html:

@@ -2,48 +2,82 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
-from embodied.cli import number
+from embodied.cli import Table, number
 from embodied.evaluation.suites import overall
 
 
-def evaluation_rows(summary: Mapping[str, float]) -> dict[str, str]:
-    """The rows that say how well a policy did."""
+def evaluation_rows(summary: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:
+    """The rows that say how well a policy did; units are those of the task's own metrics."""
     rows = {
         "success": percent(summary, "success"),
         "success at any step": percent(summary, "success_any"),
-        "return": f"{summary['return']:.4g}  (95 %: {summary['return_low']:.4g} to {summary['return_high']:.4g})",
+        "return": interval(*(summary[key] for key in ("return", "return_low", "return_high"))),
         "length": f"{summary['length']:.0f} steps",
     }
     bounds = {f"{name}_{end}" for name in ("success", "success_any", "return") for end in ("low", "high")}
     said = {*rows, *bounds, "success_any", "seconds", "env_steps_per_second"}
-    rows |= {name: f"{value:.4g}" for name, value in summary.items() if name not in said}
-    return rows | {"speed": f"{number(summary['env_steps_per_second'])} env steps/s, {summary['seconds']:.1f} s"}
+    if "fall" in summary:
+        rows["failed"] = f"{100 * summary['fall']:.1f} %"
+    rows |= {
+        name: f"{value:.4g} {units.get(name, '')}".strip()
+        for name, value in summary.items()
+        if name not in (*said, "fall")
+    }
+    speed = f"{number(summary['env_steps_per_second'])} env steps/s, {summary['seconds']:.1f} s"
+    return rows | {"speed of simulation": speed}
 
 
 def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One line for each task of a suite, and their mean; in brackets 95 % intervals."""
-    result = Table(title=name, title_justify="left", title_style="bold")
-    for column in ("task", "success at any step, %", "at the last step, %", "return"):
-        result.add_column(column, no_wrap=True)
+    """One line for each task of a suite, and their mean: rates in percent, with 95 % intervals in brackets."""
+    lines, sections = [], []
     for held_out in sorted({row["held_out"] for row in rows}):
         part = [row for row in rows if row["held_out"] == held_out]
-        for row in (*part, {"task": f"mean of {len(part)}", **overall(part)}):
+        sections.append(len(lines))
+        for row in (*part, {"task": f"mean of {len(part)}{', held out' if held_out else ''}", **overall(part)}):
             rates = [
-                f"{100 * row[key]:.0f}  ({100 * row[f'{key}_low']:.0f} to {100 * row[f'{key}_high']:.0f})"
+                f"{100 * row[key]:.0f} ({100 * row[f'{key}_low']:.0f} to {100 * row[f'{key}_high']:.0f})"
                 for key in ("success_any", "success")
             ]
-            label = row["task"].rpartition("/")[2] + (" (held out)" if held_out else "")
-            result.add_row(label, *rates, f"{row['return']:.4g}")
-        result.add_section()
-    return result
+            lines.append((row["task"].rpartition("/")[2], *rates, f"{row['return']:.4g}"))
+    headings = ("success, %", "at any step", "at the last step", "return")
+    return Table(name, tuple(lines), headings, right=(1, 2, 3), sections=tuple(sections[1:]))
 
 
 def percent(summary: Mapping[str, float], name: str) -> str:
     """A rate and its 95 % interval, in percent."""
-    rate, low, high = (100 * summary[key] for key in (name, f"{name}_low", f"{name}_high"))
-    return f"{rate:.1f} %  (95 %: {low:.1f} to {high:.1f})"
+    return interval(*(summary[key] for key in (name, f"{name}_low", f"{name}_high")), share=True)
+
+
+def interval(value: float, low: float, high: float, *, share: bool = False, unit: str = "") -> str:
+    """A value and its 95 % interval, with the same digits: "97.3 %  (95 %: 94.5 to 98.7)".
+
+    Args:
+        value: The value.
+        low: Lower end; the interval is left out where its ends are not finite.
+        high: Upper end.
+        share: Whether it is a share of 1, to be shown in percent.
+        unit: Of the value.
+    """
+    factor, unit = (100.0, " %") if share else (1.0, f" {unit}" if unit else "")
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return f"{factor * value:.1f}{unit}" if share else f"{value:.4g}{unit}"
+    digits = 1 if share else decimals(low, high)
+    said, below, above = (f"{factor * number:.{digits}f}" for number in (value, low, high))
+    return f"{said}{unit}  (95 %: {below} to {above})"
+
+
+def plus_minus(value: float, half: float, unit: str = "") -> str:
+    """A value and half the width of its 95 % interval, with the same digits: "329.88 ± 0.62 px"."""
+    digits = decimals(0.0, half)
+    return f"{value:.{digits}f} ± {half:.{digits}f} {unit}".strip()
+
+
+def decimals(low: float, high: float) -> int:
+    """Decimals with which the width of an interval has two digits; of an interval without width, its ends have four."""
+    width = high - low
+    size, wanted = (width, 1) if width > 0 else (abs(low), 3)
+    return 0 if size == 0 or not math.isfinite(size) else min(12, max(0, wanted - math.floor(math.log10(size))))

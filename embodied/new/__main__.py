@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import tyro
-from rich.text import Text
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
@@ -48,11 +47,13 @@ def main(arguments: list[str] | None = None) -> int:
     kind = kind_of(settings.robot, settings.kind)
     files = contents(settings.name, kind, settings.robot, settings.folder)
     write(files)
-    output, file = cli.console(), settings.folder / f"{settings.name}.py"
-    output.print(Text(f"wrote {', '.join(map(str, files))}"), soft_wrap=True)
-    output.print(Text(f"Check it:  python -m embodied.check {file}"), soft_wrap=True)
-    output.print(Text(f"See it:    python -m embodied.play {file} --policy random"), soft_wrap=True)
-    output.print(Text(f"Train it:  python -m embodied.train {file}"), soft_wrap=True)
+    file = settings.folder / f"{settings.name}.py"
+    cli.show(f"wrote {', '.join(map(str, files))}")
+    cli.say(
+        cli.as_called(f"Check it:  python -m embodied.check {file}"),
+        cli.as_called(f"See it:    python -m embodied.play {file} --policy random"),
+        cli.as_called(f"Train it:  python -m embodied.train {file}"),
+    )
     return 0
 
 

@@ -37,13 +37,30 @@ COLOURS = ((1.0, 0.35, 0.15), (0.15, 0.7, 0.3), (0.2, 0.5, 1.0), (0.9, 0.75, 0.1
 MARKER_ALPHA = 0.4
 
 
-class FollowCamera:
-    """Looks at the followed robots and the markers near them; moves smoothly, and cuts where an episode begins."""
+FILLED = 0.7  # of a picture's width or height that what is followed fills
+NEARBY = 2.5  # m from a robot (of a large one three radii) within which markers are kept in the picture
+FAR = 15.0  # radii beyond which they are not: a small robot would be too small to see
+SUN = "sun"  # name of the light whose shadows follow the robot, in assets/scenes/floor.xml
+SHADED_ROBOT, SHADED_SCENE = 6.0, 2.0  # radii of a robot, extents of a scene, within which shadows fall: fewer, sharper
+SPECK = 0.02  # of its distance: a robot of a team whose radius is smaller gets a ball in its colour around it
 
-    def __init__(self, model: mujoco.MjModel) -> None:
-        """Find out whom to follow; `bodies` is empty where the camera stands still."""
+
+class FollowCamera:
+    """Looks at the followed robots and the markers near them; moves smoothly, and cuts where an episode begins.
+
+    It is as near as shows all of them: their shapes, as they are now, fill most of the picture.
+    """
+
+    def __init__(self, model: mujoco.MjModel, aspect: float = 16 / 9) -> None:
+        """Find out whom to follow; `bodies` is empty where the camera stands still. `aspect` is width over height."""
         self.bodies = floating_bodies(model)
         self.radius = max((radius_of(model, body) for body in self.bodies), default=float(model.stat.extent))
+        roots = model.body_rootid[self.bodies]
+        ours = np.isin(model.body_rootid[model.geom_bodyid], roots) & (model.geom_group < VISIBLE_GROUPS)
+        self._geoms = np.flatnonzero(ours)
+        self._middle, self._half = model.geom_aabb[self._geoms, :3], model.geom_aabb[self._geoms, 3:]
+        self._upright = math.tan(math.radians(model.vis.global_.fovy / 2)) * FILLED
+        self._level = self._upright * aspect
         self.camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self.camera)
         self._time = math.inf
@@ -54,12 +71,13 @@ class FollowCamera:
             return self.camera
         points = data.xipos[self.bodies]
         centre = points.mean(axis=0)
-        # Markers beyond fifteen radii would make the robot too small to see.
-        near = marked[np.linalg.norm(marked - centre, axis=1) < 15 * self.radius]
-        everything = np.concatenate([points, near])
+        reach = min(FAR * self.radius, max(NEARBY, 3 * self.radius))
+        near = marked[np.linalg.norm(marked - centre, axis=1) < reach]
+        everything = np.concatenate([points, near, *self._shapes(data)])
         low, high = everything.min(axis=0), everything.max(axis=0)
         lookat = (low + high) / 2
-        distance = 4.5 * self.radius + 1.3 * float(np.linalg.norm(high - low))
+        wide, tall = float(np.linalg.norm((high - low)[:2])) / 2, float(high[2] - low[2]) / 2
+        distance = wide + max(wide / self._level, tall / self._upright)
         elapsed = time - self._time
         aim = zoom = 1.0
         if 0 <= elapsed < 1:
@@ -68,6 +86,13 @@ class FollowCamera:
         self.camera.lookat[:] += aim * (lookat - self.camera.lookat)
         self.camera.distance += zoom * (distance - self.camera.distance)
         return self.camera
+
+    def _shapes(self, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest corners (k, 3) m of the boxes around the followed robots' shapes."""
+        turn = data.geom_xmat[self._geoms].reshape(-1, 3, 3)
+        middle = data.geom_xpos[self._geoms] + np.einsum("kij,kj->ki", turn, self._middle)
+        half = np.einsum("kij,kj->ki", np.abs(turn), self._half)
+        return middle - half, middle + half
 
 
 class Renderer:
@@ -108,6 +133,7 @@ class Renderer:
         self.camera = camera
         self.scene_reader = SceneReader(env, debug_visualization)
         self._data, self._other = mujoco.MjData(self.model), mujoco.MjData(self.model)
+        self._sun = self._sharp_shadows()
         self._follow: dict[int, FollowCamera] = {}
         self._contexts: dict[tuple[int, int], mujoco.Renderer] = {}
         self._close = functools.partial(_close_all, self._contexts)
@@ -154,7 +180,12 @@ class Renderer:
                 raise EmbodiedError(f"there is no environment {number}; expected 0 to {self.env.num_envs - 1}")
         renderer = self._context(size)
         set_scene(self.model, self._data, state, index)
-        renderer.update_scene(self._data, self._view(state, index))
+        camera = self._view(state, index)
+        renderer.update_scene(self._data, camera)
+        if not isinstance(camera, str) and self._follow[index].bodies:
+            if self._sun >= 0:
+                renderer.scene.lights[self._sun].pos[:2] += camera.lookat[:2]
+            self._add_specks(renderer.scene, self._follow[index])
         for other in [i for i in others if i != index][: MOST_SHOWN - 1]:
             self._add_other(renderer.scene, state, other)
         for (_, points), colour in zip(state.debug_markers.items(), COLOURS * len(state.debug_markers), strict=False):
@@ -167,8 +198,33 @@ class Renderer:
     def _view(self, state: SceneState, index: int) -> mujoco.MjvCamera | str:
         if self.camera is not None:
             return self.camera
-        follow = self._follow.setdefault(index, FollowCamera(self.model))
+        follow = self._follow.setdefault(index, FollowCamera(self.model, self.size[0] / self.size[1]))
         return follow.update(self._data, float(state.time[index]), state.marked_points(index))
+
+    def _sharp_shadows(self) -> int:
+        """Make the sun's shadows as sharp as the scene is small; its number among the scene's lights, or -1."""
+        model = self.model
+        names = [model.light(number).name for number in range(model.nlight)]
+        if SUN not in names:
+            return -1
+        sun = names.index(SUN)
+        follow = FollowCamera(model)
+        if len(follow.bodies) > 1:
+            return -1
+        reach = (SHADED_ROBOT if follow.bodies else SHADED_SCENE) * follow.radius
+        covered = math.degrees(math.atan(reach / float(model.light_pos[sun, 2]))) / float(model.light_cutoff[sun])
+        model.vis.map.shadowscale = min(covered, float(model.vis.map.shadowscale))
+        # The headlight comes first.
+        return sun + int(model.vis.headlight.active)
+
+    def _add_specks(self, scene: mujoco.MjvScene, follow: FollowCamera) -> None:
+        """Mark robots of a team that are too small to see, each in a colour of its own."""
+        distance = float(follow.camera.distance)
+        if len(follow.bodies) < 2 or follow.radius > SPECK * distance:
+            return
+        for number, body in enumerate(follow.bodies):
+            colour = (*COLOURS[number % len(COLOURS)], MARKER_ALPHA)
+            self._add_ball(scene, self._data.xipos[body], colour, SPECK / 2 * distance)
 
     def _add_other(self, scene: mujoco.MjvScene, state: SceneState, index: int) -> None:
         """Draw what moves in another environment, translucently."""
@@ -191,8 +247,10 @@ class Renderer:
             kind, size, rgba = model.geom_type[geom], model.geom_size[geom], geom_colour(model, geom)
             self._add_shape(scene, kind, size, where, matrix, rgba)
 
-    def _add_ball(self, scene: mujoco.MjvScene, point: np.ndarray, rgba: tuple[float, ...]) -> None:
-        size = np.full(3, marker_radius(self.model))
+    def _add_ball(
+        self, scene: mujoco.MjvScene, point: np.ndarray, rgba: tuple[float, ...], radius: float | None = None
+    ) -> None:
+        size = np.full(3, marker_radius(self.model) if radius is None else radius)
         self._add_shape(scene, mujoco.mjtGeom.mjGEOM_SPHERE.value, size, point, np.eye(3).ravel(), rgba)
 
     def _add_shape(

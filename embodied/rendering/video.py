@@ -1,4 +1,4 @@
-"""Films: frames to an mp4, a gif or a contact sheet, whole or absent; and a policy filmed at work."""
+"""Films: frames to an mp4, a WebP, a gif or a contact sheet, whole or absent; and a policy filmed at work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, cast
@@ -23,10 +23,12 @@ from embodied.errors import EmbodiedError, reason
 from embodied.rendering.pictures import MOST_SHOWN, Image, Renderer
 from embodied.storage.files import TEMPORARY
 
-KINDS = (".mp4", ".gif", ".png")
+KINDS = (".mp4", ".webp", ".gif", ".png")
+LOOPS: Mapping[str, Mapping[str, int]] = {".gif": {}, ".webp": {"quality": 45, "method": 6}}
+"""Kinds that are written at once, and Pillow's options for them."""
 FULL = 2**16  # bytes of free space below which a disk is called full
 SHEET = 12  # pictures on a contact sheet
-FASTEST = {".mp4": 60.0, ".gif": 25.0, ".png": 6.0}  # frames per second worth storing
+FASTEST = {".mp4": 60.0, ".webp": 17.0, ".gif": 25.0, ".png": 6.0}  # frames per second worth storing
 X264 = ("-crf", "20", "-preset", "veryfast")  # of films for people: visually clean
 
 
@@ -57,8 +59,8 @@ class Recording:
 class VideoWriter:
     """Collects frames of one size; the file appears under its name when the last one is written, or never.
 
-    `.mp4` is H.264 that any browser plays, `.gif` loops, `.png` is a contact sheet of a dozen frames evenly spread
-    over the film (a single frame stays itself).
+    `.mp4` is H.264 that any browser plays; `.webp` and `.gif` loop, and a `.webp` is a fifth as large; `.png` is a
+    contact sheet of a dozen frames evenly spread over the film (a single frame stays itself).
     """
 
     def __init__(self, path: Path | str, fps: float, x264: Sequence[str] = X264) -> None:
@@ -100,7 +102,7 @@ class VideoWriter:
                 self._encoder(frame).send(np.ascontiguousarray(frame))
             except OSError as error:  # ffmpeg has ended; imageio tells on many lines what it said
                 raise EmbodiedError(f"cannot write '{self.path}': {reason(error).splitlines()[0]}") from error
-        elif self._kind == ".gif":
+        elif self._kind in LOOPS:
             self._kept.append(frame)
         elif self.frames % self._stride == 0:
             self._kept.append(frame)
@@ -172,8 +174,10 @@ class VideoWriter:
         import imageio.v3 as iio
 
         # Encoded in memory: imageio's own files try once more when they are forgotten, and complain again.
-        shown = self._kept if self._kind == ".gif" else contact_sheet(self._kept)
-        timing: dict[str, Any] = {"duration": 1000 / self.fps, "loop": 0} if self._kind == ".gif" else {}
+        shown = self._kept if self._kind in LOOPS else contact_sheet(self._kept)
+        timing: dict[str, Any] = {}
+        if self._kind in LOOPS:
+            timing = {"duration": round(1000 / self.fps), "loop": 0, **LOOPS[self._kind]}
         data = iio.imwrite("<bytes>", shown, plugin="pillow", extension=self._kind, **timing)
         self._temporary.write_bytes(cast("bytes", data))
 
@@ -229,13 +233,13 @@ def record(
     Args:
         env: What is filmed; it is reset first.
         rule: Chooses the actions.
-        path: The file, `.mp4`, `.gif` or `.png`.
+        path: The file, `.mp4`, `.webp`, `.gif` or `.png`.
         seconds: Length of the film; by default one episode.
         seed: Of the reset; by default the environment's.
         camera: See `Renderer`.
         size: Width and height in pixels.
         layout: How more than one environment are shown.
-        most_fps: Frames per second at most; by default 60, in a gif 25.
+        most_fps: Frames per second at most; by default 60, in a WebP 17, in a gif 25.
         quiet: Without a progress line.
 
     Raises:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import cv2
 import tyro
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from embodied import cli
@@ -49,68 +47,61 @@ def main(arguments: list[str] | None = None) -> int:
         picture = cv2.cvtColor(draw(robot), cv2.COLOR_RGB2BGR)
         if settings.picture.suffix.lower() != ".png" or not cv2.imwrite(str(settings.picture), picture):
             raise EmbodiedError(f"cannot write the picture {str(settings.picture)!r}; expected a .png in a folder")
-        cli.console().print(Text(f"picture: {settings.picture}"))
+        cli.show(f"picture: {settings.picture}")
     if settings.write:
         path = settings.file.parent / NAME
         if path.exists():
             raise EmbodiedError(f"{path} exists already; move it away to have it written anew")
         robot.description().write(path)
-        cli.console().print(Text(f"description: {path}"))
+        cli.show(f"description: {path}")
     return 0
 
 
 def report(robot: Robot) -> None:
     """Print the robot, its joints, and what is wrong with it."""
-    output = cli.console()
     base = "floating" if robot.free else "fixed"
     rows = {"kind": robot.kind.value, "base": f"{robot.trunk}, {base}", "mass": f"{robot.mass:.3g} kg"}
     if robot.feet:
         rows |= {"feet": ", ".join(robot.feet), "base above the ground": f"{robot.height:.3f} m"}
     if robot.tip is not None:
         rows["tip"] = robot.tip
-    output.print(cli.table(robot.file.name, rows))
+    cli.show(cli.table(robot.file.name, rows))
     if robot.airframe is not None:
-        output.print(rotor_table(robot.airframe))
+        cli.show(rotor_table(robot.airframe))
     if robot.joints or robot.airframe is None:
-        output.print(joint_table(robot))
+        cli.show(joint_table(robot))
     for line in robot.mended:
-        output.print(Text(f"mended: {line}"))
+        cli.show(f"mended: {line}")
     for line in robot.warnings:
-        output.print(Text(f"warning: {line}", style="yellow"))
+        cli.show(Text(f"warning: {line}", style="yellow"))
 
 
-def joint_table(robot: Robot) -> Table:
+def joint_table(robot: Robot) -> cli.Table:
     """A row for each joint."""
     title = f"{len(robot.joints)} joints, in the order of actions (rad, N m; slides m, N)"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("joint", overflow="fold")
-    for column in ("range", "home", "drive", "effort", "kp", "kv"):
-        table.add_column(column, justify="left" if column == "drive" else "right", no_wrap=True)
-    for joint in robot.joints:
-        table.add_row(*cells(joint))
-    return table
+    headings = ("joint", "range", "home", "drive", "effort", "kp", "kv")
+    return cli.Table(title, tuple(map(cells, robot.joints)), headings, right=(1, 2, 4, 5, 6))
 
 
-def rotor_table(airframe: Airframe) -> Table:
+def rotor_table(airframe: Airframe) -> cli.Table:
     """A row for each rotor."""
     title = (
         f"{len(airframe.rotors)} rotors, in the order of actions; they lift {airframe.thrust_to_weight:.2f} weights "
         "(place from the centre of mass, m; axis of the thrust; largest thrust, N; torque per thrust, m; lag, s)"
     )
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("rotor", overflow="fold")
     tilted = airframe.is_tilted
-    for column in ("place", *(["axis"] if tilted else []), "turns", "thrust", "torque", "lag"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for number, rotor in enumerate(airframe.rotors, 1):
-        table.add_row(
+    headings = ("rotor", "place", *(["axis"] if tilted else []), "turns", "thrust", "torque", "lag")
+    rows = tuple(
+        (
             rotor.name or str(number),
             vector(rotor.position, 3),
             *([vector(rotor.axis, 2)] if tilted else []),
             "ccw" if rotor.spin > 0 else "cw",
             *(f"{value:.3g}" for value in (rotor.max_thrust, rotor.torque_per_thrust, rotor.lag)),
         )
-    return table
+        for number, rotor in enumerate(airframe.rotors, 1)
+    )
+    return cli.Table(title, rows, headings, right=tuple(range(1, len(headings))))
 
 
 def vector(numbers: Sequence[float], digits: int) -> str:

@@ -32,11 +32,12 @@ from embodied.storage.files import (
     unseal,
     write_synced,
 )
+from embodied.storage.paths import STATE as STATE
 from embodied.storage.trees import flatten as flatten
 from embodied.storage.trees import unflatten as unflatten
 
 FORMAT = 1
-TENSORS, STATE = "state.safetensors", "state.json"
+TENSORS = "state.safetensors"
 DTYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
     *("bool", "float16", "float32", "float64", "bfloat16", "complex64", "float8_e4m3fn", "float8_e5m2")
 }

@@ -18,8 +18,9 @@ T = TypeVar("T")
 
 INFINITIES = ("inf", "-inf")
 """How infinite numbers are written: they are bounds that a user may set, and JSON has none."""
-UNSAVED = ("out", "resume", "json")
+UNSAVED = ("out", "resume", "json", "watch", "seeds", "config_file")
 """Settings that belong to a command and not to the run."""
+NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def to_json(value: Any) -> Any:
@@ -64,9 +65,15 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _dataclass(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Enum | Path):
         return kind(value)
-    if kind is float and (isinstance(value, int) or value in INFINITIES):
+    if kind is float and (_is_whole(value) or value in INFINITIES):
         return float(value)
+    if kind in (int, float, str, bool) and not (_is_whole(value) if kind is int else isinstance(value, kind)):
+        raise RunError(f"{where} is {value!r}; expected {NAMES[kind]}")
     return value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _dataclass(kind: type, value: Any, where: str) -> Any:

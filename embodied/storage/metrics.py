@@ -1,4 +1,4 @@
-"""The record of a run's metrics: one JSON object per line, and the same for TensorBoard."""
+"""The record of a run's metrics: one JSON object per line, and the same for TensorBoard and other loggers."""
 
 import errno
 import json
@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from embodied.errors import RunError, listing, reason
 from embodied.storage.files import read_file, write_atomic
@@ -19,14 +19,69 @@ METRICS = "metrics.jsonl"
 RESERVED = ("step", "time")
 
 
+class Logger(Protocol):
+    """A further place for a run's metrics, beside `metrics.jsonl`, which alone is read back."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Note the metrics of one step; what is not finite comes as NaN or infinity."""
+        ...
+
+    def end_at(self, step: int) -> None:
+        """Hide what was noted of later steps, which the run goes on to take again."""
+        ...
+
+    def summarize(self, result: Mapping[str, Any]) -> None:
+        """Note the result of a training that came to its end."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until everything noted so far is out of this process."""
+        ...
+
+    def close(self) -> None:
+        """End the record; logging again goes on with it."""
+        ...
+
+
+class TensorBoard:
+    """TensorBoard events in a run's folder. The file is opened by the first `log`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._events: SummaryWriter | None = None
+        self._purge_step: int | None = None
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        if self._events is None:
+            from torch.utils.tensorboard import SummaryWriter  # Slow to import, and only training needs it.
+
+            self._events = SummaryWriter(str(self._folder), purge_step=self._purge_step)
+        for name, value in values.items():
+            self._events.add_scalar(name, value, step)
+
+    def end_at(self, step: int) -> None:
+        self._purge_step = step + 1
+
+    def summarize(self, result: Mapping[str, Any]) -> None:
+        """Note nothing: TensorBoard has no place for it."""
+
+    def sync(self) -> None:
+        if self._events is not None:
+            self._events.flush()
+
+    def close(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.close()
+
+
 class Metrics:
-    """Appends to `metrics.jsonl` and TensorBoard events in one folder. Files are opened by the first `log`."""
+    """Appends to `metrics.jsonl` in one folder, and tells loggers. The file is opened by the first `log`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / METRICS
+        self.loggers: list[Logger] = [TensorBoard(folder)]
         self._file: BinaryIO | None = None
-        self._events: SummaryWriter | None = None
-        self._purge_step: int | None = None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Append one line, which is in the file when this returns. What is not finite becomes null."""
@@ -35,12 +90,8 @@ class Metrics:
         record |= {name: value if math.isfinite(value) else None for name, value in values.items()}
         try:
             self._append((json.dumps(record, sort_keys=True) + "\n").encode())
-            if self._events is None:
-                from torch.utils.tensorboard import SummaryWriter  # Slow to import, and only training needs it.
-
-                self._events = SummaryWriter(str(self.path.parent), purge_step=self._purge_step)
-            for name, value in values.items():
-                self._events.add_scalar(name, value, step)
+            for logger in self.loggers:
+                logger.log(step, values)
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -61,9 +112,10 @@ class Metrics:
                 yield line, {name: value for name, value in record.items() if value is None or is_number(value)}
 
     def end_at(self, step: int) -> None:
-        """Drop the lines later than `step`, atomically, and hide later TensorBoard events."""
+        """Drop the lines later than `step`, atomically, and hide what loggers have of later ones."""
         self.close()
-        self._purge_step = step + 1
+        for logger in self.loggers:
+            logger.end_at(step)
         if self.path.exists():
             kept = [line + b"\n" for line, record in self.records() if record["step"] <= step]
             try:
@@ -76,20 +128,19 @@ class Metrics:
         try:
             if self._file is not None:
                 os.fsync(self._file.fileno())
-            if self._events is not None:
-                self._events.flush()
+            for logger in self.loggers:
+                logger.sync()
         except OSError as error:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Close both files; logging again reopens them."""
-        file, events = self._file, self._events
-        self._file = self._events = None
+        """Close the file and the loggers; logging again reopens them."""
+        file, self._file = self._file, None
         try:
             if file is not None:
                 file.close()
-            if events is not None:
-                events.close()
+            for logger in self.loggers:
+                logger.close()
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -3,7 +3,10 @@
     config.json      what was trained and how, sealed against edits
     metrics.jsonl    one JSON object per line: "step", "time" (seconds since 1970), then the metrics
     events.*         the same metrics for TensorBoard
+    wandb/           the same for Weights & Biases, where it was asked for
+    result.json      what the training came to, where it came to its end: figures, command, hardware
     checkpoints/     see `embodied.storage.checkpoints`
+    snapshot/        the newest policy by itself, while somebody watches it learn
     videos/          whatever the run filmed
     my_task.py       of a task that is named by its file: its copy, as it was trained
 
@@ -25,13 +28,26 @@ import torch
 from embodied.errors import CheckpointError, RunError, listing, reason
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
-from embodied.storage.files import embodied_version, jsonable, read_file, seal, sync_folder, unseal, write_atomic
-from embodied.storage.metrics import METRICS, Metrics
+from embodied.storage.files import (
+    dumps,
+    embodied_version,
+    jsonable,
+    read_file,
+    read_json,
+    seal,
+    sync_folder,
+    unseal,
+    write_atomic,
+)
+from embodied.storage.metrics import METRICS, Logger, Metrics
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
+RUNS = Path("runs")
+"""Folder of all runs, where none is named."""
 FORMAT = 1
-CONFIG, CHECKPOINTS, VIDEOS = "config.json", "checkpoints", "videos"
+CONFIG, RESULT, CHECKPOINTS, VIDEOS = "config.json", "result.json", "checkpoints", "videos"
+SNAPSHOT = "snapshot"
 KEYS = ("format", "embodied", "task", "created", "config")
 LAYOUT = f"{CONFIG}, {METRICS}, {CHECKPOINTS}/, {VIDEOS}/"
 DEPTH = 4  # Levels below a root at which runs are looked for: family, task, time, and one to spare.
@@ -145,6 +161,12 @@ class Run:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @property
+    def name(self) -> str:
+        """What it is called: by `--name`, or as its folder; one of several seeds also by its seed."""
+        given, own = self.config.get("name"), self.path.resolve().name
+        return own if given in (None, own) else f"{given}/{own}"
+
+    @property
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / CHECKPOINTS
@@ -162,6 +184,32 @@ class Run:
         """
         self._metrics.log(step, metrics)
 
+    def add_logger(self, logger: Logger) -> None:
+        """Let a logger hear of every metric, too."""
+        self._metrics.loggers.append(logger)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the training came to; nothing where it has not come to its end, or the file is damaged."""
+        try:
+            result = read_json(self.path / RESULT)
+        except (OSError, ValueError):
+            return {}
+        return result if isinstance(result, dict) else {}
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Keep what the training came to.
+
+        Raises:
+            RunError: A value does not fit JSON, or the file cannot be written.
+        """
+        try:
+            write_atomic(self.path / RESULT, dumps(jsonable(result)))
+            for logger in self._metrics.loggers:
+                logger.summarize(result)
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot write '{self.path / RESULT}': {reason(error)}") from error
+
     def metrics(self) -> list[dict[str, float]]:
         """Every metrics line, in order; null is NaN. Incomplete lines, as a killed process leaves, are left out."""
         return [
@@ -173,6 +221,20 @@ class Run:
         """Save a checkpoint (`embodied.storage.checkpoints.save`); all metrics logged before it reach the disk too."""
         self._metrics.sync()
         return checkpoints.save(self.checkpoints, step, tensors, meta)
+
+    def save_snapshot(self, step: int, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
+        """Save the policy by itself, in place of earlier ones, for whoever watches; nothing resumes from it."""
+        folder = self.path / SNAPSHOT
+        if step not in checkpoints.steps(folder):
+            checkpoints.save(folder, step, tensors, meta)
+            checkpoints.prune(folder, keep=2)  # one may be read at the moment
+
+    def newest_snapshot(self) -> Path | None:
+        """The newest checkpoint or snapshot; None where there is none yet."""
+        folders = (self.checkpoints, self.path / SNAPSHOT)
+        newest = [(saved[-1], folder) for folder in folders if (saved := checkpoints.steps(folder))]
+        step, folder = max(newest, default=(None, None))
+        return None if step is None or folder is None else folder / checkpoints.name_of(step)
 
     def load(self, step: int | None = None) -> Checkpoint:
         """Load the checkpoint of `step`; by default the one the run was opened at, or else the newest that loads.
@@ -192,9 +254,10 @@ class Run:
         """Load a checkpoint to go on from it, and make the run's record end there.
 
         Later lines of `metrics.jsonl` are dropped, later TensorBoard events hidden, and later checkpoints renamed,
-        so that the continued run can log and save those steps again.
+        so that the continued run can log and save those steps again. The result goes: another will follow.
         """
         checkpoint = self.load(step)
+        (self.path / RESULT).unlink(missing_ok=True)
         checkpoints.set_aside(self.checkpoints, checkpoint.step)
         self._metrics.end_at(checkpoint.step)
         self.step = None
@@ -281,7 +344,7 @@ def _locate(path: Path) -> tuple[Path, int | None] | None:
         if inside[:1] == (CHECKPOINTS,) and len(inside) > 1:
             step = checkpoints.step_of(Path(inside[1]))
             return None if step is None else (folder, step)
-        known = not inside or inside[0] in (CHECKPOINTS, VIDEOS) or (len(inside) == 1 and path.is_file())
+        known = not inside or inside[0] in (CHECKPOINTS, SNAPSHOT, VIDEOS) or (len(inside) == 1 and path.is_file())
         return (folder, None) if known and path.exists() else None
     return None
 

@@ -1,7 +1,7 @@
 """Nested dictionaries of arrays and numbers to flat dictionaries of tensors, and back, bit for bit."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -62,6 +62,19 @@ def key_of(name: str) -> str:
 def path_name(path: Any) -> str:
     """The name of a JAX pytree path, `physics.qpos`."""
     return jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "value"
+
+
+def with_leaves(tree: Any, changes: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """A JAX pytree in which some leaves are replaced: path with dots, as `command` or `goal.point` -> function of each.
+
+    Paths that lead to no leaf change nothing.
+    """
+
+    def replaced(path: Any, leaf: Any) -> Any:
+        change = changes.get(jax.tree_util.keystr(path, simple=True, separator="."))
+        return leaf if change is None else change(leaf)
+
+    return jax.tree_util.tree_map_with_path(replaced, tree)
 
 
 def as_tensor(name: str, value: Any) -> torch.Tensor:

@@ -1,44 +1,153 @@
-"""Start a training run, or go on with one: what `python -m embodied.train` calls."""
+"""Start a training run, or go on with one: what `python -m embodied.train` and `embodied.train_policy` call."""
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
+from embodied.core.episode import SEEDS, whole_number
 from embodied.errors import EmbodiedError
+from embodied.factory import override
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from embodied.storage.configs import run_document
-from embodied.storage.runs import Run
+from embodied.storage.runs import RUNS, Run
+from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy
 from policies.registry import DEFAULT, find_algorithm
+from policies.training import config_files
 from policies.training.loading import load_policy
 from policies.training.settings import CALIBRATION, Settings, build_env, default_settings, saved_settings, settings_type
-from policies.training.task_session import TaskSession
+from policies.training.task_session import StopEarly, TaskSession
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.suites import JoinedEnv
 
 EXPERT = "expert"
+LOCAL = ("out", "json", "calibration", "initial_states")
+"""Settings that are paths of this machine, which its results do not tell."""
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """What a training came to."""
+
+    run: Run
+    """Its folder: settings, metrics, checkpoints."""
+    policy: Policy
+    """The policy as it is at the end: observation groups (N, size) to actions (N, A)."""
+    result: Mapping[str, Any]
+    """Figures as `--json` writes them: success and return over fresh episodes, time; nothing where it was stopped."""
+    stopped: bool
+    """Whether it was stopped before its end; `embodied.train --resume RUN` goes on."""
+
+
+def train_policy(
+    task: str,
+    *,
+    steps: int | None = None,
+    seed: int | None = None,
+    algorithm: str | None = None,
+    config_file: Path | str | None = None,
+    **settings: Any,
+) -> Trained:
+    """Train a policy from Python or a notebook: as `python -m embodied.train` does, with the same runs.
+
+        trained = embodied.train_policy("swarm/hover", steps=1_000_000, seed=1, name="gentle",
+                                        algorithm_config={"learning_rate": 1e-3}, config={"max_latency": 0.0})
+        trained.result["success"], trained.run.path, trained.policy(env.reset())
+
+    Interrupting the cell saves and stops; training the same run on is `python -m embodied.train --resume RUN`.
+
+    Args:
+        task: Task or suite, or a task of your own, "my_task.py:Reach".
+        steps: Environment steps in all; by default what suits the task.
+        seed: Seed of every random draw; by default 0.
+        algorithm: By default PPO.
+        config_file: A run's config.json or a file of your own, whose settings hold unless given here.
+        **settings: Other fields of `policies.training.settings.Settings`, as the flags of `embodied.train` but with
+            underscores: `num_envs`, `engine`, `name`, `out`, `evaluate_episodes`, `cameras`, `wandb`, ...; `config` and
+            `algorithm_config` are whole configs, or mappings of the fields that differ.
+
+    Raises:
+        EmbodiedError: an unknown task, algorithm or setting, a value that is refused, or a folder that is not free.
+    """
+    file = None if config_file is None else config_files.read(Path(config_file))
+    entry = join_content().find(task)
+    defaults = default_settings(entry, algorithm or DEFAULT) if file is None else file.settings(entry, algorithm)
+    for name in ("seeds", "resume"):
+        if name in settings:
+            raise EmbodiedError(f"train_policy takes no {name}: it trains one policy from the beginning")
+    given = dict(settings)
+    for name, value, low, high in (("steps", steps, 1, None), ("seed", seed, 0, SEEDS - 1)):
+        if value is not None:
+            given[name] = whole_number(name, value, low, high)
+    told = {"algorithm": algorithm} if algorithm else {}
+    told |= {name: value for name, value in given.items() if name not in LOCAL}
+    written = [repr(task_names.label(task)), *(f"{name}={value!r}" for name, value in told.items())]
+    for name in ("config", "algorithm_config"):
+        if isinstance(given.get(name), Mapping):
+            given[name] = _changed(getattr(defaults, name), given[name])
+    try:
+        for name, kind in (*((name, Path) for name in LOCAL), ("wandb", WandbMode)):
+            if given.get(name) is not None:
+                given[name] = kind(given[name])
+    except (TypeError, ValueError):
+        expected = "off, offline or online" if name == "wandb" else "a path"
+        raise EmbodiedError(f"{name}={given[name]!r}: expected {expected}") from None
+    trained = start(override(defaults, given), command=f"embodied.train_policy({', '.join(written)})")
+    assert trained is not None  # not started by `torchrun`
+    return trained
+
+
+def _changed(config: Any, changes: Mapping[str, Any]) -> Any:
+    """A config with some fields replaced; a mapping replaces some fields of a config within.
+
+    Raises:
+        EmbodiedError: a field does not exist, or a value is refused.
+    """
+    nested = {
+        name: _changed(getattr(config, name), value)
+        for name, value in changes.items()
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(getattr(config, name, None))
+    }
+    return override(config, {**changes, **nested})
 
 
 def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
     """Parse a command line whose flags are the fields of this task's and this algorithm's configs."""
-    defaults = default_settings(entry, cli.flag_value(words, "--algorithm") or DEFAULT)
+    algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
+    if file is None:
+        defaults = default_settings(entry, algorithm or DEFAULT)
+    else:
+        defaults = config_files.read(Path(file)).settings(entry, algorithm)
     return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
 
 
-def start(settings: Settings[Any, Any]) -> int:
-    """Start a new run; returns the exit code."""
+def start(
+    settings: Settings[Any, Any], *, command: str | None = None, stop_early: StopEarly | None = None
+) -> Trained | None:
+    """Start a new run.
+
+    Args:
+        settings: What to train, and how.
+        command: As which the result can be repeated; by default this process's command line.
+        stop_early: Follows the training, and may stop it.
+
+    Returns:
+        What it came to; None in a process that `torchrun` started and that is not the first.
+    """
     _check_cameras(settings)
+    if settings.wandb is not WandbMode.OFF:
+        require_wandb(settings.wandb)
     with distributed.joined():
         env = _training_env(settings)
         if settings.cameras:
@@ -46,16 +155,16 @@ def start(settings: Settings[Any, Any]) -> int:
         settings, policy = _with_policy(settings, env)
         document = run_document(settings) | {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
-        run = Run.create(Path("runs"), settings.task, document, settings.out) if first else None
+        run = Run.create(RUNS, settings.task, document, folder_of(settings)) if first else None
         if run:
             run.claim()
         if run and settings.calibration:
             _keep_calibration(settings.calibration, run)
         if run and (file := task_names.task_file(settings.task)):
             shutil.copyfile(file.path, run.path / file.path.name)  # which may change later, or go
-        session = TaskSession(settings, env, run)
+        session = _session(settings, env, run, command, stop_early)
         try:
-            return session.train(start_from=policy)
+            session.train(start_from=policy)
         except BaseException:
             if run and not session.learned:
                 run.discard()  # what never began should not look like a run
@@ -63,10 +172,20 @@ def start(settings: Settings[Any, Any]) -> int:
         finally:
             if run:
                 run.close()
+    return _trained(session)
 
 
-def resume(path: Path, changes: dict[str, Any]) -> int:
-    """Go on with a run by its own settings, but for some changes; returns the exit code."""
+def folder_of(settings: Settings[Any, Any]) -> Path | None:
+    """The folder that the settings ask for; None: one named by the time."""
+    if settings.out is not None or settings.name is None:
+        return settings.out
+    return RUNS / task_names.run_folder(settings.task) / settings.name
+
+
+def resume(
+    path: Path, changes: dict[str, Any], *, command: str | None = None, stop_early: StopEarly | None = None
+) -> Trained | None:
+    """Go on with a run by its own settings, but for some changes; as `start`."""
     run = Run.open(path)
     settings = dataclasses.replace(saved_settings(run), **changes)
     with distributed.joined():
@@ -74,12 +193,30 @@ def resume(path: Path, changes: dict[str, Any]) -> int:
         first = distributed.rank() == 0
         if first:
             run.claim()
+        session = _session(settings, env, run if first else None, command, stop_early)
         try:
-            return TaskSession(settings, env, run if first else None).train(
-                resume=run.resume() if first else run.load()
-            )
+            session.train(resume=run.resume() if first else run.load())
         finally:
             run.close()
+    return _trained(session)
+
+
+def _trained(session: TaskSession) -> Trained | None:
+    if session.run is None:
+        return None
+    return Trained(session.run, session.trainer.policy, session.result, session.stopped or session.halted)
+
+
+def _session(
+    settings: Settings[Any, Any],
+    env: Env | JoinedEnv,
+    run: Run | None,
+    command: str | None,
+    stop_early: StopEarly | None,
+) -> TaskSession:
+    if run is not None and settings.wandb is not WandbMode.OFF:
+        run.add_logger(WandbLogger(run, settings.wandb))
+    return TaskSession(settings, env, run, command or cli.command_line("embodied.train"), stop_early)
 
 
 def _training_env(settings: Settings[Any, Any]) -> Env | JoinedEnv:
@@ -137,7 +274,7 @@ def _imitation(settings: Settings[Any, Any], env: Env | JoinedEnv, expert: Any) 
             f"--start-from {EXPERT} is for --algorithm ppo, not {settings.algorithm}, which learns from a file of "
             "demonstrations: python -m policies.demonstrations writes one"
         )
-    cli.console().print("watching the expert ...")
+    cli.say("watching the expert ...")
     found = algorithm.load(algorithm.imitate_expert)(env, expert, settings.algorithm_config, settings.seed)
-    cli.console().print(f"imitated: {found.explained:.1%} of the variance of the expert's actions")
+    cli.say(f"imitated: {found.explained:.1%} of the variance of the expert's actions")
     return found.policy

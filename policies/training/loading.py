@@ -29,8 +29,8 @@ from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
-from embodied.storage.paths import asset_roots
-from embodied.storage.runs import Run
+from embodied.storage.paths import shipped
+from embodied.storage.runs import RUNS, Run
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
@@ -49,7 +49,6 @@ class InstructedPolicy(Protocol):
 PREFIX = "policy/"
 SCRIPTS = ("expert", "random", "zero")
 NAMES = (*SCRIPTS, "shipped")
-RUNS = Path("runs")
 
 
 def load_policy(
@@ -83,10 +82,19 @@ def load_policy(
         return _expert(env)
     if text == "shipped":
         return policy_for_env(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
-    if not Path(name).exists():
-        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, env.name)[:8])]
-        raise UnknownNameError("policy", text, known)
+    require_policy(text, env.name)
     return policy_for_env(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
+
+
+def require_policy(name: str, task: str) -> None:
+    """Check that a policy is a known name or lies at a path.
+
+    Raises:
+        UnknownNameError: neither; lists the names, and the newest runs of the task.
+    """
+    if name not in NAMES and not Path(name).exists():
+        known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
+        raise UnknownNameError("policy", name, known)
 
 
 def default_policy(task: str) -> str:
@@ -201,15 +209,6 @@ def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: i
             f"{what} does not fit '{task}': it reads {policy.observation_size} numbers and gives "
             f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}{origin}"
         )
-
-
-def shipped() -> dict[str, Path]:
-    """Task -> folder of every policy that comes with the package."""
-    found: dict[str, Path] = {}
-    for root in asset_roots():
-        for state in (root / "policies").rglob(checkpoints.STATE):
-            found.setdefault(state.parent.relative_to(root / "policies").as_posix(), state.parent)
-    return dict(sorted(found.items()))
 
 
 def shipped_path(task: str) -> Path:

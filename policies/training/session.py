@@ -74,7 +74,7 @@ class Session(ABC):
     def say_stopped(self) -> None:
         """Say which signal stopped the training, where, and how to go on."""
         assert self.run is not None
-        cli.console().print(
-            f"stopped by {self.interrupts.signal} at {self.progress} and saved; go on with\n"
-            f"  python -m {self.command} --resume {self.run.path}"
+        cli.say(
+            f"stopped by {self.interrupts.signal} at {self.progress} and saved; go on with",
+            cli.as_called(f"  python -m {self.command} --resume {self.run.path}"),
         )

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
+from embodied import cli
 from embodied.errors import EmbodiedError, RunError
 from embodied.evaluation.suites import make_suite, shared_config
 from embodied.factory import make, override
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage.configs import UNSAVED, from_json
+from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
 from policies.training.defaults import TrainConfig
 
@@ -27,13 +29,15 @@ A = TypeVar("A")
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Generic[C, A]):
-    """Train a policy on a task, or one on all tasks of a suite, and say how well it does.
+    """Train a policy on a task, or one on all tasks of a suite, and evaluate it.
 
-    Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints. Ctrl-C or SIGTERM saves
-    and stops; --resume RUN goes on. Examples:
+    Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints, result.json. Ctrl-C or
+    SIGTERM saves and stops; --resume RUN goes on. Examples:
 
         python -m embodied.train
-        python -m embodied.train locomotion/go1-joystick-flat --seed 1
+        python -m embodied.train locomotion/go1-joystick-flat --seed 1 --watch
+        python -m embodied.train swarm/hover --seeds 0 1 2 --name baseline
+        python -m embodied.train --config-file mine.json --steps 8000000
         python -m embodied.train mt10
         python -m embodied.train my_task.py:Reach
         python -m embodied.train swarm/hover --algorithm sac --sac.gamma 0.98
@@ -53,46 +57,58 @@ class Settings(Generic[C, A]):
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 0
     """Seed of every random draw."""
+    seeds: tuple[int, ...] = ()
+    """Train once with each of these seeds, one after the other, each in a folder of its own, and report mean,
+    interquartile mean and 95 % intervals. The same command again goes on: what is trained is not trained again."""
+    name: str | None = None
+    """What to call the run: its folder is runs/TASK/NAME."""
+    config_file: Path | None = None
+    """Settings to begin with, which flags override: a run's config.json, or JSON or TOML with some of its keys."""
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     algorithm: str = DEFAULT
-    """ppo learns from fresh steps; sac, rlpd, awac, ddpg, td3, fast-td3, pql, cqn, q-transformer and idql from a replay
-    buffer, svea from images, bc from demonstrations alone. Each has options of its own, which --help shows with
+    """What learns: ppo from fresh steps, sac and others from a replay buffer, svea from images, bc from demonstrations
+    alone; python -m embodied.list --learners names all. Each has options of its own, which --help-all shows with
     --algorithm."""
     cameras: tuple[str, ...] = ()
     """With --algorithm svea: what the policy sees, beside what the robot knows of itself."""
-    resolution: int = 64
+    resolution: cli.Rare[int] = 64
     """With --cameras: pixels of both sides."""
     out: Path | None = None
-    """Run folder, instead of runs/TASK/TIME; must be new or empty."""
+    """Run folder, instead of runs/TASK/TIME or runs/TASK/NAME; must be new or empty."""
     start_from: str | None = None
-    """Policy to begin with instead of an untrained one: a run, a checkpoint, or shipped, trained by an algorithm of
-    the same kind, whose layers replace those of --ppo.actor; or expert, for PPO to imitate the task's script first."""
-    calibration: Path | None = None
+    """Policy to begin with instead of an untrained one: a run, a checkpoint, shipped or expert. A trained one is of an
+    algorithm of the same kind, and its layers replace those of --ppo.actor; of expert, the task's script, PPO begins
+    with an imitation."""
+    calibration: cli.Rare[Path | None] = None
     """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
-    calibration_width: float = 1.0
+    calibration_width: cli.Rare[float] = 1.0
     """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
     factor. Logs of real robots deserve more than 1: no model has their structure. 0: always the estimate itself."""
-    initial_states: Path | None = None
+    initial_states: cli.Rare[Path | None] = None
     """File of initial states, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of
     a suite: the folder with a file for each task."""
-    initial_states_share: float = 0.5
+    initial_states_share: cli.Rare[float] = 0.5
     """With --initial-states: how many of the episodes, as a fraction."""
-    adr: float | None = None
+    adr: cli.Rare[float | None] = None
     """Automatic domain randomisation (ADR): begin with nominal physics and let every environment randomise it more
     widely, as long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
-    adversaries: int = 0
+    adversaries: cli.Rare[int] = 0
     """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
-    against: str = "shipped"
+    against: cli.Rare[str] = "shipped"
     """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
     resume: Path | None = None
     """Run folder to go on with: its own settings hold, but --steps may extend it."""
-    checkpoint_seconds: float = 60.0
+    checkpoint_seconds: cli.Rare[float] = 60.0
     """Seconds between checkpoints."""
-    evaluate_episodes: int = 256
+    watch: bool = False
+    """Open a viewer in the browser that shows the policy as it learns, and steers it (see embodied.play)."""
+    evaluate_episodes: cli.Rare[int] = 256
     """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
+    wandb: cli.Rare[WandbMode] = WandbMode.OFF
+    """Also log to Weights & Biases: offline, into RUN/wandb, without network or account, or online."""
     config: C = None  # type: ignore[assignment]
     """The task's own options."""
     algorithm_config: A = None  # type: ignore[assignment]
@@ -105,6 +121,10 @@ class Settings(Generic[C, A]):
         ):
             if not value >= 0:
                 raise EmbodiedError(f"--{flag} {value}: expected at least 0")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise EmbodiedError(f"--seeds {' '.join(map(str, self.seeds))}: expected each seed once")
+        if self.name is not None and (not self.name or self.name.startswith(".") or "/" in self.name):
+            raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
 SHARED = (
@@ -112,6 +132,8 @@ SHARED = (
     "resolution",
 )  # fmt: skip
 """Settings that `make` and `make_suite` take."""
+LATER = ("name", "wandb")
+"""Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
 CALIBRATION = "calibration.json"
@@ -163,10 +185,11 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     """
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
     saved = {name: value for name, value in run.config.items() if name not in SAID}
-    if fields != set(saved):
-        raise _of_another_version(run, f"{', '.join(sorted(fields ^ set(saved)))} differ in its config")
+    if differ := sorted((fields ^ set(saved)) - (set(LATER) - set(saved))):
+        raise _of_another_version(run, f"{', '.join(differ)} differ in its config")
     defaults = default_settings(join_content().find(run.task), saved["algorithm"])
     saved["task"], saved["cameras"] = run.task, tuple(saved["cameras"])
+    saved["wandb"] = WandbMode(saved.get("wandb", WandbMode.OFF))
     if saved["calibration"] is not None:
         saved["calibration"] = run.path / CALIBRATION
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
@@ -24,12 +25,15 @@ from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
 from policies.training.settings import Settings, build_env, without_training_options
+from policies.training.watching import Watcher
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.suites import JoinedEnv
     from embodied.env.vec_env import VecEnv
 
+StopEarly = Callable[[int, Mapping[str, float]], bool]
+"""Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
 EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
 
 
@@ -39,12 +43,32 @@ class TaskSession(Session):
     command = "embodied.train"
     trainer: Trainer
 
-    def __init__(self, settings: Settings[Any, Any], env: Env | JoinedEnv, run: Run | None) -> None:
+    def __init__(
+        self,
+        settings: Settings[Any, Any],
+        env: Env | JoinedEnv,
+        run: Run | None,
+        command_line: str,
+        stop_early: StopEarly | None = None,
+    ) -> None:
+        """Prepare to train.
+
+        Args:
+            settings: What to train, and how.
+            env: What to learn on.
+            run: Where the results go; None: nowhere.
+            command_line: As which the result can be repeated.
+            stop_early: Follows the training, and may stop it.
+        """
         super().__init__(run, settings.checkpoint_seconds)
         self.settings, self.env = settings, env
+        self.command_line, self.stop_early = command_line, stop_early
+        self.result: dict[str, Any] = {}  # nothing before the end
+        self.halted = False  # whether `stop_early` did
         self._started = time.monotonic()
         self.label = task_names.label(settings.task)
         self.learned = False  # whether an iteration is done
+        self.watcher = Watcher(run, _shown(settings.task)) if settings.watch and run is not None else None
 
     @property
     def steps(self) -> int:
@@ -55,19 +79,26 @@ class TaskSession(Session):
         return f"{self.steps:,} steps"
 
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        meta, tree = self.policy_contents()
+        return meta, {**tree, "trainer": self.trainer.state()}
+
+    def policy_contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The part of a checkpoint that acting needs."""
         described, tensors = self.trainer.policy.to_tensors()
         meta = {"policy": described, "task": self.settings.task}
         if getattr(self.env, "identified", False):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
-        return meta, {"policy": tensors, "trainer": self.trainer.state()}
+        return meta, {"policy": tensors}
 
-    def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> int:
-        """Train to the end or to a signal; returns the exit code."""
+    def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> None:
+        """Train to the end or to a signal, save, and evaluate what came to its end."""
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
         self._announce(resume)
-        with self.interrupts, cli.Line(self.label, settings.steps) as line:
+        with self.interrupts, cli.Line(self.label, settings.steps) as line, contextlib.ExitStack() as stack:
             self._line = line
+            if self.watcher is not None:
+                stack.callback(self.watcher.close)
             self.trainer = train(
                 self._learning_env(),
                 settings.algorithm_config,
@@ -77,18 +108,16 @@ class TaskSession(Session):
                 adviser=self._adviser(),
                 resume=state,
                 on_iteration=self._on_iteration,
-                should_stop=lambda: self.stopped,
+                should_stop=lambda: self.stopped or self.halted,
             )
         if self.run is None:
-            return 0
+            return
         seconds = time.monotonic() - self._started
         self.save()
-        self.run.close()
         if self.stopped:
             self.say_stopped()
-        else:
+        elif not self.halted:
             self._report(seconds, resumed_at)
-        return 0
 
     def _learning_env(self) -> VecEnv:
         """What the algorithm steps: the environments; every agent as one; or their adversaries."""
@@ -109,7 +138,7 @@ class TaskSession(Session):
     def _announce(self, resume: Checkpoint | None) -> None:
         if self.run is not None:
             goes_on = "" if resume is None else f", from step {resume.step:,}"
-            cli.console().print(
+            cli.say(
                 f"{self.settings.algorithm}: {self.label} on {self.env.engine_name}, {self.env.num_envs:,} "
                 f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
             )
@@ -119,13 +148,16 @@ class TaskSession(Session):
         if self.run is None:
             return
         self.run.log(trainer.steps, metrics)
+        self.halted = self.stop_early is not None and self.stop_early(trainer.steps, metrics)
         self._line.update(trainer.steps, progress_text(metrics))
         self.save_when_due()
+        if self.watcher is not None:
+            self.watcher.update(trainer.steps, self.policy_contents)
 
     def _report(self, seconds: float, resumed_at: int) -> None:
         """Evaluate, print, and say what to type next."""
         assert self.run is not None
-        settings, output, own = self.settings, cli.console(), self.steps - resumed_at
+        settings, own = self.settings, self.steps - resumed_at
         speed = own / seconds
         result: dict[str, Any] = {
             "task": self.label,
@@ -142,11 +174,16 @@ class TaskSession(Session):
             named, policy = join_content().find(settings.task), self.trainer.policy
             result |= self._evaluate_suite(named, policy) if isinstance(named, Suite) else self._evaluate_task(policy)
         last = f", the last {own:,} of them" if resumed_at else ""
-        output.print(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
-        output.print(f"Watch it:     python -m embodied.play {self.run.path}")
+        cli.show(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         typed = task_names.typed(settings.task)
-        output.print(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}")
-        cli.write_result(settings.json, cli.command_line("embodied.train"), result)
+        cli.say(
+            cli.as_called(f"Watch it:     python -m embodied.play {self.run.path}"),
+            cli.as_called(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}"),
+        )
+        self.result = {**result, "command": self.command_line, "hardware": cli.describe()}
+        self.run.write_result(self.result)
+        if settings.json is not None:
+            cli.write_json(settings.json, self.result)
 
     def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
@@ -160,8 +197,12 @@ class TaskSession(Session):
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )
         summary = outcome.summary()
-        cli.console().print(cli.table(f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary)))
-        return summary
+        cli.show(
+            cli.table(
+                f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary, env.task.metric_units)
+            )
+        )
+        return {**summary, "units": dict(env.task.metric_units)}
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
@@ -185,8 +226,14 @@ class TaskSession(Session):
                 suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
                 on_task=line.update,
             )  # fmt: skip
-        cli.console().print(tables.suite_table(suite.name, rows))
+        cli.show(tables.suite_table(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+
+
+def _shown(task: str) -> str:
+    """The task that a viewer shows of what is trained: of a suite the first."""
+    named = join_content().find(task)
+    return named.tasks[0] if isinstance(named, Suite) else task
 
 
 def progress_text(metrics: Mapping[str, float]) -> str:

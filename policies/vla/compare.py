@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich import box
-from rich.table import Table
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
@@ -68,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     policies = {what: vla_policy(open_checkpoint(path), what, settings.device) for what, path in named.items()}
     trajectories = record_both(settings, policies)
     rows = [compare(task, *sides) for task, sides in trajectories.items()]
-    cli.console().print(table(rows))
+    cli.show(table(rows))
     if settings.picture is not None:
         save_paths(settings.picture, trajectories)
     result: dict[str, Any] = {"episodes": settings.episodes, "results": [to_json(row) for row in rows]}
@@ -98,20 +96,20 @@ def record_both(settings: Settings, policies: dict[str, VLAPolicy]) -> Trajector
     return trajectories
 
 
-def table(rows: list[BehaviourDifference]) -> Table:
+def table(rows: list[BehaviourDifference]) -> cli.Table:
     """Two lines for each task: how the first policy does it and how its own episodes differ, then the other one."""
-    result = Table(title="before, after", title_justify="left", title_style="bold", box=box.SIMPLE)
-    for column in ("task", "success", "steps", "closed", "holding", "actions", "path, cm", "deviation", "outside"):
-        result.add_column(column, no_wrap=True)
+    lines: list[tuple[str, ...]] = []
     for row in rows:
         own = (f"{row.action_distance_within:.3f}", f"{100 * row.path_spread:.1f}", "", "")
         apart = (
             f"{row.action_distance:.3f}", f"{100 * row.path_shift:.1f}", f"{row.path_deviation:.1f}",
             _percent(row.outside),
         )  # fmt: skip
-        result.add_row(row.task.rpartition("/")[2], *_cells(row.before), *own)
-        result.add_row("", *_cells(row.after), *apart, end_section=True)
-    return result
+        lines.append((f"{row.task.rpartition('/')[2]}, before", *_cells(row.before), *own))
+        lines.append(("after", *_cells(row.after), *apart))
+    headings = ("", "success", "steps", "closed", "holding", "actions", "path, cm", "deviation", "outside")
+    right, sections = tuple(range(1, len(headings))), tuple(range(2, len(lines), 2))
+    return cli.Table("before and after", tuple(lines), headings, right=right, sections=sections)
 
 
 def _cells(summary: BehaviourSummary) -> tuple[str, ...]:

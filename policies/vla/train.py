@@ -78,7 +78,7 @@ def finish(session: FineTuningSession, run: Run, settings: Settings, *, resume: 
         suite = session.trials.suite
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
             rows = session.trials.report(session.policy, settings.evaluate_episodes, line.update)
-        cli.console().print(tables.suite_table(suite.name, rows))
+        cli.show(tables.suite_table(suite.name, rows))
         result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
     cli.write_result(settings.json, cli.command_line(COMMAND), result)
     return 0

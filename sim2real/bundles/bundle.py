@@ -279,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
         **planner_rows(contract),
         "sha256": bundle.sha256[:16],
     }
-    cli.console().print(cli.table(f"{settings.bundle} is whole", rows))
+    cli.show(cli.table(f"{settings.bundle} is whole", rows))
     return 0
 
 

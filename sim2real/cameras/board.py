@@ -297,7 +297,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         raise CameraError(f"cannot write '{settings.out}': {reason(error)}") from error
     width, height = (1e3 * length for length in board.size)
-    cli.console().print(f"{board}: {width:.0f} x {height:.0f} mm, {len(board.corners)} corners -> {settings.out}")
+    cli.show(f"{board}: {width:.0f} x {height:.0f} mm, {len(board.corners)} corners -> {settings.out}")
     return 0
 
 

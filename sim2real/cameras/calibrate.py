@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     page = settings.html or settings.out.with_suffix(".html")
     command = cli.command_line("sim2real.cameras.calibrate")
     report.write(page, report.intrinsics_page(result, board, photographs, command))
-    cli.console().print(f"-> {settings.out}, {page}")
+    cli.show(f"-> {settings.out}, {page}")
     return 0
 
 
@@ -67,12 +67,11 @@ def look(paths: Sequence[Path], board: Board) -> tuple[list[View], dict[str, np.
 
 
 def print_result(result: Calibration) -> None:
-    console = cli.console()
-    console.print(cli.table(f"camera of {result.camera.width} x {result.camera.height} pixels", result.rows()))
+    cli.show(cli.table(f"camera of {result.camera.width} x {result.camera.height} pixels", result.rows()))
     for item in result.rejected:
-        console.print(f"not used: {item.name}: {item.reason}", soft_wrap=True)
+        cli.say(f"not used: {item.name}: {item.reason}")
     for advice in result.advice:
-        console.print(f"note: {advice}", soft_wrap=True)
+        cli.say(f"note: {advice}")
 
 
 def summary(result: Calibration, board: Board) -> dict[str, object]:

@@ -66,10 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
     found, photographs = look(detect.find_images(settings.images), board)
     views, unused = usable(found, poses, board, (camera.width, camera.height))
     for name, why in unused.items():
-        cli.console().print(f"not used: {name}: {why}", soft_wrap=True)
+        cli.say(f"not used: {name}: {why}")
     chain = np.array([poses[view.name] for view in views]).reshape(-1, 4, 4)
     result = hand_eye.calibrate(views, chain, board, camera, settings.parent)
-    cli.console().print(cli.table(f"camera on the {settings.parent}", result.rows()))
+    cli.show(cli.table(f"camera on the {settings.parent}", result.rows()))
     out = settings.out or settings.camera
     mjcf = Attributes.of(camera, result.camera_to_parent).mjcf(out.stem)
     print(mjcf)
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     expected = [camera.project(view.points(board), t) for view, t in zip(views, to_camera, strict=True)]
     command = cli.command_line("sim2real.cameras.calibrate_hand_eye")
     report.write(page, report.hand_eye_page(result, views, board, camera, expected, photographs, mjcf, command))
-    cli.console().print(f"-> {out}, {page}")
+    cli.show(f"-> {out}, {page}")
     return 0
 
 

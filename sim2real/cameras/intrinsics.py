@@ -12,6 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from embodied.errors import listing
+from embodied.evaluation.tables import plus_minus
 from embodied.math import transforms
 from sim2real.cameras import detect
 from sim2real.cameras.board import Board
@@ -113,7 +114,7 @@ class Calibration:
         values = (camera.fx, camera.fy, camera.cx, camera.cy, *camera.distortion)
         names = ("fx", "fy", "cx", "cy", *COEFFICIENTS)
         rows = {
-            name: f"{value:.5g} ± {1.96 * std:.2g}" + (" px" if index < 4 else "")
+            name: plus_minus(value, 1.96 * std, "px" if index < 4 else "")
             for index, (name, value, std) in enumerate(zip(names, values, self.fit.std, strict=False))
         }
         return rows | {

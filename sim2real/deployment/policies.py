@@ -10,7 +10,8 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
-from policies.training.loading import policy_from_checkpoint, shipped, shipped_path
+from embodied.storage.paths import shipped
+from policies.training.loading import policy_from_checkpoint, shipped_path
 from sim2real.contract.contract import Contract, DeployablePolicy
 
 

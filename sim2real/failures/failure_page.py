@@ -18,20 +18,21 @@ CELL = "color:#14181f; padding-left:.5rem; white-space:nowrap"
 MIDDLE = np.array([244, 226, 160])  # RGB of risk one half
 
 
-def page(title: str, found: FailureMap, chosen: Sequence[int]) -> str:
+def page(title: str, found: FailureMap, chosen: Sequence[int], command: str = "") -> str:
     """The page as HTML.
 
     Args:
         title: What was swept.
         found: The map.
         chosen: Starts proposed for a demonstration.
+        command: As which it can be made again.
     """
     parts = [_numbers(found), pages.heading("What tells failures apart"), _features(found)]
     if found.telling:
         parts += [pages.heading("Where they lie"), _map(found, chosen)]
     if chosen:
         parts += [pages.heading("Worth a demonstration"), _proposals(found, chosen)]
-    return pages.page(title, "", "", parts)
+    return pages.page(title, "", command, parts)
 
 
 def _numbers(found: FailureMap) -> Html:
@@ -57,8 +58,12 @@ def _features(found: FailureMap) -> Html:
             for low, high, rate in found.rates(feature)
         ]
         rows.append((_two(found.features.names[feature], bits), *cells))
-    note = pages.paragraph("Failure rate in each fifth of the starts, from the lowest value to the highest.")
-    return pages.join((note, pages.table(("",) * max(map(len, rows)), rows)))
+    note = pages.paragraph(
+        "Failure rate in each fifth of the starts, from the lowest value to the highest. Positions are in m, angles in "
+        "rad (quaternions wxyz), speeds in m/s and rad/s."
+    )
+    widest = max(map(len, rows))
+    return pages.join((note, pages.table(("feature", "lowest", *("",) * (widest - 3), "highest"), rows)))
 
 
 def _two(above: str, below: str) -> Html:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from embodied.core.episode import flatten_observation
 from embodied.core.task import Task
 from embodied.core.world import SensorLayout, World
 from embodied.env.vec_env import POLICY
+from embodied.storage.trees import with_leaves
 from sim2real.bundles.step.golden import around
 from sim2real.contract.contract import COMMAND, STATE, Step
 from sim2real.graphs.control import BEGUN, PREVIOUS, draws_of, nominal
@@ -69,19 +71,15 @@ def _evaluated(jaxpr: Any, constants: Any, arguments: Any) -> list[Any]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def with_leaves(state: Any, values: Mapping[str, tuple[tuple[int, ...], Any]]) -> Any:
+def with_numbers(state: Any, values: Mapping[str, tuple[tuple[int, ...], Any]]) -> Any:
     """A task's state with other numbers: field, with dots -> places (all, where there are none), and numbers."""
-    flat, tree = jax.tree_util.tree_flatten_with_path(state)
-    leaves = []
-    for path, leaf in flat:
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
-        if name in values:
-            places, numbers = values[name]
-            where = jnp.asarray(places, int) if len(places) else jnp.arange(leaf.size)
-            flatly = jnp.asarray(leaf).reshape(-1)
-            leaf = flatly.at[where].set(jnp.asarray(numbers).astype(flatly.dtype)).reshape(leaf.shape)
-        leaves.append(leaf)
-    return jax.tree.unflatten(tree, leaves)
+
+    def written(places: tuple[int, ...], numbers: Any, leaf: Any) -> Any:
+        where = jnp.asarray(places, int) if len(places) else jnp.arange(leaf.size)
+        flatly = jnp.asarray(leaf).reshape(-1)
+        return flatly.at[where].set(jnp.asarray(numbers).astype(flatly.dtype)).reshape(leaf.shape)
+
+    return with_leaves(state, {name: functools.partial(written, *value) for name, value in values.items()})
 
 
 class Reference:
@@ -160,8 +158,8 @@ class Reference:
     def _sensed(self, qpos: Any, qvel: Any, sensordata: Any, given: Any) -> tuple[Any, Any]:
         world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
         told = self._given(given, COMMAND)
-        before = with_leaves(with_leaves(self._base, self._given(given, STATE)), told)
-        after = with_leaves(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), told)
+        before = with_numbers(with_numbers(self._base, self._given(given, STATE)), told)
+        after = with_numbers(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), told)
         begun = given[STATE + BEGUN][0] > 0
         state = jax.tree.map(lambda old, new: jnp.where(begun, new, old), before, after)
         observed = flatten_observation({POLICY: self.task.observe(world, state, key)[POLICY]}, self.task.agents)[POLICY]

@@ -10,8 +10,10 @@ import numpy as np
 from embodied.errors import listing
 from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
+from embodied.evaluation.tables import decimals
 from sim2real.identification.calibration import NORMAL, Calibration, Direction, Estimate, improvement
 from sim2real.identification.simulate import Output, Samples, Track, Twin
+from sim2real.logs.log import UNITS
 
 SHOWN = 4  # windows in a chart, side by side
 CHARTS = 12  # at most, so that a humanoid's page stays readable
@@ -77,10 +79,8 @@ def _estimates(result: Calibration) -> Html:
     rows = (
         (
             estimate.name,
-            _number(estimate.parameter.nominal),
-            _number(estimate.value),
-            _number(NORMAL * estimate.sd) if estimate.parameter.free else "",
-            estimate.parameter.unit if estimate.parameter.unit != "1" else "factor",
+            *_values(estimate),
+            _unit(estimate.parameter.unit) or "factor",
             _bar(estimate),
             _remark(estimate),
         )
@@ -88,6 +88,25 @@ def _estimates(result: Calibration) -> Html:
     )
     columns = ("parameter", "#nominal", "#value", "#± 95 %", "unit", "between the bounds", "")
     return pages.table(columns, rows, {4: NOWRAP, 5: "min-width: 8rem", 6: NOWRAP})
+
+
+def _values(estimate: Estimate) -> tuple[str, str, str]:
+    """Nominal value, value, and half the width of its interval, all with the digits of that."""
+    nominal, half = estimate.parameter.nominal, NORMAL * estimate.sd
+    if not (estimate.parameter.free and math.isfinite(half)):
+        return _number(nominal), _number(estimate.value), ""
+    digits = decimals(0.0, half)
+    return f"{nominal:.{digits}f}", f"{estimate.value:.{digits}f}", f"{half:.{digits}f}"
+
+
+def _unit(unit: str) -> str:
+    """A unit as it is printed; nothing of a pure number."""
+    return "" if unit == "1" else unit.replace("^2", "²")
+
+
+def _error_unit(channel: str) -> str:
+    """The unit of a channel's errors, which of an orientation are angles."""
+    return "rad" if channel == "orientation" else _unit(UNITS.get(channel, ""))
 
 
 def _assumed(names: Sequence[str]) -> Html:
@@ -155,6 +174,7 @@ def _errors(result: Calibration) -> Html:
             e.channel,
             f"{e.horizon:g} s",
             e.windows,
+            _error_unit(e.channel),
             _number(e.before),
             _number(e.after),
             f"{100 * e.after / e.before:.2g} %" if e.before > 0 else "-",
@@ -163,7 +183,7 @@ def _errors(result: Calibration) -> Html:
         )
         for e in result.errors
     )
-    columns = ("channel", "#horizon", "#windows", "#nominal", "#calibrated", "#left", "#start fitted", "#noise")
+    columns = ("channel", "#horizon", "#windows", "unit", "#nominal", "#calibrated", "#left", "#start fitted", "#noise")
     return pages.table(columns, rows)
 
 
@@ -203,7 +223,8 @@ def _chart(
             y = top + height * (1 - (np.clip(values, low, high) - low) / (high - low))
             lines += [_line(key, x_of(window), y[window], thick) for window in range(count)]
         lines += [_text(top + 10, high), _text(top + height - 2, low)]
-    caption = f"{output.channel}: {name}, and the error; {step.max() * timestep:.2g} s each"
+    unit, whole = _unit(UNITS.get(output.channel, "")), f"{step.max() * timestep:.2g} s each"
+    caption = f"{output.channel}: {name}{f', {unit}' if unit else ''}, and the error; {whole}"
     return pages.figure(pages.svg(SIZE[0], SIZE[1] + GAP + SIZE[2], lines), caption)
 
 

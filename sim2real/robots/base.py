@@ -95,6 +95,11 @@ class Robot(abc.ABC):
     rest_pose: np.ndarray | None = None
     """(A,) targets to move to after a whole run, before the robot is damped; NaN: stay. None: damped where it is."""
 
+    @property
+    def team(self) -> tuple[Robot, ...]:
+        """All robots of its team, itself among them, which each run a loop of their own; empty of a robot alone."""
+        return ()
+
     def now(self) -> float:
         """s; by default of the computer's monotonic clock."""
         return time.monotonic()

@@ -215,6 +215,8 @@ class Getup(LeggedTask[TaskState]):
         del world
         return Outcome(success=state.steady_steps * self.timing.control_dt >= STEADY, failure=jnp.zeros((), bool))
 
+    metric_units: Mapping[str, str] = {"height": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Fraction of the time on its feet, and mean height in m."""
         del state

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
@@ -282,6 +282,8 @@ class Joystick(LeggedTask[TaskState]):
         fallen = self._fallen(world)
         return Outcome(success=~fallen & (state.mean_error < TRACKED), failure=fallen)
 
+    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on."""
         errors = {
@@ -289,6 +291,17 @@ class Joystick(LeggedTask[TaskState]):
             "yaw_error": jnp.abs(state.command[2] - world["gyro"][2]),
         }
         return {**errors, "level": state.level.astype(jnp.float32)} if self.ground.levels > 1 else errors
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.config.command.limits, strict=True)
+        return tuple(
+            CommandRange(name, unit, -limit, limit, "command", (i,)) for i, (name, unit, limit) in enumerate(names)
+        )
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        del state
+        return jnp.append(world["linvel"][:2], world["gyro"][2])
 
     def _velocity_error(self, world: World, state: TaskState) -> Array:
         return jnp.linalg.norm(state.command[:2] - world["linvel"][:2])

@@ -251,6 +251,8 @@ class Handstand(LeggedTask[TaskState]):
         success = state.steady_steps * self.timing.control_dt >= STEADY
         return Outcome(success=success, failure=self._fallen(world, state))
 
+    metric_units: Mapping[str, str] = {"height": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Fraction of the time balanced, and mean height in m."""
         del state

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -356,10 +356,23 @@ class TrackPose(Task[TaskState]):
             there &= turned < self.config.turned
         return Outcome(success=there, failure=jnp.zeros((), bool))
 
+    metric_units: Mapping[str, str] = {"position_error": "m", "orientation_error": "rad"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean distance of the tip from its goal, m; where it counts, its mean turn from it, rad."""
         off, turned = self.errors(world, state)
         return {"position_error": off, **({"orientation_error": turned} if self.config.orientation else {})}
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The goal's position, as far as goals are drawn; its turn stays."""
+        low, high = self.goal_pos.min(0).tolist(), self.goal_pos.max(0).tolist()
+        spans = enumerate(zip("xyz", low, high, strict=True))
+        return tuple(CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans)
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        del state
+        return self.tip(world)[0]
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         del world

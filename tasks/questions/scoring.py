@@ -148,7 +148,7 @@ class ScoreSettings:
 @guard
 def score_command(module: str, benchmark: Benchmark) -> None:
     """Run a command line that scores a file of answers, prints the scores and writes them as JSON."""
-    settings = tyro.cli(ScoreSettings, prog=f"python -m {module}")
+    settings = cli.parse(ScoreSettings, None, module)
     show(score_answers(settings.answers, settings.benchmark, benchmark), module, settings.json)
 
 
@@ -174,11 +174,8 @@ def score_answers(answers: Path, folder: Path, benchmark: Benchmark) -> Report:
 
 def show(report: Report, module: str, json: Path | None) -> None:
     """Print a report, and write it where a file is given."""
-    output = cli.console()
-    for problem in report.problems:
-        output.print(problem)
-    for kind, values in report.scores.items():
-        output.print(cli.table(kind, _printed(values)))
+    cli.say(*report.problems)
+    cli.show(*(cli.table(kind, _printed(values)) for kind, values in report.scores.items()))
     cli.write_result(json, cli.command_line(module), {"scores": report.scores, "problems": len(report.problems)})
 
 

@@ -91,9 +91,9 @@ Rows = Sequence[Mapping[str, Any]]
 @guard
 def write_command(module: str, write: Callable[[WriteSettings], int]) -> None:
     """Run a command line that writes a benchmark; `write` returns the number of questions."""
-    settings = tyro.cli(WriteSettings, prog=f"python -m {module}")
+    settings = cli.parse(WriteSettings, None, module)
     asked = write(settings)
-    cli.console().print(f"{settings.scenes} scenes, {asked} questions: {settings.out}")
+    cli.show(f"{settings.scenes} scenes, {asked} questions: {settings.out}")
 
 
 def write_benchmark(

@@ -159,6 +159,8 @@ class BaseStation(DroneTeam[Goal]):
     def _served(self, goal: Goal) -> Array:
         return jnp.mean((goal.rate >= SERVED).astype(jnp.float32))
 
+    metric_units: Mapping[str, str] = {"rate": "bit/s/Hz"}
+
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Share of people served, mean rate in bit/s/Hz, share of drones in a collision."""
         del world

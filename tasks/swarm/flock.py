@@ -123,6 +123,8 @@ class Flock(DroneTeam[Goal]):
         del drones
         return state.goal.ordered_steps * self.timing.control_dt >= 2.0
 
+    metric_units: Mapping[str, str] = {"speed": "m/s"}
+
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Vicsek's polarisation, Kuramoto's order parameter of the headings, speed in m/s, share in a collision."""
         drones = Drones.of(world)

@@ -216,6 +216,8 @@ class GateRace(DroneTeam[Goal]):
         del drones
         return jnp.all(state.goal.next >= self.gates * self.config.laps)
 
+    metric_units: Mapping[str, str] = {"speed": "m/s"}
+
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Gates passed so far (on average over the episode) and speed in m/s."""
         return {"gates_passed": state.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}

@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -125,6 +125,8 @@ class TaskState:
     """() s since the newest command was sent."""
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Field of `Quadrotor` -> its value in this episode, where the drone that flies differs from the preset."""
+    target: Array | None = None
+    """(3,) m, world frame, where a person moves the target; None: the task's own."""
 
 
 # Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
@@ -289,7 +291,7 @@ class Hover(Task[TaskState]):
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
         del action, key
-        near = self._distance(world) < CLOSE
+        near = self._distance(world, state) < CLOSE
         slow = jnp.linalg.norm(world["linvel_w"]) < SLOW
         return dataclasses.replace(state, steady_steps=jnp.where(near & slow, state.steady_steps + 1, 0))
 
@@ -302,7 +304,7 @@ class Hover(Task[TaskState]):
         """
         quat = world["orientation"]
         clean = {
-            "position": quat_rotate_inverse(quat, jnp.asarray(self.target) - world["position"]),
+            "position": quat_rotate_inverse(quat, self._target(state) - world["position"]),
             "up": quat_rotate_inverse(quat, jnp.array([0.0, 0.0, 1.0])),
             "velocity": quat_rotate_inverse(quat, world["linvel_w"]),
             "gyro": world["gyro"],
@@ -323,7 +325,7 @@ class Hover(Task[TaskState]):
 
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         del action
-        distance, speed = self._distance(world), jnp.linalg.norm(world["linvel_w"])
+        distance, speed = self._distance(world, state), jnp.linalg.norm(world["linvel_w"])
         near = jnp.exp(-4.0 * distance)
         return {
             "position": 0.5 * (1 - jnp.tanh(distance)) + 0.5 * near,
@@ -331,25 +333,40 @@ class Hover(Task[TaskState]):
             "upright": up_vector(world["orientation"])[2],
             "spin": jnp.linalg.norm(world["gyro"]),
             "action_rate": 4 / self.drone.count * jnp.sum(state.action_change**2),
-            "lost": self._lost(world).astype(jnp.float32),
+            "lost": self._lost(world, state).astype(jnp.float32),
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success once steady for 2 s (so, at the end, for the last 2 s); failure on the floor or far away."""
         steady = state.steady_steps * self.timing.control_dt >= STEADY
-        return Outcome(success=steady, failure=self._lost(world))
+        return Outcome(success=steady, failure=self._lost(world, state))
+
+    metric_units: Mapping[str, str] = {"position_error": "m", "speed": "m/s"}
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean distance to the target in m and mean speed in m/s."""
-        del state
-        return {"position_error": self._distance(world), "speed": jnp.linalg.norm(world["linvel_w"])}
+        return {"position_error": self._distance(world, state), "speed": jnp.linalg.norm(world["linvel_w"])}
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del world, state
-        return {"target": jnp.asarray(self.target)}
+        del world
+        return {"target": self._target(state)}
 
-    def _distance(self, world: World) -> Array:
-        return jnp.linalg.norm(world["position"] - self.target)
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """Within 1 m of the task's own target: from anywhere there to anywhere else is less than `REACH`."""
+        spans = enumerate(zip("xyz", self.target.tolist(), strict=True))
+        return tuple(CommandRange(axis, "m", at - 1, at + 1, "target", (i,), default=at) for i, (axis, at) in spans)
 
-    def _lost(self, world: World) -> Array:
-        return (world["position"][2] < self.floor) | (self._distance(world) > REACH)
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        del state
+        return world["position"]
+
+    def _target(self, state: TaskState) -> Array:
+        """(3,) m, world frame."""
+        return jnp.asarray(self.target) if state.target is None else state.target
+
+    def _distance(self, world: World, state: TaskState) -> Array:
+        return jnp.linalg.norm(world["position"] - self._target(state))
+
+    def _lost(self, world: World, state: TaskState) -> Array:
+        return (world["position"][2] < self.floor) | (self._distance(world, state) > REACH)

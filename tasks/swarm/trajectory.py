@@ -95,6 +95,7 @@ class Trajectory(WaypointTask):
     config_type = TrajectoryConfig
     commands: Mapping[str, str] = {
         **WaypointTask.commands,
+        "goal.course.middle": "m, world frame, where the course lies",
         "goal.course.amplitude": "m of each sine that the course is made of",
         "goal.course.frequency": "rad/s of each",
         "goal.course.phase": "rad of each",
@@ -140,6 +141,9 @@ class Trajectory(WaypointTask):
         angle = course.frequency * time + course.phase
         point = course.middle + jnp.sum(course.amplitude * jnp.sin(angle), -1)
         return point, jnp.sum(course.amplitude * course.frequency * jnp.cos(angle), -1)
+
+    def course_in_order(self, course: Course, order: Array) -> Course:
+        return jax.tree.map(lambda rows: rows[order], course)
 
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Also `preview` (12) m: way to the path .1, .2, .4 and .6 s ahead, in the level's frame."""

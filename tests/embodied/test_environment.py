@@ -14,8 +14,8 @@ import pytest
 from embodied.errors import EmbodiedError, RunError
 from embodied.evaluation.learning_curves import Across, draw
 from embodied.rendering.video import VideoWriter
-from embodied.rendering.viewer import start_server
 from embodied.storage.runs import Run
+from embodied.viewer.camera import start_server
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -105,7 +105,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-@pytest.mark.parametrize("kind", [".mp4", ".gif", ".png"])
+@pytest.mark.parametrize("kind", [".mp4", ".webp", ".gif", ".png"])
 def test_a_film_that_does_not_fit_is_refused_and_leaves_nothing(kind: str, full_disk: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (20, 120, 160, 3), np.uint8)
 

@@ -47,6 +47,22 @@ def test_no_guess_is_better_than_a_wild_one():
     assert closest("quadruped", TASKS) == []
 
 
+def test_a_part_of_a_name_suggests_those_that_contain_it():
+    known = ["locomotion/go1-getup", "locomotion/go1-joystick-flat", "locomotion/go2-getup", "swarm/hover"]
+    said = "did you mean 'locomotion/go1-getup' or 'locomotion/go1-joystick-flat'?"
+    assert said in str(UnknownNameError("task", "go1", known))
+    assert said in str(UnknownNameError("task", "GO1", known))
+    assert errors.suggestions("hover", [*known, "swarm/hover-far"]) == ["swarm/hover", "swarm/hover-far"]
+    assert errors.suggestions("g", known) == []
+    assert len(errors.suggestions("task", [f"some-task-{i}" for i in range(50)])) == errors.SUGGESTED
+
+
+def test_alternatives_read_as_prose():
+    assert [errors.alternatives(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        *("", "a", "a or b", "a, b or c")
+    ]
+
+
 def test_unknown_name_survives_a_process_boundary():
     error = pickle.loads(pickle.dumps(UnknownNameError("task", "x", ["y"])))
     assert (str(error), error.kind, error.name, error.known) == ("unknown task 'x'; known: y", "task", "x", ("y",))

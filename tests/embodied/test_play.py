@@ -1,45 +1,13 @@
+from pathlib import Path
+
 import imageio.v3 as iio
-import mujoco
-import numpy as np
 import pytest
+import torch
 
-import embodied
 from embodied import play
-from embodied.core.scenes import compose
-from embodied.rendering.meshes import VISIBLE_GROUPS, body_parts
-from embodied.rendering.viewer import Scene, start_server
-from policies.training.loading import load_policy
-
-ROBOTS = ["robots/go1/go1.xml", "robots/crazyflie/crazyflie.xml"]
-
-
-@pytest.mark.filterwarnings("ignore:Attaching a spec")
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_the_viewer_builds_every_visible_shape(robot: str) -> None:
-    model = compose("scenes/floor.xml", robot).compile()
-    server = start_server("localhost", 18080)
-    try:
-        scene = Scene(server, model, 2)
-    finally:
-        server.stop()
-    drawn = sorted([geom for part in scene.parts for geom in part.geoms] + scene.planes)
-    assert drawn == [geom for geom in range(model.ngeom) if model.geom_group[geom] < VISIBLE_GROUPS]
-
-
-@pytest.mark.parametrize("kind", ["sphere", "capsule", "ellipsoid", "cylinder", "box"])
-def test_a_shape_has_its_size_in_the_viewer(kind: str) -> None:
-    xml = f'<mujoco><worldbody><body pos="1 2 3"><geom type="{kind}" size=".1 .2 .3"/></body></worldbody></mujoco>'
-    model = mujoco.MjModel.from_xml_string(xml)
-    (part,) = body_parts(model)
-    half = {
-        "sphere": (0.1, 0.1, 0.1),
-        "capsule": (0.1, 0.1, 0.3),
-        "ellipsoid": (0.1, 0.2, 0.3),
-        "cylinder": (0.1, 0.1, 0.2),
-        "box": (0.1, 0.2, 0.3),
-    }
-    assert np.abs(part.vertices).max(axis=0) == pytest.approx(half[kind], rel=0.02)
-    assert np.linalg.norm(part.normals, axis=1) == pytest.approx(np.ones(len(part.normals)))
+from embodied.cli.commands import DEMO
+from embodied.storage.runs import Run
+from policies.training.choices import PolicyCatalogue
 
 
 def test_a_film_from_the_command_line(tmp_path) -> None:
@@ -57,6 +25,7 @@ def test_a_film_from_the_command_line(tmp_path) -> None:
         (["swarm/hover", "--engine", "magic"], "unknown engine 'magic'"),
         (["swarm/hover", "--video", "x.avi"], "'x.avi' does not end in .mp4"),
         (["swarm/hover", "--num-envs", "0"], "--num-envs 0: expected 1 to 64"),
+        (["swarm/hover", "--nice", "20"], "--nice 20: expected 0 to 19"),
         (["swarm/hover", "--layout", "gird"], "unknown layout 'gird'; did you mean 'grid'?"),
     ],
 )
@@ -68,11 +37,50 @@ def test_mistakes_cost_one_line_and_exit_code_2(words: list[str], message: str, 
     assert last.startswith(f"error: {message}")
 
 
-def test_the_player_steps_shows_and_ends(capsys) -> None:
-    env = embodied.make("swarm/hover", num_envs=2)
-    settings = play.Settings("swarm/hover", num_envs=2, seconds=0.1, port=18090)
-    player = play.Player(env, {"zero": load_policy("zero", env)}, settings)
-    assert player.run() == 0
-    assert player.simulated == pytest.approx(0.1)
-    assert "reward term" in player.status()
-    assert "http://localhost:" in capsys.readouterr().err
+def saved(root: Path) -> Run:
+    with Run.create(root, "swarm/hover", {}) as run:
+        run.save(5, {"policy/x": torch.zeros(1)}, {})
+    return run
+
+
+def test_a_task_is_played_with_its_newest_run_which_is_said_with_the_others(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, task, policy = play.chosen(play.Settings("swarm/hover"))
+    assert (task, policy) == ("swarm/hover", "shipped")
+    said = "playing swarm/hover with shipped: no run of yours below runs/; --policy also takes random, zero\n"
+    assert capsys.readouterr().err == said
+    run = saved(tmp_path / "runs")
+    run = saved(tmp_path / "runs")
+    catalogue, task, policy = play.chosen(play.Settings("swarm/hover"))
+    assert policy == f"runs/swarm/hover/{run.path.name}"
+    said = capsys.readouterr().err
+    assert said.startswith(f"playing swarm/hover with {policy}: your newest run of it; --policy also takes run ")
+    assert said.endswith(", shipped, random, zero\n")
+    assert isinstance(catalogue, PolicyCatalogue)
+
+
+def test_what_is_named_is_played_without_a_word(tmp_path, monkeypatch, capsys) -> None:
+    run = saved(tmp_path)
+    assert play.chosen(play.Settings("swarm/hover", policy="zero"))[1:] == ("swarm/hover", "zero")
+    assert play.chosen(play.Settings(str(run.path)))[1:] == ("swarm/hover", str(run.path))
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("display", "opened"), [(":0", ["http://localhost:8080"]), (None, [])])
+def test_the_page_is_opened_only_where_there_is_a_screen(display: str | None, opened: list[str], monkeypatch) -> None:
+    monkeypatch.setattr(play.sys, "platform", "linux")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    if display is not None:
+        monkeypatch.setenv("DISPLAY", display)
+    pages: list[str] = []
+    monkeypatch.setattr(play.webbrowser, "open", pages.append)
+    play.open_page("http://localhost:8080")
+    assert pages == opened
+
+
+def test_the_demo_is_played_and_its_page_opened(monkeypatch) -> None:
+    pages: list[str] = []
+    monkeypatch.setattr(play, "open_page", pages.append)
+    assert play.main([*DEMO, "--seconds", "0.1", "--port", "18110"]) == 0
+    assert pages == ["http://localhost:18110"]

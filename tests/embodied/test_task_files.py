@@ -84,6 +84,7 @@ def test_every_command_takes_the_file_and_its_run(folder: Path, capsys: pytest.C
     assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)) == 0
     assert run(evaluate.main, "mass.py:Sound", "--policy", str(path), "--episodes", "4", "--json", "e.json") == 0
     assert json.loads(Path("e.json").read_text())["task"] == "mass.py:Sound"
+    capsys.readouterr()
     assert run(listing.main, "mass.py:Sound", "--json") == 0
     assert json.loads(capsys.readouterr().out)["reward_weights"] == {"near": 1.0}
     assert run(bench.main, "mass.py", "--num-envs", "8", "--turns", "1", "--steps", "2", "--json", "b.json") == 0
@@ -91,10 +92,8 @@ def test_every_command_takes_the_file_and_its_run(folder: Path, capsys: pytest.C
     assert run(snapshots.main, "mass.py", "--policy", str(path), "--count", "4", "--num-envs", "32", "--out", "s") == 0
     task = join_content()["mass.py"].load()()
     assert len(load(Path("s/mass/Sound.safetensors"), task)) == 4
-    _, policy = play.build(play.Settings("mass.py"))
-    assert policy == str(path)
-    env, policy = play.build(play.Settings(str(path)))
-    assert (env.name, policy) == (f"{folder}/mass.py:Sound", str(path))
+    assert Path(play.chosen(play.Settings("mass.py"))[2]).absolute() == path.absolute()
+    assert play.chosen(play.Settings(str(path)))[1:] == (f"{folder}/mass.py:Sound", str(path))
     words = ["--policy", "zero", "--cameras", "track", "--episodes", "2", "--failures", "--state", "policy"]
     assert run(collect.main, "mass.py", *words, "--num-envs", "2", "--out", "data") == 0
 
@@ -104,8 +103,7 @@ def test_a_run_goes_on_from_its_copy_where_the_file_is_gone(folder: Path) -> Non
     (folder / "mass.py").unlink()
     assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)) == 0
     assert Run.open(path).load().step == 2 * STEP
-    env, _ = play.build(play.Settings(str(path)))
-    assert env.name == f"{path}/mass.py:Sound"
+    assert play.chosen(play.Settings(str(path)))[1] == f"{path}/mass.py:Sound"
 
 
 def test_export_and_ship_say_what_they_cannot_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def test_every_algorithm_has_flags_of_its_own(name):
     assert parsed.algorithm_config.unroll == 5
     assert type(parsed.algorithm_config) is ALGORITHMS[name].config_type
     assert algorithm_of(parsed.algorithm_config).name == name
-    with pytest.raises(SystemExit):
+    with pytest.raises(EmbodiedError, match=r"unknown flag --other\.gamma"):
         launch.parse(entry, ["swarm/hover", "--algorithm", name, "--other.gamma", "0.5"])
 
 

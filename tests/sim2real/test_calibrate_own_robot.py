@@ -67,7 +67,7 @@ def test_a_strangers_arm_is_recovered(strange_arm: Path, tmp_path: Path, capsys:
     write_log(tmp_path / "run.mcap", log_of(strange_arm, twin, truth))
     words = [str(tmp_path / "run.mcap"), "--robot", str(strange_arm), "--out", str(tmp_path / "twin")]
     assert cal.main([*words, "--known", "*.strength", "1"]) == 0
-    assert "open-loop error on held-out data" in capsys.readouterr().err
+    assert "open-loop error on held-out data" in capsys.readouterr().out
     result = cb.load(tmp_path / "twin")
     assert result.robot == "strange"
     delay = [estimate.name for estimate in result.estimates].index("delay")

@@ -29,7 +29,7 @@ def test_a_run_is_logged_and_reported(tmp_path, capsys):
     log, result = tmp_path / "run.mcap", tmp_path / "run.json"
     words = [HOVER, "--robot", "mujoco", *FAST, "--command", "0", "0", "2", "--log", str(log), "--json", str(result)]
     assert deploy.main([*words, "--latency", "0.004", "--mismatch", "0.5"]) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     for word in ("swarm/hover on mujoco", "whole", "mean position error", "deadlines", "jitter"):
         assert word in said
     document = json.loads(result.read_text())
@@ -52,7 +52,7 @@ def test_a_trip_has_its_exit_code_and_says_why(capsys):
     words = [HOVER, "--robot=mujoco", *FAST, "--command", "0", "0", "2", "--motor-strength", "0.01"]
     words[words.index("0.4")] = "3"
     assert deploy.main(words) == deploy.EXIT_TRIPPED == 3
-    assert "LATCHED in phase run: z at" in capsys.readouterr().err
+    assert "LATCHED in phase run: z at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_cannot_begin_is_one_line_and_code_2(words, message, capsys):
 @pytest.mark.parametrize("name", ROBOTS)
 def test_every_robot_has_help_with_its_own_options(name, capsys):
     with pytest.raises(SystemExit) as exit_:
-        deploy.main(["--robot", name, "--help"])
+        deploy.main(["--robot", name, "--help-all"])
     assert exit_.value.code == 0
     said = capsys.readouterr().out
     for field in dataclasses.fields(options_of(name)):
@@ -103,7 +103,7 @@ def test_the_default_command_is_to_stand_or_the_middle_of_the_workspace():
 def test_exit_codes():
     timing = Timing(np.zeros(0), np.zeros(0), 0, 0)
     for reason, step, code in (("", "", 0), ("why", "stale", 3), ("why", "operator", 4)):
-        assert deploy.Result(Report(Phase.RUN, 1.0, reason, step, {}, timing), None).code == code
+        assert deploy.Result((Report(Phase.RUN, 1.0, reason, step, {}, timing),), None).code == code
 
 
 def test_the_robot_is_closed_whatever_happens(monkeypatch):

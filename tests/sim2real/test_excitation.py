@@ -141,9 +141,9 @@ def test_the_command_line_writes_trajectory_and_picture(suffix, tmp_path, capsys
     assert log["command"].unit == "rad"
     assert log.metadata["robot"] == "panda"
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    shown = capsys.readouterr().err
-    assert "joint7" in shown
-    assert "Hold the base" in shown
+    shown = capsys.readouterr()
+    assert "joint7" in shown.out
+    assert "Hold the base" in shown.err
 
 
 def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):

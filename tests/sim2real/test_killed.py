@@ -117,7 +117,7 @@ def fly(bundle: Path, tmp_path: Path) -> Iterator[Callable[[float], Flight]]:
         # Only what is tested here may latch: a busy machine misses deadlines.
         words += ["--safety.max-late", "5", "--safety.misses", "1e6", "--log", str(tmp_path / "run.mcap")]
         command = [sys.executable, "-m", "sim2real.deploy", str(bundle), *words]
-        processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True))
         flight = Flight(tmp_path, *processes)
         until(lambda: flight.written or flight.host.poll() is not None)
         until(lambda: time.monotonic() > flight.written[0][0] + seconds)
@@ -128,8 +128,8 @@ def fly(bundle: Path, tmp_path: Path) -> Iterator[Callable[[float], Flight]]:
     for process in processes:
         process.kill()
         process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def check_a_killed_host(flight: Flight) -> None:
@@ -159,9 +159,9 @@ def check_a_killed_bridge(flight: Flight, bundle: Path) -> None:
     """The host latches when the newest measurement is five control periods old, says so, and ends its log."""
     flight.bridge.send_signal(signal.SIGKILL)
     killed = time.monotonic()
-    _, words = flight.host.communicate(timeout=60)
+    words, _ = flight.host.communicate(timeout=60)
     assert flight.host.returncode == deploy.EXIT_TRIPPED == 3
-    assert "LATCHED in phase run: the newest measurement is" in " ".join(words.replace("│", " ").split())
+    assert "LATCHED in phase run: the newest measurement is" in " ".join(words.split())
     log = read(flight.log)  # whole: nothing is asked of `unfinished`
     assert "the newest measurement is" in log.metadata["outcome"]
     phases, period = log["phase"], load(bundle).contract.period

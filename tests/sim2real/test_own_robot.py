@@ -151,7 +151,7 @@ def test_a_bundle_runs_on_simulated_robots(original: tuple[Path, Path], engine: 
 def test_the_simulated_robot_observes_as_the_task(original: tuple[Path, Path]) -> None:
     contract = bundle.load(original[1]).contract
     built: Any = registry.connect("mujoco", contract, SimulatedOptions(realtime=False, noise=0.0))
-    task, world = built.model.task, built._world
+    task, world = built.model.task, built.simulation.world
     state = dataclasses.replace(built.model.start(0).task_state, command=np.array([0.4, 0.1, -0.2], np.float32))
     theirs = np.concatenate(
         [np.ravel(part) for part in task.observe(world, state, jax.random.key(0))["policy"].values()]
@@ -194,7 +194,7 @@ def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path], capsys
         model_of(describe(hover(), "swarm/hover"), ModelMismatch(), Path("x.urdf"))
     broken = json.loads((folder / "contract.json").read_text())
     broken["model"]["path"] = 7
-    with pytest.raises(EmbodiedError, match="path is 7; expected a text"):
+    with pytest.raises(EmbodiedError, match="path is 7; expected text"):
         bundle.read_contract(json.dumps(broken).encode(), folder)
     with pytest.raises(SystemExit):
         listed.main(["--robot", "x.urdf"])
@@ -212,7 +212,7 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     checkpoints.save(run.checkpoints, 1, {PREFIX + name: value for name, value in tensors.items()}, meta)
     out = tmp_path / "bundle"
     assert export.main([str(run.path), "--out", str(out)]) == 0
-    assert "spot, of spot.urdf" in capsys.readouterr().err
+    assert "spot, of spot.urdf" in capsys.readouterr().out
     file.rename(tmp_path / "moved.urdf")
     with pytest.raises(SystemExit):
         export.main([str(run.path), "--out", str(out)])

@@ -311,13 +311,13 @@ def test_the_command_line_shows_writes_and_exits(tmp_path, capsys):
     path = tmp_path / "a.mcap"
     mcap_log.write(path, sound())
     assert main([str(path), "--robot", "go1", "--json", str(tmp_path / "a.json")]) == 0
-    assert "delay" in capsys.readouterr().err
+    assert "delay" in capsys.readouterr().out
     assert [f["check"] for f in json.loads((tmp_path / "a.json").read_text())["findings"]] == ["delay"]
     assert main([str(path)]) == 0
-    assert "nothing to complain about" in capsys.readouterr().err
+    assert "nothing to complain about" in capsys.readouterr().out
     mcap_log.write(path, FAULTS["joints in degrees"][0]())
     assert main([str(path), "--robot", "go1"]) == 1
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "degrees?" in shown
     assert "error" in shown
 
@@ -330,7 +330,7 @@ def test_a_killed_log_is_checked_and_recovered(tmp_path, capsys):
             recorder.add("gyro", time, row, gyro.names, gyro.unit)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert main([str(path), "--recover", str(whole)]) == 0
-    assert "unfinished" in capsys.readouterr().err
+    assert "unfinished" in capsys.readouterr().out
     log = mcap_log.read(whole)
     assert dict(log.metadata) == {"robot": "go1"}
     np.testing.assert_array_equal(log["gyro"].values, gyro.values[: len(log["gyro"])])

@@ -24,7 +24,7 @@ from sim2real.bundles.files import MANIFEST
 from sim2real.contract.contract import Contract
 from sim2real.deployment.policies import load
 from sim2real.robots import crazyflie, lerobot
-from sim2real.robots.simulation.simulated import SimulatedRobot
+from sim2real.robots.simulation.simulated import SimulatedRobot, connect_mujoco
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
 from tests.sim2real.exported import small_contract, small_policy
 from tests.sim2real.fakes import FakeRobot, Sway, leg
@@ -235,7 +235,7 @@ def refused_by_simulation(
 def test_narrower_limits_than_the_robots_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     contract = actuators(lower=-0.1, upper=0.1)(policy_of(GO1).contract)
     monkeypatch.setattr(deploy, "load", lambda _: Sway(contract))
-    assert SimulatedRobot(contract, "mujoco", deploy.parse(["bundle"]).driver).contract is contract
+    assert connect_mujoco(contract, deploy.parse(["bundle"]).driver).contract is contract
 
 
 @pytest.fixture

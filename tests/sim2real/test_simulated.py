@@ -48,6 +48,18 @@ def test_a_policy_runs_on_every_simulated_robot(task, engine):
     assert np.ptp(seen, axis=0).max() > 0.02
 
 
+def test_on_two_feet_a_policy_begins_where_the_robot_is():
+    name = "locomotion/g1-joystick-flat"
+    biped = robot(name, seed=1)
+    command = np.array([0.4, 0.0, 0.0])
+    biped.prepare(command)
+    report = Loop(biped, policy(name), command, LoopSettings(1.0, damp=0.1)).run()
+    assert report.whole, report.reason
+    result = biped.task_result()
+    assert result is not None
+    assert not result.failed
+
+
 def test_a_run_is_a_function_of_its_seed():
     runs = [walked(robot(seed=seed, mismatch=0.5, loss=0.1, latency=0.01))[1] for seed in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0], runs[1])

@@ -84,8 +84,8 @@ class VectorizedSimulator(Protocol):
         """The engine's own state of every environment."""
         ...
 
-    def set_episode_length(self, steps: Array) -> None:
-        """Let the running episodes be `steps` (N,) int32 control steps old."""
+    def set_episode(self, episode: Episode[Any]) -> None:
+        """Let the running episodes go on as `episode`, of the same shapes."""
         ...
 
     def state(self) -> Any:

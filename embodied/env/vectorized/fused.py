@@ -117,11 +117,8 @@ class FusedSimulator:
     def physics_state(self) -> Any:
         return self.state().physics
 
-    def set_episode_length(self, steps: Array) -> None:
-        state = self.state()
-        self._state = dataclasses.replace(
-            state, episode=dataclasses.replace(state.episode, steps=on_default_device(steps))
-        )
+    def set_episode(self, episode: Episode[Any]) -> None:
+        self._state = dataclasses.replace(self.state(), episode=on_default_device(episode))
 
     def state(self) -> FusedState:
         assert self._state is not None

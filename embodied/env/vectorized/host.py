@@ -120,11 +120,9 @@ class HostSimulator:
     def physics_state(self) -> Any:
         return self.engine.state()
 
-    def set_episode_length(self, steps: Array) -> None:
+    def set_episode(self, episode: Episode[Any]) -> None:
         assert self._state is not None
-        self._state = dataclasses.replace(
-            self._state, episode=dataclasses.replace(self._state.episode, steps=on_cpu(steps))
-        )
+        self._state = dataclasses.replace(self._state, episode=on_cpu(episode))
 
     def state(self) -> dict[str, Any]:
         return {"engine": self.engine.state(), "episodes": self._state}

@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     if settings.wrong:
         found[WRONG] = evaluate_asker(env, actor, ASKERS[By.NEVER], settings, wrong=True)
     title = f"{settings.task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} episodes each"
-    cli.console().print(cli.table(title, table_rows(found)))
+    cli.show(cli.table(title, table_rows(found)))
     result = {"task": settings.task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     results = [{"by": by, **row} for by, row in found.items()]
     cli.write_result(settings.json, cli.command_line("policies.vla.asking.evaluate"), result | {"results": results})

@@ -97,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     found = test_asker(session.policy, env, settings.tests)
     times = {"scene_seconds": drawn, "train_seconds": session.seconds}
     result = {"task": settings.task, "scenes": settings.scenes, "gradient_steps": session.steps, **times}
-    cli.console().print(cli.table(f"{run.path}: {settings.tests} new scenes", printed(found)))
+    cli.show(cli.table(f"{run.path}: {settings.tests} new scenes", printed(found)))
     cli.write_result(settings.json, cli.command_line(COMMAND), result | found)
     return 0
 

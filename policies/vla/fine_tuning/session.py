@@ -96,7 +96,7 @@ class FineTuningSession(VLASession):
         if self.stopped:
             self.say_stopped()
             return False
-        cli.console().print(f"{self.steps:,} gradient steps in {self.seconds:.0f} s -> {run.path}")
+        cli.show(f"{self.steps:,} gradient steps in {self.seconds:.0f} s -> {run.path}")
         return True
 
     def _loop(self, run: Run, line: cli.Line) -> None:
@@ -137,7 +137,7 @@ class FineTuningSession(VLASession):
         count = sum(p.numel() for p in policy.network.parameters())
         apart = 0 if held_out is None else len(held_out)
         goes_on = "" if self._saved_step is None else f", from step {self._saved_step:,}"
-        cli.console().print(
+        cli.say(
             f"{what} ({count / 1e6:.1f} M parameters): {self.demonstrations.fingerprint}, {apart:,} steps held out, "
             f"{policy.device}{goes_on} -> {run.path}"
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from embodied import cli
 from embodied.errors import EmbodiedError
 from policies.vla.model.config import SIZES, Head, Size, VLAConfig
 from policies.vla.settings import ClosedLoopSettings
@@ -77,20 +78,20 @@ class Settings(ClosedLoopSettings):
     """tiny, small or base."""
     head: Head = Head.TOKENS
     """tokens, or flow."""
-    chunk: int = 8
+    chunk: cli.Rare[int] = 8
     """Actions predicted at once (action chunk)."""
-    execute: int = 0
+    execute: cli.Rare[int] = 0
     """Of those, how many are executed before the next inference; 0: all."""
     cameras: tuple[str, ...] = ()
     """Of the dataset's; by default all."""
     steps: int = 20_000
     """Gradient steps in all; fewer if held-out episodes say so. With --resume: to which training goes on, along the
     slow fall of the learning rate that so many steps would have had from the start."""
-    image_encoder: Path | None = None
+    image_encoder: cli.Rare[Path | None] = None
     """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is trained from scratch."""
-    text_encoder: Path | None = None
+    text_encoder: cli.Rare[Path | None] = None
     """Folder of a pretrained text encoder; by default one is trained from scratch."""
-    lora: int = 0
+    lora: cli.Rare[int] = 0
     """Rank of the low-rank updates of pretrained encoders; 0: they stay as they are."""
     tasks: tuple[str, ...] = ()
     """Of the dataset's, those to learn and to be tried on; by default all."""

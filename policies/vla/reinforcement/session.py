@@ -141,7 +141,7 @@ class RLSession(VLASession):
             return []
         with cli.Line(f"evaluating {when}", len(suite.tasks) + len(suite.held_out)) as line:
             rows = self.trials.report(self.policy, episodes, line.update)
-        cli.console().print(tables.suite_table(f"{suite.name}, {when}", rows))
+        cli.show(tables.suite_table(f"{suite.name}, {when}", rows))
         each = {f"{when}/{row['task']}": row["success_any"] for row in rows}
         trained = [row for row in rows if not row["held_out"]]
         run.log(self.steps, {when: overall(trained)["success_any"], **each})
@@ -151,7 +151,7 @@ class RLSession(VLASession):
         learner, settings = self.learner, self.settings
         goes_on = "" if resume is None else f", from iteration {learner.iterations:,}"
         count = learner.optimizer.vector.numel()
-        cli.console().print(
+        cli.say(
             f"{settings.algorithm}: {len(learner.tasks)} tasks x {settings.rl.episodes} environments, "
             f"{count / 1e6:.1f} M parameters learn, {learner.policy.device}{goes_on} -> {run.path}"
         )
@@ -175,9 +175,8 @@ class RLSession(VLASession):
             result[name] = sum(record[name] for record in timed)
         if rows:
             result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
-        cli.console().print(
-            f"{learner.iterations:,} iterations, {learner.env_steps:,} steps in {self.seconds:.0f} s\n"
-            f"What it does differently:  python -m policies.vla.compare {self.settings.policy} {run.path}"
+        cli.show(
+            f"{learner.iterations:,} iterations, {learner.env_steps:,} steps in {self.seconds:.0f} s",
         )
         cli.write_result(self.settings.json, cli.command_line(COMMAND), result)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,8 +44,12 @@ class RobotModel(Protocol):
     """A simulated robot without its engine."""
 
     task: Task[Any]
+    agents: int
+    """Robots in it."""
     every_step: bool
     """Whether forces change from physics step to physics step under one target."""
+    in_place: bool
+    """Whether it begins as an episode does and is not to be moved to its stance first."""
 
     def start(self, seed: int) -> ResetState[Any]:
         """Initial state, with the parameters of this robot."""
@@ -55,8 +59,8 @@ class RobotModel(Protocol):
         """The task under an operator's command (k,), and what puts the command into the task's state."""
         ...
 
-    def control(self, world: World, target: np.ndarray | None) -> Control:
-        """What acts on it (leading axis 1) for one physics step; None damps."""
+    def control(self, world: World, targets: Sequence[np.ndarray | None]) -> Control:
+        """What acts on them (leading axis 1) for one physics step; a target None damps."""
         ...
 
     @property
@@ -64,8 +68,10 @@ class RobotModel(Protocol):
         """The task's state as the episode began, where its evaluation depends on that; else None."""
         ...
 
-    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
-        """Sensor readings, with `noise` times training's; `state`: the task's, None before it is evaluated."""
+    def measure(
+        self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any, agent: int = 0
+    ) -> Measurement:
+        """An agent's sensors, with `noise` times training's; `state`: the task's, None before it is evaluated."""
         ...
 
 
@@ -98,6 +104,7 @@ def model_of(contract: Contract, mismatch: ModelMismatch, file: Path | None = No
 class LeggedModel:
     """Position servos with the contract's gains."""
 
+    agents = 1
     every_step = False
     state = None
 
@@ -105,6 +112,8 @@ class LeggedModel:
         self, kind: type[LeggedTask[Any]], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]
     ) -> None:
         self.task: Any = kind(dataclasses.replace(kind.config_type(), without=("all",), **own))
+        # On two feet nothing stands by its stance alone: a real one hangs from a gantry until the policy runs.
+        self.in_place = len(self.task.robot.feet) == 2
         check_same(contract, describe(self.task, contract.task))
         self._mismatch, self._contract = mismatch, contract
         self._layout, self._joints = self.task.layout, [joint.name for joint in contract.joints]
@@ -126,14 +135,17 @@ class LeggedModel:
         wanted = jnp.asarray(command, jnp.float32)
         return self.task, lambda state: dataclasses.replace(state, command=wanted)
 
-    def control(self, world: World, target: np.ndarray | None) -> Control:
+    def control(self, world: World, targets: Sequence[np.ndarray | None]) -> Control:
         """Servo targets; a servo that aims where it is only damps."""
+        (target,) = targets
         ctrl: Any = np.zeros((1, self.task.model.nu))
         ctrl[0, self._layout.actuators] = world.qpos[self._layout.qpos] if target is None else target
         return Control(ctrl=ctrl)
 
-    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
-        del state
+    def measure(
+        self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any, agent: int = 0
+    ) -> Measurement:
+        del state, agent
         quat = np.asarray(world["orientation"], float)
         clean = {
             "joint_pos": world.qpos[self._layout.qpos] + self._bias,
@@ -152,7 +164,9 @@ class LeggedModel:
 class DroneModel:
     """Four rotors with lag, thrust curves and drag; see `tasks.swarm.dynamics.quadrotor`."""
 
+    agents = 1
     every_step = True
+    in_place = False
     state = None
 
     def __init__(self, kind: type[Hover], contract: Contract, mismatch: ModelMismatch, own: Mapping[str, str]) -> None:
@@ -178,8 +192,9 @@ class DroneModel:
         """The commanded point is the target of the whole task."""
         return self.task.flying_to(command), lambda state: state
 
-    def control(self, world: World, target: np.ndarray | None) -> Control:
+    def control(self, world: World, targets: Sequence[np.ndarray | None]) -> Control:
         """The rotors' wrench; without a target they run down."""
+        (target,) = targets
         if target is None:
             self._target, self._command = None, np.zeros(4, np.float32)
         elif target is not self._target:
@@ -189,8 +204,10 @@ class DroneModel:
         wrench: Any = np.asarray(control.wrench)[None]
         return Control(wrench=wrench)
 
-    def measure(self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any) -> Measurement:
-        del state
+    def measure(
+        self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any, agent: int = 0
+    ) -> Measurement:
+        del state, agent
         clean = {
             "gyro": world["gyro"],
             "accelerometer": world["accelerometer"],

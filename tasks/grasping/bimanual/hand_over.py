@@ -196,6 +196,8 @@ class HandOver(FloatingHandsTask[TaskState]):
         lost = self.dropped(world)
         return Outcome(success=~lost & (state.rested >= HOLD), failure=lost)
 
+    metric_units: Mapping[str, str] = {"position_error": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Share of the time in the taker's hand alone, mean distance to the goal in m."""
         return {"passed": self.passed(world).astype(jnp.float32), "position_error": self.error(world, state)[0]}

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
@@ -202,10 +202,20 @@ class Pour(FloatingHandsTask[TaskState]):
         lost = self.lost(world, state)
         return Outcome(success=~lost & (state.count >= GOALS), failure=lost)
 
+    metric_units: Mapping[str, str] = {"angle": "rad", "slip": "rad"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Commands fulfilled per step (times the length: per episode), mean error and slip in rad."""
         error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
         return {"reached": state.reached * 1.0, "angle": error, "slip": self.slip(world, state)[0]}
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        return (CommandRange("tilt from upright", "rad", *TILTS, "command"),)
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        del state
+        return _tilt(_axis(world["object_quat"]))[None]
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Where the bottle's mouth would be at the commanded angle, tilted to the left of the hand."""

@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(document) + "\n")
-    cli.console().print(f"{trials.turned[0]:.2f} rad in {SECONDS:g} s, {trials.dropped[0]:.0%} dropped -> {out}")
+    cli.show(f"{trials.turned[0]:.2f} rad in {SECONDS:g} s, {trials.dropped[0]:.0%} dropped -> {out}")
     return 0
 
 

@@ -321,6 +321,8 @@ class Reorient(InHand[TaskState]):
         lost = self.lost(world)
         return Outcome(success=~lost & (state.count >= GOALS), failure=lost)
 
+    metric_units: Mapping[str, str] = {"angle": "rad"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Targets reached per step (times the length: per episode), the mean angle to the target in rad, the level."""
         return {

@@ -143,6 +143,8 @@ class RotateZ(InHand[TaskState]):
         lost = self.lost(world)
         return Outcome(success=~lost & (state.turned > TURN), failure=lost)
 
+    metric_units: Mapping[str, str] = {"spin": "rad/s"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Mean turning rate about the vertical, rad/s."""
         del state

@@ -396,6 +396,8 @@ class Lift(Task[TaskState]):
         lost = self._lost(world, state)
         return Outcome(success=~lost & (state.held >= HELD), failure=lost)
 
+    metric_units: Mapping[str, str] = {"height": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """How high the object is, m, and how many fingers touch something."""
         del world

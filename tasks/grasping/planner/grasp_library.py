@@ -227,7 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
     plans = joined(parts)
     out = settings.out or asset("grasps") / f"{hand.name}.safetensors"
     save(out, plans)
-    cli.console().print(f"{len(plans.item)} plans, {plans.reachable().mean():.1%} of all places -> {out}")
+    cli.show(f"{len(plans.item)} plans, {plans.reachable().mean():.1%} of all places -> {out}")
     return 0
 
 

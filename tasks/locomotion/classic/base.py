@@ -177,6 +177,8 @@ class Classic(Task[TaskState], abc.ABC):
         ends = getattr(self.config, "terminate_when_unhealthy", False)
         return Outcome(success=healthy & (mean_speed > self.fast), failure=~healthy & ends)
 
+    metric_units: Mapping[str, str] = {"forward_speed": "m/s", "distance": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Speed along +x in m/s, and the distance from the start in m."""
         return {"forward_speed": self.forward_speed(world, state), "distance": self.distance(world, state)}

@@ -230,6 +230,8 @@ class Reach(Task[TaskState]):
         low = world["torso_pos"][2] < self.family.fall_height * self.height
         return low | (upright < math.cos(self.family.fall_lean))
 
+    metric_units: Mapping[str, str] = {"approach_speed": "m/s", "target_distance": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Speed towards the target in m/s, distance to it in m, and the targets reached so far, all on average."""
         return {"approach_speed": state.approach, "target_distance": state.distance, "reached": state.reached}

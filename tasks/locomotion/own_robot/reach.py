@@ -117,6 +117,8 @@ class Guided(Joystick):
         fallen = self._fallen(world)
         return Outcome(success=(state.reached > 0) & ~fallen, failure=fallen)
 
+    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s", "target_distance": "m"}
+
     def metrics(self, world: World, state: Any) -> Mapping[str, Array]:
         """As of the velocity task; distance to the target in m, and the targets reached so far."""
         return {

@@ -318,6 +318,8 @@ class Tabletop(Task[TaskState], abc.ABC):
         """Success at this instant; an episode lasts its 500 steps in any case."""
         return Outcome(success=self.solved(world, state), failure=jnp.zeros((), bool))
 
+    metric_units: Mapping[str, str] = {"position_error": "m"}
+
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         return {"position_error": self.error(world, state)}
 

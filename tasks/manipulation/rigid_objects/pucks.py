@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.hooks import CommandRange
 from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
@@ -34,6 +35,8 @@ class PuckTask(Tabletop):
     """What the seven tasks share: one free thing, drawn on the table, and a goal."""
 
     reached = 0.07
+    led: ClassVar[str] = "object1_pos"
+    """Sensor of what shall be at the goal."""
     walled = False
     """Whether there is a wall between puck and goal."""
 
@@ -45,6 +48,26 @@ class PuckTask(Tabletop):
 
     def place(self, start: Array, goal: Array) -> Placement:
         return Placement(goal, {"object": start}, {} if self.config.hide_goal else {objects.GOAL: goal})
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The goal, along the axes along which an episode draws it."""
+        drawn = self.ranges.goal
+        assert drawn is not None
+        spans = enumerate(zip("xyz", drawn.low, drawn.high, strict=True))
+        return tuple(CommandRange(axis, "m", low, high, "goal", (i,)) for i, (axis, low, high) in spans if low < high)
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        """Where the object, or the hand, is that shall be at the goal."""
+        del state
+        place = world[self.led]
+        return jnp.stack([place[command.index[0]] for command in self.command_ranges])
+
+    def mocap_positions(self, state: TaskState) -> Array | None:
+        """The mark is where the goal is, also where a person moves it."""
+        if self.config.hide_goal:
+            return super().mocap_positions(state)
+        return state.fixtures.at[self.model.body(objects.GOAL).mocapid[0]].set(state.goal)
 
     def mark_goal(self, spec: mujoco.MjSpec) -> None:
         """A mark for cameras, which nothing else shows the goal; none where it is to be hidden."""
@@ -61,6 +84,7 @@ class Reach(PuckTask):
     ranges = Ranges(OPEN_GROUND, Box((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3)), APART)
     stages: ClassVar[Mapping[str, float]] = {"reach": 7.0}
     reached = 0.05
+    led = "tcp_pos"
     instruction = (
         "Reach the goal position.",
         "Move the gripper to the target point.",

@@ -45,9 +45,9 @@ class Settings:
 
 @guard
 def main() -> None:
-    settings = tyro.cli(Settings, prog="python -m tasks.questions.cooperation.baselines")
+    settings = cli.parse(Settings, None, "tasks.questions.cooperation.baselines")
     count = answer_all(settings)
-    cli.console().print(f"{count} answers: {settings.answers}")
+    cli.show(f"{count} answers: {settings.answers}")
 
 
 def answer_all(settings: Settings) -> int:

@@ -263,6 +263,22 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         del drones, key
         return state.goal
 
+    def seen_by(self, world: World, state: TaskState[G], agent: Array) -> tuple[World, TaskState[G]]:
+        drones = Drones.of(world)
+        number = jnp.arange(self.config.agents)
+        order = jnp.where(number == 0, agent, jnp.where(number == agent, 0, number))
+        drones, action = jax.tree.map(lambda rows: rows[order], (drones, state.action))
+        world = dataclasses.replace(world, qpos=drones.qpos, qvel=drones.qvel)
+        return world, dataclasses.replace(state, action=action, goal=self.goal_in_order(state.goal, order))
+
+    def goal_in_order(self, goal: G, order: Array) -> G:
+        """What the drones are after, if drone i is called what `order[i]`, (A,) int, was: its `commands` of each drone.
+
+        Here, where all are after the same, the goal as it is.
+        """
+        del order
+        return goal
+
     def _look_around(self, drones: Drones) -> tuple[Array, Array, Array]:
         """Nearest team-mates (A, neighbours), the distance (A,) to the nearest, and how near (A,) any is going to come.
 

@@ -117,6 +117,16 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         there = jnp.all(length(moved.point - drones.pos) < self.close)
         return dataclasses.replace(moved, steady_steps=jnp.where(there, goal.steady_steps + 1, 0))
 
+    def goal_in_order(self, goal: Goal, order: Array) -> Goal:
+        point, velocity, acceleration = goal.point[order], goal.velocity[order], goal.acceleration[order]
+        course = self.course_in_order(goal.course, order)
+        return dataclasses.replace(goal, point=point, velocity=velocity, acceleration=acceleration, course=course)
+
+    def course_in_order(self, course: Any, order: Array) -> Any:
+        """What the points follow, as `goal_in_order` has it; here as it is: nobody is told a course but by points."""
+        del order
+        return course
+
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Way to the point, velocities, height and the last action; vectors as the level's commands have them.
 
@@ -168,6 +178,8 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         """All drones at their points for long enough."""
         del drones
         return state.goal.steady_steps * self.timing.control_dt >= self.hold
+
+    metric_units: Mapping[str, str] = {"position_error": "m", "squared_position_error": "m^2"}
 
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Distance to the points in m, and squared, and the share of drones in a collision."""

@@ -53,6 +53,22 @@ FAULTS = {
     commands = {"gaol": "m"}
 """,
     ),
+    "command range of no field": (
+        "commands are fields of the state",
+        "command_ranges: 'gaol': the state has no such field; expected one of ",
+        """
+    from embodied.core.hooks import CommandRange
+    command_ranges = (CommandRange("x", "m", 0.0, 1.0, "gaol"),)
+""",
+    ),
+    "command measured in other numbers": (
+        "commands are fields of the state",
+        "measured_command: its shape is (2,); expected (0,)",
+        """
+    def measured_command(self, world, state):
+        return jnp.zeros(2)
+""",
+    ),
     "too many setpoints": (
         "commands are fields of the state",
         "setpoints: there are 2 names; expected 1, as process_action gives",
@@ -331,11 +347,11 @@ def test_a_fault_is_exit_code_1_and_advice_only_when_asked(tmp_path: Path, capsy
     faulty.write_text(SOUND.replace('{"near": 1.0}', '{"nearer": 1.0}'))
     quiet.write_text(SOUND.replace('("Push the mass to the goal.",)', "()"))
     assert run([str(faulty)]) == 1
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "weight of 'nearer': no reward term has its name" in said
     assert "not run" in said
     assert run([str(quiet)]) == 0
-    assert "instruction: there is none" in capsys.readouterr().err
+    assert "instruction: there is none" in capsys.readouterr().out
     assert run([str(quiet), "--strict"]) == 1
 
 

@@ -25,7 +25,7 @@ def test_it_says_what_is_here_and_writes_it(tmp_path: Path, capsys: pytest.Captu
     wrong = [row["name"] for row in result["machine"] if row["verdict"] == "wrong"]
     assert code == (1 if wrong else 0)
     assert set(result["engines"]) == set(doctor.EXAMPLES)
-    assert "swarm/hover" in capsys.readouterr().err
+    assert "swarm/hover" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
 def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written.write_text(quadruped())
     assert command.main([str(written), "--picture", str(tmp_path / "q.png")]) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "legged" in said
     assert "leg1_hip" in said
     picture = cv2.imread(str(tmp_path / "q.png"))

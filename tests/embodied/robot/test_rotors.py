@@ -226,7 +226,7 @@ def test_table_and_picture_name_the_rotors(tmp_path: Path, capsys: pytest.Captur
     file.write_text(multirotor(6))
     picture = tmp_path / "m.png"
     assert command.main([str(file), "--picture", str(picture)]) == 0
-    printed = capsys.readouterr().err
+    printed = capsys.readouterr().out
     assert "6 rotors, in the order of actions; they lift 2.00 weights" in printed
     assert "rotor_5" in printed
     drawn = cv2.imread(str(picture))

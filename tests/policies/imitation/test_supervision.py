@@ -85,7 +85,7 @@ def test_the_command_appends_to_an_earlier_file(tmp_path: Path, capsys: pytest.C
     bounds = ["--supervision.begin", "0.01", "--supervision.end", "0"]
     supervision = ["--policy", "zero", "--supervisor", "shipped", *bounds]
     assert command.main([*words, *supervision, "--after", str(shown), "--out", str(both)]) == 0
-    assert "interventions" in capsys.readouterr().err
+    assert "interventions" in capsys.readouterr().out
     first, whole = load_file(shown), load_file(both)
     count = len(first["reward"])
     assert torch.equal(whole["action"][:count], first["action"])

@@ -8,10 +8,11 @@ from embodied.env.env import Env
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import checkpoints
+from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from policies.training.loading import load_policy, shipped
+from policies.training.loading import load_policy
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_no_shipped_policy_says_which_tasks_have_one(env: Env, monkeypatch: pyte
     checkpoints_folder = tmp_path / "policies" / "toy" / "task"
     checkpoints_folder.mkdir(parents=True)
     (checkpoints_folder / "state.json").touch()
-    monkeypatch.setattr("policies.training.loading.asset_roots", lambda: (tmp_path,))
+    monkeypatch.setattr("embodied.storage.paths.asset_roots", lambda: (tmp_path,))
     with pytest.raises(EmbodiedError, match="no policy is shipped for 'swarm/hover'; there are some for toy/task"):
         load_policy("shipped", env)
 

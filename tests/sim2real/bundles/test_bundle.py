@@ -270,7 +270,7 @@ def test_texts_keep_numbers_to_the_last_bit():
 
 def test_the_command_line_verifies(folder, capsys):
     assert bundle.main([str(folder)]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "family/task" in shown
     assert "hip, knee, ankle roll" in shown
     (folder / "README.md").write_text("")

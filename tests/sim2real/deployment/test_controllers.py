@@ -145,9 +145,3 @@ def test_commands_of_a_step_have_its_sizes(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="2"):
         deploy.main(["manipulation/reach", "--robot", "mujoco", "--command", "1", "2"])
     assert "--command has 2 values; expected 3: goal (3: x, y and z m" in capsys.readouterr().err.replace("\n", " ")
-
-
-def test_a_team_is_not_rehearsed_by_one_loop(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        deploy.main(["swarm/formation", "--robot", "mujoco"])
-    assert "is a team of 8, and the bundle is one robot's" in capsys.readouterr().err.replace("\n", " ")

@@ -1,0 +1,72 @@
+"""The short films of README and documents: a walk, a swarm, a hand, an arm; each by a shipped policy or a script.
+
+python -m benchmarks.films                  # all, to docs/films
+python -m benchmarks.films walk arm
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
+
+import tyro
+
+import embodied
+from embodied.errors import UnknownNameError
+from embodied.rendering.video import record
+from policies.training.loading import load_policy
+
+MOST = 300_000  # bytes of a film
+
+
+@dataclasses.dataclass(frozen=True)
+class Film:
+    """What is filmed."""
+
+    task: str
+    policy: str = "shipped"
+    seconds: float = 4.0
+    camera: str | None = None
+    seed: int = 0
+    fps: float = 17.0
+
+
+FILMS: Mapping[str, Film] = {
+    "walk": Film("locomotion/go1-joystick-flat"),
+    "humanoid": Film("locomotion/g1-joystick-flat", seed=3),
+    "swarm": Film("swarm/formation", seconds=7.0, fps=12.0),
+    "hand": Film("grasping/leap-rotate-z", seconds=5.0),
+    "arm": Film("manipulation/drawer-open", "expert", camera="view", seconds=3.0),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Which films, and where to."""
+
+    films: tyro.conf.Positional[tuple[str, ...]] = tuple(FILMS)
+    """By name."""
+    out: Path = Path("docs/films")
+    """Folder."""
+    size: tuple[int, int] = (480, 270)
+    """Width and height in pixels."""
+
+
+def main(settings: Settings) -> None:
+    """Film, and say how large each is."""
+    for name in settings.films:
+        if name not in FILMS:
+            raise UnknownNameError("film", name, FILMS)
+        film, path = FILMS[name], settings.out / f"{name}.webp"
+        env = embodied.make(film.task, 1, seed=film.seed)
+        policy = load_policy(film.policy, env)
+        record(env, policy, path, seconds=film.seconds, camera=film.camera, size=settings.size, most_fps=film.fps)
+        size = path.stat().st_size
+        cli.console().print(f"{path}: {size / 1e3:.0f} kB" + (", too large" if size > MOST else ""))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))

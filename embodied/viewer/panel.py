@@ -1,0 +1,401 @@
+"""`Panel`: buttons, sliders and readings. What a person does there comes out of `take`; nothing here steps anything."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import queue
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import viser
+from viser import uplot
+
+from embodied.core.hooks import CommandRange
+from embodied.env.steering import is_rate
+from embodied.viewer.choices import NEWEST, Choice
+
+HISTORY = 300  # control steps in a plot
+PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#888888")
+FOLLOW, FREE = "follow", "free"
+NARROW = 820  # pixels: the panel begins folded on pages that are narrower, so that the robot is seen
+PUSHES = ("left", "right", "away", "nearer")
+DIGITS = 3  # behind the point, of a command on its slider
+PLOT_ASPECT = 1.4
+TOLD = "command: "  # before the name of a curve that is not measured
+
+
+class Event(StrEnum):
+    """What a person asked for."""
+
+    TASK = "task"
+    POLICY = "policy"
+    CHECKPOINT = "checkpoint"
+    STEP = "step"
+    RESET = "reset"
+    COMMAND = "command"
+    RELEASE = "release"
+    STOP = "stop"
+    PUSH = "push"
+    RECORD = "record"
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """An event, who asked, and for what."""
+
+    event: Event
+    value: Any = None
+    client: viser.ClientHandle | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Readings:
+    """What the panel says of the environment that is watched."""
+
+    seconds: float
+    """s since its episode began."""
+    limit: float
+    """s after which it ends."""
+    solved: bool
+    """Whether the task is solved at this instant."""
+    command: np.ndarray
+    """(k,) numbers of `command_ranges` that hold."""
+    measured: np.ndarray
+    """(k,) what the robot does, NaN where unknown."""
+    episode_return: float
+    """Sum of rewards so far."""
+    metrics: Mapping[str, tuple[float, str]] = dataclasses.field(default_factory=dict)
+    """Name -> mean of the episode so far, and its unit."""
+    terms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Reward term -> its weighted sum so far."""
+    contact_force: float = math.nan
+    """N, sum of the sizes of all contact forces."""
+    notes: Sequence[str] = ()
+    """What else there is to say, a line each."""
+
+
+class Panel:
+    """The controls of a page, the same for every visitor."""
+
+    def __init__(self, server: viser.ViserServer, tasks: Sequence[str]) -> None:
+        """Lay out what does not depend on the task."""
+        self.server, self._gui = server, server.gui
+        self._asked: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+        self._of_task: list[Any] = []
+        self._quiet = False
+        gui = self._gui
+        gui.configure_theme(dark_mode=False, show_logo=False, show_share_button=False, control_width="medium")
+        gui.set_panel_label("embodied")
+        self.status = gui.add_markdown("starting ...")
+        self.stop = gui.add_button("Stop", icon=viser.Icon.HAND_STOP, visible=False, hint="Command zero speed")
+        self._command_folder = gui.add_folder("Command", visible=False)
+        with gui.add_folder("Playback"):
+            self.pause = gui.add_checkbox("Pause", False, hint="Space")
+            self.speed = gui.add_slider("Speed (x)", 0.1, 4.0, 0.1, 1.0, hint="1 is real time, 0.1 slow motion")
+            self._playback = gui.add_button_group("Time", ("step", "reset"), hint="one control step; to the seed below")
+            self.seed = gui.add_number("Seed", 0, min=0, step=1, hint="What every random draw follows from")
+            self.record = gui.add_button("Record a film", icon=viser.Icon.VIDEO)
+        self._push_folder = gui.add_folder("Push")
+        with self._push_folder:
+            self.push_speed = gui.add_slider(
+                "Push (m/s)",
+                0.1,
+                3.0,
+                0.1,
+                0.7,
+                hint="By how much it would change the speed of what is pushed, if free",
+            )
+            self._pushes = gui.add_button_group("Towards", PUSHES, hint="As you look; or click on a body to push it")
+        with gui.add_folder("Policy", expand_by_default=False):
+            self.task = gui.add_dropdown("Task", tuple(tasks))
+            self.policy: Any = gui.add_dropdown("Policy", ("...",))
+            self.checkpoint: Any = gui.add_dropdown(
+                "Checkpoint", (NEWEST,), visible=False, hint="Environment steps learned"
+            )
+        with gui.add_folder("View", expand_by_default=False):
+            self.camera: Any = gui.add_dropdown("Camera", (FOLLOW, FREE))
+            self.goals = gui.add_checkbox("Goals", True, hint="Targets, and bodies as they are to lie")
+            self.contacts = gui.add_checkbox("Contacts", False, hint="Where bodies touch, and with which force")
+            self.shadows = gui.add_checkbox("Shadows", True, hint="Off is faster where no GPU draws the page")
+            self.index = gui.add_slider("Environment", 0, 1, 1, 0, visible=False)
+            self.spacing = gui.add_slider("Spacing (m)", 0.0, 8.0, 0.1, 1.0, visible=False)
+        self._response_folder = gui.add_folder("Command and response", visible=False)
+        self._pictures_folder = gui.add_folder("What the policy sees", visible=False)
+        self._pictures: dict[str, Any] = {}
+        self._curves_folder = gui.add_folder("Reward terms", expand_by_default=False)
+        self._learning_folder = gui.add_folder("Learning", visible=False)
+        with self._curves_folder:
+            self._table = gui.add_markdown("")
+        with self._learning_folder:
+            self._learned = gui.add_markdown("")
+        self.sliders: list[Any] = []
+        self._plots: dict[str, Any] = {}
+        self._steps: collections.deque[float] = collections.deque(maxlen=HISTORY)
+        self._terms: dict[str, collections.deque[float]] = {}
+        self._followed: list[tuple[np.ndarray, np.ndarray]] = []
+        self._connect()
+
+    def _connect(self) -> None:
+        ask = self._asked.put
+
+        def listen(handle: Any, event: Event) -> None:
+            @handle.on_update
+            def _(happened: viser.GuiEvent[Any]) -> None:
+                if happened.client is not None:  # otherwise it was set here
+                    ask(Asked(event, handle.value, happened.client))
+
+        for handle, event in (
+            (self.task, Event.TASK),
+            (self.policy, Event.POLICY),
+            (self.checkpoint, Event.CHECKPOINT),
+        ):
+            listen(handle, event)
+
+        @self.shadows.on_update
+        def _(_: Any) -> None:
+            self.server.scene.configure_default_lights(cast_shadow=self.shadows.value)
+
+        @self._playback.on_click
+        def _(happened: viser.GuiEvent[Any]) -> None:
+            ask(Asked(Event(self._playback.value), None, happened.client))
+
+        @self._pushes.on_click
+        def _(happened: viser.GuiEvent[Any]) -> None:
+            ask(Asked(Event.PUSH, self._pushes.value, happened.client))
+
+        @self.record.on_click
+        def _(happened: viser.GuiEvent[Any]) -> None:
+            ask(Asked(Event.RECORD, None, happened.client))
+
+        @self.stop.on_click
+        def _(happened: viser.GuiEvent[Any]) -> None:
+            ask(Asked(Event.STOP, None, happened.client))
+
+        @self.server.on_client_connect
+        def _(client: viser.ClientHandle) -> None:
+            if client.camera.image_width < NARROW:
+                client.gui.main_panel.minimize()
+
+    def take(self) -> list[Asked]:
+        """What was asked for since the last call."""
+        asked = []
+        while not self._asked.empty():
+            asked.append(self._asked.get())
+        return asked
+
+    def ask(self, asked: Asked) -> None:
+        """Ask for something as a person would."""
+        self._asked.put(asked)
+
+    def show_task(
+        self,
+        task: str,
+        ranges: Sequence[CommandRange],
+        cameras: Sequence[str],
+        pictures: Mapping[str, np.ndarray],
+        num_envs: int,
+        spacing: float,
+    ) -> None:
+        """Lay out what depends on the task.
+
+        Args:
+            task: Its name.
+            ranges: Of its command, see `Task.command_ranges`.
+            cameras: Names of the model's cameras.
+            pictures: Name of what the policy sees -> (height, width, 3) uint8.
+            num_envs: How many environments are shown.
+            spacing: m between them, to begin with.
+        """
+        for handle in self._of_task:
+            handle.remove()
+        self._of_task, self.sliders, self._plots = [], [], {}
+        self.clear()
+        gui = self._gui
+        gui.set_panel_label(task)
+        self.task.value = task
+        self._command_folder.visible = self._response_folder.visible = bool(ranges)
+        self.stop.visible = any(is_rate(one) for one in ranges)
+        with self._command_folder:
+            self.steer = gui.add_checkbox("Steer", False, hint="Otherwise the task draws the command")
+            self._of_task.append(self.steer)
+            self.sliders = [self._command_slider(one) for one in ranges]
+            self._of_task += self.sliders
+            if ranges:
+                keys = ("W S", "A D", "Q E")
+                said = " · ".join(f"**{key}** {one.name}" for key, one in zip(keys, ranges, strict=False))
+                self._response = gui.add_markdown("")
+                self._of_task += [self._response, gui.add_markdown(f"{said} · **P** push · gamepad")]
+
+            @self.steer.on_update
+            def _(happened: viser.GuiEvent[Any]) -> None:
+                if happened.client is not None:
+                    wanted = Event.COMMAND if self.steer.value else Event.RELEASE
+                    self._asked.put(Asked(wanted, self.command, happened.client))
+
+        self.camera.options = (FOLLOW, FREE, *cameras)
+        self.camera.value = FOLLOW
+        self.index.max, self.index.value = max(1, num_envs - 1), 0
+        self.index.visible = self.spacing.visible = num_envs > 1
+        self.spacing.value = min(spacing, self.spacing.max)
+        self._pictures_folder.visible = bool(pictures)
+        with self._pictures_folder:
+            self._pictures = {name: gui.add_image(image, label=name) for name, image in pictures.items()}
+        self._of_task += self._pictures.values()
+
+    def _command_slider(self, one: CommandRange) -> Any:
+        middle = min(max(0.0, one.low), one.high) if is_rate(one) else (one.low + one.high) / 2
+        step = 10 ** math.floor(math.log10((one.high - one.low) / 50))
+        slider = self._gui.add_slider(f"{one.name} ({one.unit})", one.low, one.high, step, middle)
+
+        @slider.on_update
+        def _(happened: viser.GuiEvent[Any]) -> None:
+            if happened.client is not None:
+                self.steer.value = True
+                self._asked.put(Asked(Event.COMMAND, self.command, happened.client))
+
+        return slider
+
+    @property
+    def command(self) -> np.ndarray:
+        """(k,) where the sliders stand."""
+        return np.array([slider.value for slider in self.sliders], float)
+
+    @command.setter
+    def command(self, values: np.ndarray) -> None:
+        for slider, value in zip(self.sliders, values.tolist(), strict=True):
+            shown = min(max(round(value, DIGITS), slider.min), slider.max)
+            if abs(slider.value - shown) > 1e-6:
+                slider.value = shown
+
+    def show_choices(self, choices: Sequence[Choice], chosen: Choice) -> None:
+        """Offer policies."""
+        self.policy.options = tuple(choice.label for choice in choices)
+        self.policy.value = chosen.label
+        steps = [f"{step:,}" for step in chosen.checkpoints]
+        self.checkpoint.options = (NEWEST, *steps)
+        self.checkpoint.value = NEWEST
+        self.checkpoint.visible = len(steps) > 0
+
+    @property
+    def watched(self) -> int:
+        """The environment that is watched."""
+        return int(self.index.value) if self.index.visible else 0
+
+    def remember(self, seconds: float, terms: Mapping[str, float], command: np.ndarray, measured: np.ndarray) -> None:
+        """Remember one control step for the plots: weighted reward terms, command and what the robot does."""
+        self._steps.append(seconds)
+        for name, value in terms.items():
+            self._terms.setdefault(name, collections.deque(maxlen=HISTORY)).append(value)
+        self._followed = [*self._followed[-HISTORY + 1 :], (command, measured)]
+
+    @property
+    def response(self) -> tuple[np.ndarray, np.ndarray]:
+        """(k,) the command and (k,) what the robot did, as last remembered; NaN where nothing is."""
+        nothing = np.full(len(self.sliders), np.nan)
+        return self._followed[-1] if self._followed else (nothing, nothing)
+
+    def clear(self) -> None:
+        """Forget the plots: another environment, or a fresh start."""
+        self._steps.clear()
+        self._terms.clear()
+        self._followed = []
+
+    def refresh(self, readings: Readings) -> None:
+        """Show new numbers and plots."""
+        solved = " · **solved**" if readings.solved else ""
+        lines = [f"{readings.seconds:.1f} s of {readings.limit:g} s{solved}", *readings.notes]
+        if not math.isnan(readings.contact_force):
+            lines.append(f"contact forces {readings.contact_force:.0f} N in sum")
+        self.status.content = "  \n".join(lines)
+        if self.sliders:
+            rows = [
+                f"| {slider.label} | {_number(told)} | {_number(done)} |"
+                for slider, told, done in zip(self.sliders, readings.command, readings.measured, strict=True)
+            ]
+            self._response.content = "\n".join(["| | command | robot |", "|---|---:|---:|", *rows])
+        rows = ["| episode so far | |", "|---|---:|", f"| return | {readings.episode_return:.3g} |"]
+        rows += [
+            f"| {name} | {value:.3g}{f' {unit}' if unit else ''} |" for name, (value, unit) in readings.metrics.items()
+        ]
+        rows += ["", "| reward term | sum |", "|---|---:|"]
+        rows += [f"| {name} | {value:.3g} |" for name, value in readings.terms.items()]
+        self._table.content = "\n".join(rows)
+        if len(self._steps) > 1:
+            self._plot("reward per step", self._curves_folder, self._steps, self._terms)
+        if len(self._steps) > 1 and self.sliders and not np.isnan(readings.measured).all():
+            self._plot("command (dashed) and robot", self._response_folder, self._steps, self._responses(), dashed=TOLD)
+
+    def _responses(self) -> dict[str, Sequence[float]]:
+        """Curves of the command and of what the robot does; of numbers in the first one's unit only."""
+        unit = self.sliders[0].label.rpartition("(")[2]
+        curves: dict[str, Sequence[float]] = {}
+        for number, slider in enumerate(self.sliders):
+            name, _, own = slider.label.rpartition(" (")
+            if own == unit:
+                curves[TOLD + name] = [told[number] for told, _ in self._followed]
+                curves[name] = [done[number] for _, done in self._followed]
+        return curves
+
+    def show_learning(self, learning: Mapping[str, Sequence[float]], note: str) -> None:
+        """Show how the run that is played has learned: curves over environment steps."""
+        steps = learning.get("steps", ())
+        self._learning_folder.visible = len(steps) > 1
+        if len(steps) < 2:
+            return
+        self._learned.content = note
+        curves = {name: values for name, values in learning.items() if name != "steps"}
+        for name, values in curves.items():
+            self._plot(
+                f"{name} over millions of steps", self._learning_folder, [s / 1e6 for s in steps], {name: values}
+            )
+
+    def show_pictures(self, pictures: Mapping[str, np.ndarray]) -> None:
+        """Renew what the policy sees."""
+        for name, image in pictures.items():
+            self._pictures[name].image = image
+
+    def say(self, text: str) -> None:
+        """Replace the readings by a message while there are none."""
+        self.status.content = text
+
+    def _plot(
+        self,
+        title: str,
+        folder: Any,
+        x: Sequence[float] | collections.deque[float],
+        curves: Mapping[str, Any],
+        dashed: str = "\0",
+    ) -> None:
+        shortest = min(len(x), *(len(values) for values in curves.values()))
+        data = tuple(np.array(values, float)[-shortest:] for values in (list(x), *map(list, curves.values())))
+        if title in self._plots:
+            self._plots[title].data = data
+            return
+        colours = {}
+        for name in curves:
+            colours.setdefault(name.removeprefix(dashed), PALETTE[len(colours) % len(PALETTE)])
+        series = [uplot.Series(label="s")]
+        for name in curves:
+            line: uplot.Series = {"label": name, "stroke": colours[name.removeprefix(dashed)], "width": 2}
+            if name.startswith(dashed):
+                line["dash"] = (4, 4)
+            series.append(line)
+        with folder:
+            plot = self._gui.add_uplot(
+                data,
+                tuple(series),
+                title=title,
+                scales={"x": uplot.Scale(time=False)},
+                aspect=PLOT_ASPECT,
+                legend={"live": False},
+            )
+        self._plots[title] = plot
+        self._of_task.append(plot)
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:+.2f}"

@@ -1,0 +1,97 @@
+"""Settings of a training from a file: a run's own `config.json`, or a JSON or TOML file with some of its keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from embodied.errors import EmbodiedError, closest, listing, reason
+from embodied.registry import Suite, TaskEntry
+from embodied.storage import task_names
+from embodied.storage.configs import UNSAVED, from_json, to_json
+from embodied.storage.files import read_file, read_json
+from policies.registry import DEFAULT
+from policies.training.settings import CALIBRATION, SAID, Settings, default_settings
+
+TOML = ".toml"
+OWN = ("config", "algorithm_config")
+"""Settings whose type depends on task and algorithm."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfigFile:
+    """What a file says of a training."""
+
+    path: Path
+    task: str | None
+    """None: the file leaves it to the command line."""
+    values: Mapping[str, Any]
+    """Settings by their names in a run's config; those that are missing keep their defaults."""
+
+    @property
+    def algorithm(self) -> str | None:
+        """The algorithm, where the file says one."""
+        return self.values.get("algorithm")
+
+    def settings(self, entry: TaskEntry | Suite, algorithm: str | None = None) -> Settings[Any, Any]:
+        """The settings for a task or suite. Of another algorithm than the file's, its options are not taken.
+
+        Raises:
+            EmbodiedError: the file has unknown keys, or values that are refused.
+        """
+        chosen = algorithm or self.algorithm or DEFAULT
+        defaults = default_settings(entry, chosen)
+        saved = {name for name in (field.name for field in dataclasses.fields(Settings)) if name not in UNSAVED}
+        if unknown := sorted(set(self.values) - saved):
+            guesses = closest(unknown[0], saved)
+            hint = f"; did you mean {guesses[0]!r}?" if guesses else f"; known: {listing(sorted(saved), len(saved))}"
+            raise EmbodiedError(f"{self.path} has the unknown keys {listing(unknown)}{hint}")
+        kinds = typing.get_type_hints(Settings)
+        found: dict[str, Any] = {}
+        for name, value in self.values.items():
+            if name == "algorithm" or (name == "algorithm_config" and chosen != (self.algorithm or DEFAULT)):
+                continue
+            default = getattr(defaults, name)
+            kind = type(default) if name in OWN else kinds[name]
+            try:
+                found[name] = from_json(kind, _over(to_json(default), value), f"{self.path}: {name}")
+            except (TypeError, ValueError) as error:
+                raise EmbodiedError(f"{self.path}: {name} is {value!r}; {reason(error)}") from None
+        own_calibration = self.path.parent / CALIBRATION
+        if found.get("calibration") is not None and own_calibration.is_file():
+            found["calibration"] = own_calibration  # the copy that a run keeps
+        return dataclasses.replace(defaults, **found)
+
+
+def read(path: Path) -> ConfigFile:
+    """Read a file.
+
+    Raises:
+        EmbodiedError: it cannot be read, or holds no settings.
+    """
+    try:
+        document = tomllib.loads(read_file(path).decode()) if path.suffix == TOML else read_json(path)
+    except (OSError, ValueError) as error:
+        raise EmbodiedError(f"--config-file {path} cannot be read: {reason(error)}") from error
+    if not isinstance(document, Mapping):
+        raise EmbodiedError(f"--config-file {path}: expected an object of settings, such as a run's config.json")
+    of_run = "format" in document and isinstance(document.get("config"), Mapping)
+    values = {name: value for name, value in (document["config"] if of_run else document).items() if name not in SAID}
+    task = document.get("task") if of_run else values.get("task")
+    values.pop("task", None)
+    if of_run:
+        values.pop("name", None)  # which is that run's own
+    if task is not None and not isinstance(task, str):
+        raise EmbodiedError(f"--config-file {path}: its task is {task!r}; expected a name")
+    return ConfigFile(path, None if task is None else task_names.found_in(path.parent, task), values)
+
+
+def _over(default: Any, value: Any) -> Any:
+    """`value`, and what it leaves out of a nested object as the default has it."""
+    if not (isinstance(default, Mapping) and isinstance(value, Mapping)):
+        return value
+    return {**default, **{name: _over(default.get(name), own) for name, own in value.items()}}

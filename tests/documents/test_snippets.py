@@ -1,0 +1,157 @@
+"""Every code block of README, CONTRIBUTING and docs does what the page says, or says why it does not run here."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.documents import snippets
+from tests.documents.materials import MATERIALS
+from tests.documents.snippets import PAGES, ROOT, Block, Workspace, blocks_of, commands_of, main_of, resolved
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+SEEN_BY_HELP = ("embodied.", "policies.", "sim2real.", "tasks.")
+"""Commands whose help names every flag; those of benchmarks are for developers."""
+
+ALSO_TAKES = {"embodied.sweep": "embodied.train"}
+"""Command -> another one whose flags it takes."""
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Workspace]:
+    """The workspace of a page."""
+    made: dict[Path, Workspace] = {}
+
+    def get(page: Path) -> Workspace:
+        if page not in made:
+            made[page] = Workspace(page, tmp_path_factory.mktemp(page.stem), MATERIALS)
+        return made[page]
+
+    return get
+
+
+def parameters() -> list[object]:
+    """The blocks that run, those that are slow marked as such."""
+    found: list[object] = []
+    for page in PAGES:
+        blocks = blocks_of(page)
+        for block in filter(lambda block: block.runs, blocks):
+            slow = snippets.is_slow(block, blocks)
+            marks = [pytest.mark.slow, pytest.mark.timeout(1800)] if slow else []
+            found.append(pytest.param(block, id=block.place, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("block", parameters())
+def test_runs_as_it_stands(
+    block: Block, workspace: Callable[[Path], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    workspace(block.page).run(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_their_flags_exist(page: Path, tmp_path: Path) -> None:
+    for block in blocks_of(page):
+        if block.language != snippets.SHELL:
+            continue
+        for words in commands_of(block, tmp_path):
+            module, arguments = resolved(words)
+            if module.endswith(".py"):
+                assert (ROOT / module).is_file(), f"{block.place}: there is no {module}"
+            elif module.startswith(SEEN_BY_HELP):
+                known = help_of(module, arguments) + help_of(ALSO_TAKES.get(module, module), [])
+                flags = {word.partition("=")[0] for word in arguments if re.match("--[a-z]", word)}
+                unknown = sorted(flag for flag in flags if not re.search(rf"{flag}\b", known))
+                assert not unknown, f"{block.place}: {module} does not know {', '.join(unknown)}"
+            elif module not in ("pytest", "benchmarks", "http.server", "torch.distributed.run"):
+                assert main_of(module), f"{block.place}: {module}"
+
+
+def help_of(module: str, arguments: list[str]) -> str:
+    """What a command says of its flags; those of a task depend on the other words."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
+        main_of(module)([*arguments, "--help-all"])
+    return said.getvalue()
+
+
+def test_every_block_says_its_language() -> None:
+    assert not [block.place for block in BLOCKS if block.language not in snippets.LANGUAGES]
+
+
+def test_no_command_stands_outside_of_a_block() -> None:
+    """A block that is made by indentation alone is not found, and so not run."""
+    for page in PAGES:
+        text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        found = re.findall(r"^ {4,}(?:python|embodied|pip|make|import) .*", text, re.M)
+        assert not found, f"{page.name}: {found[0].strip()}"
+
+
+def test_what_another_test_runs_is_run_there() -> None:
+    for block in BLOCKS:
+        if block.how.by is not None:
+            assert block.page.name in (ROOT / block.how.by).read_text(encoding="utf-8"), block.place
+
+
+@pytest.mark.parametrize("clause", ["never", "no", "slow now", "replace A with B", "needs"])
+def test_a_clause_that_does_not_exist_is_an_error(clause: str) -> None:
+    with pytest.raises(ValueError, match="cannot run"):
+        snippets.directive(clause)
+
+
+def test_blocks_share_what_the_page_says(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "\n".join(
+            [
+                "<!-- run: replace 4 => 5 -->",
+                "```python",
+                "number = 4",
+                "```",
+                "```python",
+                "assert number == 5",
+                "open('made', 'w').write('x')",
+                "```",
+                "<!-- run: after counted -->",
+                "```bash",
+                "python show.py $(cat counted) && test -f made",
+                "```",
+                "<!-- run: named counted -->",
+                "```bash",
+                "cat > show.py <<'END'",
+                "import sys",
+                "print(sys.argv[1])",
+                "END",
+                "echo 7 > counted",
+                "```",
+                "<!-- run: no, needs a robot -->",
+                "```bash",
+                "false",
+                "```",
+            ]
+        )
+    )
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    here = Workspace(page, folder, {})
+    first, second, shell, counted, robot = here.blocks
+    assert not robot.runs
+    here.run(second)
+    assert here.done == {first, second}
+    here.run(shell)
+    assert counted in here.done
+
+
+def test_a_command_that_fails_fails_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```bash\npython -m embodied.train no/such-task\n```\n```bash\nls no-such-file\n```\n")
+    here = Workspace(page, tmp_path, {})
+    for block in here.blocks:
+        with pytest.raises(AssertionError):
+            here.run(block)

@@ -1,0 +1,190 @@
+"""`embodied COMMAND`: every command by one name, at once, and help that fits a screen."""
+
+import ast
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import MISSING
+from pathlib import Path
+
+import pytest
+import tyro
+
+import embodied.__main__ as program
+from embodied import cli
+from embodied.cli import arguments, commands
+from embodied.cli.commands import COMMANDS, GROUPS, SUMMARY_WIDTH, as_called
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = 62  # of a short help: a screen that people still scroll
+
+
+@pytest.fixture(autouse=True)
+def as_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/embodied"])
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        program.main(words)
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_every_command_has_a_line_of_the_overview(capsys):
+    assert program.main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 60
+    named = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert named == [command.name for group in GROUPS.values() for command in group]
+    assert all(len(command.summary) <= SUMMARY_WIDTH for command in COMMANDS.values())
+
+
+def test_names_are_unique_and_modules_have_a_main():
+    assert sum(len(group) for group in GROUPS.values()) == len(COMMANDS)
+    for command in COMMANDS.values():
+        spec = importlib.util.find_spec(command.module)
+        assert spec is not None, command
+        assert spec.origin is not None
+        file = Path(spec.origin)
+        file = file.with_name("__main__.py") if file.name == "__init__.py" else file
+        defined = {node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)}
+        assert "main" in defined, command
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "--help"], ["nonsense"]])
+def test_what_needs_neither_jax_nor_torch_imports_neither(words):
+    code = (
+        "import sys, embodied.__main__ as program\n"
+        f"try: program.main({words!r})\n"
+        "except SystemExit: pass\n"
+        'sys.exit(f\'{sorted({"jax", "torch", "mujoco", "numpy", "warp"} & set(sys.modules))}\')'
+    )
+    assert run("-c", code).stderr.splitlines()[-1] == "[]"
+
+
+def test_an_unknown_command_suggests(capsys):
+    assert "unknown command 'trian'; did you mean 'train'?" in refused(capsys, "trian")
+    assert "did you mean 'asking-evaluate' or 'evaluate'?" in refused(capsys, "eval")
+
+
+def test_the_version(capsys):
+    import embodied
+
+    assert program.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"embodied {embodied.__version__}\n"
+
+
+def test_a_command_looks_as_if_it_had_been_started_alone(capsys):
+    assert "nothing-here" in refused(capsys, "ship", "nothing-here")
+    assert sys.argv == ["embodied ship", "nothing-here"]
+    assert cli.command_line("embodied.ship") == "python -m embodied.ship nothing-here"
+
+
+def test_words_of_a_command_go_before_those_of_the_user(monkeypatch):
+    called = []
+    monkeypatch.setattr(commands, "load_target", lambda target, what: lambda: called.append((target, sys.argv)) or 0)
+    assert program.main(["demo", "--port", "9000"]) == 0
+    words = ["embodied demo", *commands.DEMO, "--port", "9000"]
+    assert called == [("embodied.play:main", words)]
+
+
+def test_commands_are_named_in_the_form_in_which_the_program_was_started(monkeypatch):
+    text = "python -m embodied.train TASK, python -m sim2real.twin_rl, python -m tasks.questions.clutter.score."
+    assert as_called(text) == text
+    monkeypatch.setattr(sys, "argv", ["embodied list"])
+    assert as_called(text) == "embodied train TASK, embodied twin-rl, python -m tasks.questions.clutter.score."
+    monkeypatch.setattr(sys, "argv", ["python -m embodied list"])
+    assert as_called("python -m embodied.doctor") == "python -m embodied doctor"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_short_help_and_all_help(name, capsys, monkeypatch):
+    asked = []
+    flags_of = arguments.flags_of
+    monkeypatch.setattr(
+        arguments, "flags_of", lambda kind, default=MISSING: asked.append((kind, default)) or flags_of(kind, default)
+    )
+    shown = {}
+    for way in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as stop:
+            program.main([name, way])
+        assert stop.value.code == 0
+        shown[way] = capsys.readouterr().out
+        assert max(map(len, shown[way].splitlines())) <= 80
+        assert COMMANDS[name].arguments or f"embodied {name} " in shown[way].splitlines()[0]
+    assert len(shown["--help"].splitlines()) <= LINES
+    kind, default = asked[-1]
+    ours = {form for flag in flags_of(kind, default) for form in flag.accepted}
+    assert tyros(kind, default) - {"--help"} == {form for form in ours if form.startswith("--")}
+    named = {flag.names[0] for flag in flags_of(kind, default)}
+    assert {flag for flag in named if flag not in shown["--help-all"]} == set()
+
+
+def tyros(kind: object, default: object) -> set[str]:
+    """The flags in tyro's own help."""
+    said = io.StringIO()
+    named = {} if default is MISSING else {"default": default}
+    with contextlib.redirect_stdout(said), pytest.raises(SystemExit):
+        tyro.cli(kind, args=["--help"], config=(tyro.conf.EnumChoicesFromValues,), **named)  # type: ignore[call-overload]
+    heads = [line for line in said.getvalue().splitlines() if re.match(r".{1,2}--?[a-z]", line)]
+    return {flag for line in heads for flag in re.findall(r"--[\w.-]+", line[2:].partition("  ")[0])}
+
+
+def test_train_help_is_under_sixty_lines_and_examples_stand_in_their_lines(capsys):
+    with pytest.raises(SystemExit):
+        program.main(["train", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 60
+    assert "  embodied train my_task.py:Reach" in lines
+    assert "  embodied train mt10" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("train", "--lr", "1e-3"), "--ppo.learning-rate"),
+        (("train", "swarm/hover", "--discount=0.9"), "--ppo.gamma"),
+        (("train", "--algorithm", "sac", "--batch_size", "64"), "--sac.batch-size"),
+        (("train", "--algorithm", "sac", "--lr", "1e-3"), "--sac.critic-learning-rate"),
+        (("train", "--num-steps", "100"), "--steps"),
+        (("train", "--n-envs", "100"), "--num-envs"),
+        (("train", "--ppo.epoch", "100"), "--ppo.epochs"),
+        (("train", "--config.prest", "p250"), "--config.preset"),
+        (("play", "swarm/hover", "--film", "x.mp4"), "--video"),
+        (("evaluate", "swarm/hover", "--checkpoint", "runs/x"), "--policy"),
+    ],
+)
+def test_an_unknown_flag_says_which_was_meant(words, flag, capsys):
+    line = refused(capsys, *words)
+    assert line.startswith("error: unknown flag --")
+    assert f"did you mean {flag}" in line
+    assert line.endswith(f"embodied {words[0]} --help-all shows all")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train", "swarm/hover", "--steps", "abc"), "--steps 'abc': expected INT"),
+        (("train", "swarm/hover", "--steps"), "--steps needs a value: INT"),
+        (("train", "swarm/hover", "--config.preset", "p25"), "invalid choice 'p25' for argument '--config.preset'"),
+        (("train", "swarm/hover", "swarm/swap"), "unrecognized options: swarm/swap"),
+        (("snapshots", "mt10"), "--out is missing: embodied snapshots TASK --out PATH [FLAGS]"),
+        (("bundle",), "BUNDLE is missing: embodied bundle BUNDLE [FLAGS]"),
+    ],
+)
+def test_a_refused_command_line_is_one_line(words, said, capsys):
+    assert said in refused(capsys, *words)

@@ -1,0 +1,211 @@
+"""A team is rehearsed as a whole: each robot by a loop of its own, on one clock, seeing itself as the first."""
+
+import threading
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from embodied.core.episode import flatten_observation
+from embodied.engines import make_engine
+from embodied.errors import EmbodiedError
+from embodied.registry import join_content
+from sim2real import deploy
+from sim2real.contract.contract import COMMAND
+from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.policies import ShippedPolicy, load
+from sim2real.deployment.team import run_together
+from sim2real.graphs.control import ControlGraph, nominal
+from sim2real.graphs.sources import Sources
+from sim2real.robots import registry
+from sim2real.robots.simulation.lockstep import Lockstep
+from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
+
+FORMATION = "swarm/formation"
+TEAMS = {
+    FORMATION: 4, "swarm/leader-follower": 4, "swarm/swap": 4, "swarm/meet-up": 4, "swarm/navigation": 3,
+    "swarm/trajectory": 3, "swarm/landing": 2, "swarm/pursuit": 4, "swarm/coverage": 3, "swarm/base-station": 4,
+    "swarm/flock": 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def formation() -> ShippedPolicy:
+    return ShippedPolicy(FORMATION)
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_every_robot_of_a_team_sees_what_the_task_shows_it(name):
+    kind = join_content()[name].load()
+    quiet = {"range_noise": 0.0, "bearing_noise": 0.0} if name == "swarm/pursuit" else {}
+    task = nominal(kind(kind.config_type(agents=TEAMS[name], **quiet)))
+    control, sources = ControlGraph.of(task), Sources(task.model)
+    world, state = moving(task)
+    whole = np.asarray(shown(task)(world, state, jax.random.key(2)))
+    for agent in range(TEAMS[name]):
+        seen, told = jax.jit(task.seen_by)(world, state, agent)
+        given = sources.values(*(np.asarray(part) for part in (seen.qpos, seen.qvel, seen.sensordata)))
+        inputs = {one.name: given[one.name] for one in control.sources}
+        for one in control.told:
+            value = leaf(told, one.name).reshape(-1)
+            inputs[COMMAND + one.name] = value[list(one.places)] if one.places else value
+        remembered = {one.name: leaf(told, one.name) for one in control.remembered if "deployment" not in one.name}
+        inputs |= {
+            f"state.{one.name}": remembered[one.name].reshape(-1)[: one.size]
+            if one.name in remembered
+            else np.ones(one.size)
+            for one in control.remembered
+        }
+        inputs["planned.action"] = np.zeros(task.action_size)
+        found = control.graph.run(**{name: np.asarray(value, np.float32) for name, value in inputs.items()})
+        np.testing.assert_allclose(found["observation"], whole[agent], atol=2e-5)
+
+
+def shown(task):
+    """What the task shows to each agent, (A, n)."""
+
+    def observe(world, state, key):
+        return flatten_observation({"policy": task.observe(world, state, key)["policy"]}, task.agents)["policy"]
+
+    return observe
+
+
+def moving(task):
+    """A world and a state in which no two drones are alike."""
+    start = jax.jit(task.reset)(jax.random.key(3))
+    engine: Any = make_engine("mujoco", task, 1)
+    engine.reset(np.arange(1), jax.tree.map(lambda value: np.asarray(value)[None], start))
+    rng, state = np.random.default_rng(0), start.task_state
+    process, apply, post = jax.jit(task.process_action), jax.jit(task.apply_action), jax.jit(task.post_step)
+    for step in range(4):
+        key, action = jax.random.key(step), rng.uniform(-1, 1, task.action_shape).astype(np.float32)
+        command, state = process(world_of(engine), state, action, key)
+        for _ in range(task.timing.substeps):
+            control, state = apply(world_of(engine), state, command)
+            engine.step(jax.tree.map(lambda value: np.asarray(value)[None], control), 1)
+        state = post(world_of(engine), state, action, key)
+    return world_of(engine), state
+
+
+def world_of(engine):
+    return jax.tree.map(lambda value: np.asarray(value[0]), engine.world())
+
+
+def leaf(state, path):
+    for name in path.split("."):
+        state = getattr(state, name)
+    return np.asarray(state, float)
+
+
+def rehearsed(policy, seconds, **options):
+    """Reports, the team's robots, and where all drones were, (steps, A, 3) m."""
+    first = registry.connect("mujoco", policy.contract, SimulatedOptions(realtime=False, **options))
+    assert isinstance(first, SimulatedRobot)
+    seen = []
+
+    def watch(progress):
+        seen.append(first.simulation.world.qpos.reshape(-1, 7)[:, :3].copy())
+
+    first.prepare(np.zeros(0))
+    times = LoopSettings(seconds, damp=0.1)
+    loops = [Loop(one, policy, np.zeros(0), times, watch=watch if one is first else None) for one in first.team]
+    return run_together(loops), first, np.array(seen)
+
+
+def test_without_latency_and_losses_a_rehearsal_is_the_task_with_its_policy(formation):
+    reports, first, seen = rehearsed(formation, 0.5)
+    assert len(reports) == 8
+    assert all(report.whole for report in reports), [report.reason for report in reports]
+    task = first.model.task
+    start = jax.jit(task.reset)(jax.random.key(0))
+    engine: Any = make_engine("mujoco", task, 1)
+    engine.reset(np.arange(1), jax.tree.map(lambda value: np.asarray(value)[None], start))
+    state, expected = start.task_state, []
+    observe, process = jax.jit(shown(task)), jax.jit(task.process_action)
+    apply, post = jax.jit(task.apply_action), jax.jit(task.post_step)
+    for step in range(24):
+        key, world = jax.random.key(step), world_of(engine)
+        expected.append(world.qpos.reshape(-1, 7)[:, :3].copy())
+        action = np.stack([formation.run(np.array(row))[0] for row in observe(world, state, key)])
+        command, state = process(world, state, action, key)
+        for _ in range(task.timing.substeps):
+            control, state = apply(world_of(engine), state, command)
+            engine.step(jax.tree.map(lambda value: np.asarray(value)[None], control), 1)
+        state = post(world_of(engine), state, action, key)
+    np.testing.assert_allclose(seen[3 : 3 + 24], expected, atol=1e-5)
+    assert np.abs(np.ptp(seen, axis=0)).max() > 0.05
+
+
+def test_a_rehearsal_is_a_function_of_its_seed_whatever_order_threads_have(formation):
+    runs = [rehearsed(formation, 0.3, latency=0.01, loss=0.2, seed=seed)[2] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_one_robot_that_is_latched_leaves_the_others_flying(formation):
+    first = registry.connect("mujoco", formation.contract, SimulatedOptions(realtime=False))
+    first.prepare(np.zeros(0))
+    times = LoopSettings(0.5, damp=0.1)
+    stops = [(lambda: "enough") if number == 2 else str for number in range(8)]
+    loops = [Loop(one, formation, np.zeros(0), times, stop=stop) for one, stop in zip(first.team, stops, strict=True)]
+    reports = run_together(loops)
+    assert [report.step for report in reports] == ["operator" if number == 2 else "" for number in range(8)]
+
+
+def test_a_team_is_rehearsed_from_the_command_line(tmp_path, capsys):
+    words = [FORMATION, "--robot", "mujoco", "--seconds", ".3", "--log", str(tmp_path / "run.mcap")]
+    result = deploy.run(deploy.parse([*words, "--no-realtime"]), load(FORMATION))
+    assert (len(result.reports), result.code) == (8, 0)
+    assert len(result.summary()["team"]) == 8
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"run-{number}.mcap" for number in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "'swarm/formation' is a team of 8, rehearsed in simulated time only: --no-realtime"),
+        (["--no-realtime", "--command", *"123456"], "the 8 robots of a team are told by their task"),
+    ],
+)
+def test_what_a_team_cannot_do_is_said_in_a_line(words, message):
+    with pytest.raises(EmbodiedError, match=message):
+        deploy.run(deploy.parse([FORMATION, "--robot", "mujoco", *words]), load(FORMATION))
+
+
+def test_time_goes_on_when_every_loop_waits():
+    times, passed = [], []
+    clock = Lockstep(3, times.append)
+
+    def loop(number, period):
+        for count in range(1, 4):
+            clock.wait(number, count * period)
+            passed.append((count * period, number))
+        clock.leave(number)
+
+    threads = [threading.Thread(target=loop, args=(number, period)) for number, period in enumerate((1.0, 2.0, 3.0))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert times == [1.0, 2.0, 3.0, 4.0, 6.0, 9.0]
+    assert sorted(passed) == [(1, 0), (2, 0), (2, 1), (3, 0), (3, 2), (4, 1), (6, 1), (6, 2), (9, 2)]
+
+
+def test_what_the_simulation_raises_reaches_every_loop():
+    def fail(when):
+        raise FloatingPointError(f"diverged at {when}")
+
+    clock, caught = Lockstep(2, fail), []
+
+    def loop(number):
+        with pytest.raises(FloatingPointError, match=r"diverged at 1\.0") as error:
+            clock.wait(number, 1.0)
+        caught.append(error)
+
+    threads = [threading.Thread(target=loop, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(caught) == 2
