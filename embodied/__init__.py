@@ -78,11 +78,7 @@ if TYPE_CHECKING:
     from embodied.registry import REGISTRY
     from embodied.train import train_policy
 
-<<<<<<< HEAD
-__all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make"]
-=======
-__all__ = ["REGISTRY", "Env", "Step", "__version__", "make", "train_policy"]
->>>>>>> main
+__all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make", "train_policy"]
 
 _LAZY = {
     "Env": "embodied.env.env",

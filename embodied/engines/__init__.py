@@ -19,10 +19,8 @@ ENGINES: Mapping[str, str] = {
     "pybullet": "embodied.engines.pybullet.engine:PybulletEngine",
 }
 """Engine name -> `module:class`."""
-<<<<<<< HEAD
 FUSED = ("rigid", "mjx", "brax")
 """Engines that are pure JAX (`embodied.engines.base.FusedEngine`), the fastest first."""
-=======
 SUMMARIES: Mapping[str, str] = {
     "mujoco": "C MuJoCo on a thread pool: the default without a GPU, the reference in tests.",
     "mjx": "MuJoCo on accelerators (Warp or JAX): the default with an NVIDIA GPU.",
@@ -31,7 +29,6 @@ SUMMARIES: Mapping[str, str] = {
     "pybullet": "PyBullet, one world at a time: an independent engine, a robot's stand-in.",
 }
 """Engine name -> what it is and what for, in a line."""
->>>>>>> main
 
 
 def make_engine(name: str, task: Task[Any], num_envs: int, **options: Any) -> FusedEngine[Any] | HostEngine:
