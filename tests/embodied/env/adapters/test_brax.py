@@ -12,6 +12,7 @@ from brax.training.agents.ppo import train as ppo
 
 from embodied.env.adapters.brax import BraxEnv, wrap
 from embodied.errors import EmbodiedError, UnknownNameError
+from tests.documents.snippets import ROOT, blocks_of
 
 FALLING = {"start_distance": 1.9, "start_speed": 20.0}
 
@@ -105,3 +106,13 @@ def test_refusals_are_one_line() -> None:
         BraxEnv("swarm/hover", group="colour")
     with pytest.raises(EmbodiedError, match="randomization_fn changes models of Brax"):
         wrap(BraxEnv("swarm/hover"), 400, randomization_fn=lambda system: system)
+
+
+@pytest.mark.slow
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.brax import" in block.text)
+    code = block.text.replace("2_000_000", "512").replace(
+        "num_envs=1024, batch_size=256", "num_envs=16, batch_size=16, num_eval_envs=4, num_minibatches=2"
+    )
+    exec(compile(code, block.place, "exec"), {})

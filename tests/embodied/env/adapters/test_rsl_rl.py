@@ -5,6 +5,7 @@ import torch
 
 import embodied
 from embodied.errors import EmbodiedError, UnknownNameError
+from tests.documents.snippets import ROOT, blocks_of
 from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
 
 pytest.importorskip("rsl_rl", reason='rsl_rl is not installed: pip install -e ".[adapters]"')
@@ -93,4 +94,11 @@ def test_what_it_does_not_take_it_says() -> None:
 def test_hover_is_learned_to_90_percent() -> None:
     from benchmarks.adapters.__main__ import Settings, measure
 
-    assert measure(Settings("rsl_rl"))["success"] >= 0.9
+    assert float(measure(Settings("rsl_rl"))["success"]) >= 0.9
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.rsl_rl import" in block.text)
+    code = block.text.replace("num_envs=1024", "num_envs=16").replace("learn(150", "learn(2")
+    exec(compile(code, block.place, "exec"), {})

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import embodied
+from tests.documents.snippets import ROOT, blocks_of
 from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
 
 pytest.importorskip("skrl", reason='skrl is not installed: pip install -e ".[adapters]"')
@@ -97,4 +98,11 @@ def test_a_task_without_a_critics_group_has_no_state() -> None:
 def test_hover_is_learned_to_90_percent() -> None:
     from benchmarks.adapters.__main__ import Settings, measure
 
-    assert measure(Settings("skrl"))["success"] >= 0.9
+    assert float(measure(Settings("skrl"))["success"]) >= 0.9
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.skrl import" in block.text)
+    code = block.text.replace("num_envs=1024", "num_envs=4")
+    exec(compile(code, block.place, "exec"), {})

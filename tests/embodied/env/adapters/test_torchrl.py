@@ -5,6 +5,7 @@ import torch
 
 import embodied
 from embodied.errors import EmbodiedError
+from tests.documents.snippets import ROOT, blocks_of
 from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
 
 pytest.importorskip("torchrl", reason='torchrl is not installed: pip install -e ".[adapters]"')
@@ -81,4 +82,11 @@ def test_a_reset_within_an_episode_is_refused() -> None:
 def test_hover_is_learned_to_90_percent() -> None:
     from benchmarks.adapters.__main__ import Settings, measure
 
-    assert measure(Settings("torchrl"))["success"] >= 0.9
+    assert float(measure(Settings("torchrl"))["success"]) >= 0.9
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.torchrl import" in block.text)
+    code = block.text.replace("num_envs=1024", "num_envs=4")
+    exec(compile(code, block.place, "exec"), {})
