@@ -1,5 +1,7 @@
 """`SkrlEnv` with skrl itself."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -70,10 +72,10 @@ def test_a_single_environment_is_reset_by_its_trainer() -> None:
 @pytest.mark.parametrize("num_envs", [1, NUM_ENVS])
 def test_its_trainer_and_ppo_run(num_envs: int) -> None:
     env = SkrlEnv(brief_env(num_envs))
-    spaces = {"observation_space": env.observation_space, "state_space": env.state_space}
+    spaces: dict[str, Any] = {"observation_space": env.observation_space, "state_space": env.state_space}
     spaces |= {"action_space": env.action_space, "device": env.device}
     net = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "elu"}]
-    models = {
+    models: dict[str, Any] = {
         "policy": gaussian_model(**spaces, network=net, output="ACTIONS"),
         "value": deterministic_model(**spaces, network=[net[0] | {"input": "STATES"}], output="ONE"),
     }
@@ -81,8 +83,10 @@ def test_its_trainer_and_ppo_run(num_envs: int) -> None:
     config.experiment.write_interval = config.experiment.checkpoint_interval = 0
     memory = RandomMemory(memory_size=16, num_envs=num_envs, device=env.device)
     agent = PPO(models=models, memory=memory, cfg=config, **spaces)
+    trainer = SequentialTrainer(env=env, agents=agent, cfg={"timesteps": 64, "disable_progressbar": True})
+    trainer.train()  # its networks have no parameters before the first step
     before = [parameter.detach().clone() for parameter in models["policy"].parameters()]
-    SequentialTrainer(env=env, agents=agent, cfg={"timesteps": 64, "disable_progressbar": True}).train()
+    trainer.train()
     after = list(models["policy"].parameters())
     assert all(torch.isfinite(parameter).all() for parameter in after)
     assert not all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
