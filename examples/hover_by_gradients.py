@@ -154,7 +154,7 @@ def main(settings: Settings) -> dict[str, Any]:
         **evaluate(env, parameters, settings.episodes),
     }
     shown = {key: cli.number(value) if isinstance(value, float) else str(value) for key, value in result.items()}
-    cli.console().print(cli.table("swarm/hover by gradients", shown))
+    cli.show(cli.table("swarm/hover by gradients", shown))
     cli.write_result(settings.json, cli.command_line("examples.hover_by_gradients"), result)
     return result
 

@@ -50,7 +50,7 @@ def main(settings: Settings) -> None:
     """Train, evaluate, print."""
     result = measure(settings)
     shown = {key: cli.number(value) if isinstance(value, float) else str(value) for key, value in result.items()}
-    cli.console().print(cli.table(f"swarm/hover by {settings.library}", shown))
+    cli.show(cli.table(f"swarm/hover by {settings.library}", shown))
     cli.write_result(settings.json, cli.command_line("benchmarks.adapters"), result)
 
 

@@ -1,4 +1,4 @@
-"""`swarm/hover` by rsl_rl's PPO, with larger steps than by default."""
+"""`swarm/hover` by rsl_rl's PPO."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 
 UNROLL = 24
-LEARNING = {"schedule": "fixed", "learning_rate": 2e-3, "num_learning_epochs": 4, "num_mini_batches": 8}
+LEARNING = {"schedule": "adaptive", "num_learning_epochs": 5, "num_mini_batches": 8}
 
 
 def train(env: Env, steps: int, seed: int) -> PolicyFunction:
