@@ -103,7 +103,7 @@ def train(env: FunctionalEnv, settings: Settings) -> Parameters:
         return -jnp.mean(transitions.reward), (ends, transitions)
 
     @jax.jit
-    def improve(parameters: Parameters, memory: Any, starts: Any) -> tuple[Parameters, Any, Any, Array]:
+    def improve(parameters: Any, memory: Any, starts: Any) -> tuple[Any, Any, Any, Array]:
         (cost, (ends, _)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters, starts)
         change, memory = optimiser.update(gradient, memory)
         return optax.apply_updates(parameters, change), memory, ends, -cost

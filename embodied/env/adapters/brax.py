@@ -85,6 +85,7 @@ class BraxEnv(Env):
 
     def reset(self, rng: Array) -> State:
         """Begin an episode with the random key `rng`."""
+        state: Any  # any pytree: Brax passes it on
         state, observation = self.functional.reset(rng)
         zero = jnp.zeros(())
         names = (*self.functional.task.reward_weights, *state.episode.metrics, "diverged", "overflow", "success")

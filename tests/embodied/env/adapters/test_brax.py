@@ -1,6 +1,7 @@
 """`BraxEnv` with Brax's own wrappers and training."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from embodied.env.adapters.brax import BraxEnv, wrap
 from embodied.errors import EmbodiedError, UnknownNameError
 from tests.documents.snippets import ROOT, blocks_of
 
-FALLING = {"start_distance": 1.9, "start_speed": 20.0}
+FALLING: dict[str, Any] = {"start_distance": 1.9, "start_speed": 20.0}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_brax_trains_on_it(env: BraxEnv) -> None:
         env,
         num_timesteps=1024,
         episode_length=env.episode_length,
-        wrap_env_fn=wrap,
+        wrap_env_fn=wrap,  # pyright: ignore[reportArgumentType] - takes what Brax gives it, by name
         num_envs=16,
         num_eval_envs=8,
         num_evals=2,
@@ -92,7 +93,8 @@ def test_brax_trains_on_it(env: BraxEnv) -> None:
 def test_several_groups_are_a_dictionary_and_one_agent_is_no_axis() -> None:
     env = BraxEnv("swarm/hover", group=("policy", "critic"))
     assert env.observation_size == {"policy": (16,), "critic": (23,)}
-    assert {name: array.shape for name, array in env.reset(jax.random.PRNGKey(0)).obs.items()} == env.observation_size
+    observation: Any = env.reset(jax.random.PRNGKey(0)).obs
+    assert {name: array.shape for name, array in observation.items()} == env.observation_size
     landing = BraxEnv("swarm/landing")
     state = jax.jit(landing.step)(jax.jit(landing.reset)(jax.random.PRNGKey(0)), jnp.zeros(landing.action_size))
     assert state.obs.shape == (landing.observation_size,)
