@@ -144,6 +144,7 @@ def main(settings: Settings) -> dict[str, Any]:
     seconds = time.perf_counter() - begin
     result = {
         "task": "swarm/hover",
+        "algorithm": "backpropagation through time",
         "engine": "rigid",
         "steps": settings.steps,
         "num_envs": settings.num_envs,

@@ -65,6 +65,7 @@ def measure(settings: Settings) -> dict[str, float | int | str]:
         summary = evaluate(fresh, policy, settings.episodes, seed=EVALUATION_SEED).summary()
     return {
         "library": settings.library,
+        "algorithm": f"ppo of {settings.library}",
         "version": importlib.metadata.version(DISTRIBUTIONS[settings.library]),
         "task": "swarm/hover",
         "engine": env.engine_name,
