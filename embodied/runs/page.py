@@ -47,12 +47,12 @@ def page(
 def _subtitle(trainings: Sequence[Training]) -> str:
     """What was trained, in words."""
     runs = [run for training in trainings for run in training.runs]
-    said = {
-        " and ".join(dict.fromkeys(str(run.config[key]) for run in runs if run.config.get(key))): what
-        for key, what in (("algorithm", ""), ("engine", "on "), ("num_envs", ""))
-    }
-    parts = [f"{what}{text}{' environments' if text.isdigit() else ''}" for text, what in said.items() if text]
-    return f"{', '.join(dict.fromkeys(task_names.label(run.task) for run in runs))}: {', '.join(parts)}"
+    said = []
+    for key, words in (("algorithm", "{}"), ("engine", "on {}"), ("num_envs", "{} environments")):
+        if values := dict.fromkeys(str(run.config[key]) for run in runs if run.config.get(key)):
+            said.append(words.format(" and ".join(values)))
+    tasks = dict.fromkeys(task_names.label(run.task) for run in runs)
+    return ": ".join(filter(None, (", ".join(tasks), ", ".join(said))))
 
 
 def figure_text(measure: str, figure: Interval | None, units: Mapping[str, str]) -> str:

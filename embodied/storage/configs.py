@@ -67,7 +67,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return kind(value)
     if kind is float and (_is_whole(value) or value in INFINITIES):
         return float(value)
-    if kind in (int, float, str, bool) and not (_is_whole(value) if kind is int else isinstance(value, kind)):
+    missing = kind is float and value is None  # as JSON has it of NaN
+    if kind in NAMES and not missing and not (_is_whole(value) if kind is int else isinstance(value, kind)):
         raise RunError(f"{where} is {value!r}; expected {NAMES[kind]}")
     return value
 

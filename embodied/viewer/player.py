@@ -12,7 +12,7 @@ import time
 import numpy as np
 import viser
 
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, listing
 from embodied.viewer.browser import BrowserInput, Button
 from embodied.viewer.camera import look, look_along, quiet, start_server, view_axes
 from embodied.viewer.choices import NEWEST, Catalogue, Choice
@@ -23,6 +23,7 @@ from embodied.viewer.scene import Scene
 
 MOST_PICTURES = 30.0  # per second that the browser is sent
 READINGS = 5.0  # per second that text and plots are renewed
+IDLE = 0.2  # s between looks for a visitor while there is none
 FOLLOWED = 2.0  # s between looks for a newer snapshot of a run that is being trained
 
 
@@ -33,7 +34,7 @@ class PlayerSettings:
     num_envs: int = 1
     seed: int = 0
     seconds: float = math.inf
-    """Simulated s after which it ends."""
+    """Simulated s after which it ends; without an end it waits while nobody looks."""
     host: str = "localhost"
     port: int = 8080
     shadows: bool = True
@@ -80,6 +81,7 @@ class Player:
         """Play until interrupted, or until `settings.seconds` are simulated; returns the exit code."""
         say(f"open {self.url} in a browser; Ctrl-C stops")
         try:
+            self._await_visitor()
             self.open()
             if self.settings.nice and os.name == "posix":
                 os.nice(self.settings.nice)
@@ -89,6 +91,11 @@ class Player:
         finally:
             self.close()
         return 0
+
+    def _await_visitor(self) -> None:
+        """Wait while no page is open, so that a viewer that nobody looks at costs next to nothing."""
+        while math.isinf(self.settings.seconds) and not self.server.get_clients():
+            time.sleep(IDLE)
 
     def close(self) -> None:
         """Take the page down and release the environments."""
@@ -111,6 +118,8 @@ class Player:
             env = self.catalogue.make(self.task, needs, self.settings.num_envs)
             rule = self.catalogue.load(self.choice.policy, self.checkpoint, env)
             fresh = Playback(env, rule, needs, int(self.panel.seed.value))
+            if self.recorder is not None:
+                self._record(None)  # the film ends with what it shows
             if playing is not None:
                 playing.close()
             self.playback = fresh
@@ -140,6 +149,7 @@ class Player:
     def _loop(self) -> None:
         due = last_picture = last_reading = time.perf_counter()
         while self.simulated < self.settings.seconds - 0.5 * self._playback.env.control_dt:
+            self._await_visitor()
             now = time.perf_counter()
             for asked in self.panel.take():
                 self._answer(asked)
@@ -265,8 +275,10 @@ class Player:
                 self.open()
             case Event.POLICY:
                 choices = self.catalogue.choices(self.task)
-                self.choice = next(choice for choice in choices if choice.label == asked.value)
-                self.checkpoint = None
+                chosen = [choice for choice in choices if choice.label == asked.value]
+                if not chosen:
+                    raise EmbodiedError(f"'{asked.value}' is gone; there is {listing(c.label for c in choices)}")
+                self.choice, self.checkpoint = chosen[0], None
                 self.open()
                 panel.show_choices(choices, self.choice)
             case Event.CHECKPOINT:

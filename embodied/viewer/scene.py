@@ -284,7 +284,7 @@ class Scene:
                 handle.batched_wxyzs = rows[: self.shown, 3:].astype(np.float32)
 
     def first_view(self, state: SceneState) -> tuple[np.ndarray, np.ndarray, float]:
-        """Position and point (3,) m, and height rad of the view of `embodied.rendering.pictures` on environment 0.
+        """Position and point (3,) m, and height rad of a view: environment 0 from where `rendering.pictures` films it.
 
         It looks at what is followed, as far as `follow` has brought that to the origin.
         """

@@ -1,6 +1,6 @@
 """The page in a real browser: a slider moves the robot, pushes, films, runs and phones.
 
-Needs playwright (`pip install playwright`) and Chromium: the one on PATH, else playwright's own.
+Needs the extra `browser`, and Chromium: the one on PATH, else playwright's own (`playwright install chromium`).
 """
 
 from __future__ import annotations
