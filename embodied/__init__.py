@@ -74,15 +74,16 @@ if sys.argv[:1] == [
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.step import Step
-    from embodied.factory import make
+    from embodied.factory import functional, make
     from embodied.registry import REGISTRY
     from embodied.train import train_policy
 
-__all__ = ["REGISTRY", "Env", "Step", "__version__", "make", "train_policy"]
+__all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make", "train_policy"]
 
 _LAZY = {
     "Env": "embodied.env.env",
     "Step": "embodied.env.step",
+    "functional": "embodied.factory",
     "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
     "train_policy": "embodied.train",  # an entry module, which joins mechanism and policies

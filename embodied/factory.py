@@ -1,4 +1,4 @@
-"""`make`: an environment by name."""
+"""`make`: environments by a task's name, and `functional`: one as pure functions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from embodied.core.episode import SEEDS, whole_number
 from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
 from embodied.core.task import Task
-from embodied.engines import ENGINES, make_engine
+from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
+from embodied.env.functional import FunctionalEnv
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError, alternatives, suggestions
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.cameras import camera_config
@@ -100,6 +101,31 @@ def make(
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry, camera_config=observed)
+
+
+def functional(name: str, engine: str | None = None, *, num_envs: int = 1, **options: Any) -> FunctionalEnv:
+    """Build one environment of the task `name` as pure functions of its state, for `jax.jit`, `vmap`, `scan`, `grad`.
+
+    Args:
+        name: Task, `family/name`.
+        engine: A fused engine: `rigid` (gradients go through it), `mjx` or `brax`; by default the first of these that
+            runs the task.
+        num_envs: How many will step together under `jax.vmap`. Only MJX-Warp wants to know: they share its buffers.
+        **options: What else `make` takes of task and physics: config, engine_options, wrappers, single fields ...
+
+    Raises:
+        EmbodiedError: as of `make`; the engine is not a fused one, the task runs on none, or cameras were asked for.
+    """
+    entry = join_content()[name]
+    fused = [known for known in FUSED if known in entry.engines]
+    if engine in ENGINES and engine not in FUSED:
+        raise EngineError(f"engine {engine!r} is no program of JAX; functional expects one of {', '.join(FUSED)}")
+    if engine is None and not fused:
+        raise EngineError(f"{name!r} runs on {', '.join(entry.engines)}; functional expects one of {', '.join(FUSED)}")
+    env = make(name, num_envs, engine or fused[0], **options)
+    if env.cameras is not None:
+        raise EmbodiedError("functional draws no pictures; use embodied.make for observations of cameras")
+    return FunctionalEnv(env.task, env.engine)
 
 
 def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task[Any]:

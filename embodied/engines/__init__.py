@@ -19,6 +19,8 @@ ENGINES: Mapping[str, str] = {
     "pybullet": "embodied.engines.pybullet.engine:PybulletEngine",
 }
 """Engine name -> `module:class`."""
+FUSED = ("rigid", "mjx", "brax")
+"""Engines that are pure JAX (`embodied.engines.base.FusedEngine`), the fastest first."""
 SUMMARIES: Mapping[str, str] = {
     "mujoco": "C MuJoCo on a thread pool: the default without a GPU, the reference in tests.",
     "mjx": "MuJoCo on accelerators (Warp or JAX): the default with an NVIDIA GPU.",

@@ -1,7 +1,13 @@
 """Environments in the shapes other libraries expect. Each library is imported only when its adapter is used.
 
-gymnasium           `GymnasiumVectorEnv`, `GymnasiumEnv`, `register_gymnasium`
-stable_baselines3   `SB3VecEnv`
+gymnasium               `GymnasiumVectorEnv`, `GymnasiumEnv`, `register_gymnasium`
+gymnasium_functional    `FunctionalGymnasiumEnv`
+pettingzoo              `parallel_env`
+stable_baselines3       `SB3VecEnv`
+rsl_rl                  `RslRlVecEnv`
+skrl                    `SkrlEnv`
+torchrl                 `TorchRLEnv`
+brax                    `BraxEnv`, `wrap`
 """
 
 import importlib

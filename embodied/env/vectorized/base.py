@@ -17,7 +17,6 @@ from embodied.env.vectorized.statistics import EpisodeTotals
 
 RenderStateFn = Callable[[World, Episode[Any]], Any]
 """A pure function of one environment: what a renderer needs to draw it (`embodied.rendering.render_state`)."""
-CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
 
 
 @jax.tree_util.register_dataclass
@@ -174,13 +173,3 @@ def row_of(tree: Any, index: Any) -> Any:
 def add_batch_axis(tree: Any) -> Any:
     """A batch of one environment."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
-
-
-def rows_of(tree: Any, ids: Array) -> Any:
-    """The environments `ids` (k,) of a tree of batched arrays; ids past the end repeat the last one."""
-    return jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), tree)
-
-
-def set_rows(tree: Any, ids: Array, rows: Any) -> Any:
-    """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
-    return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)

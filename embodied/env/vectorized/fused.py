@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
-from embodied.core.world import ResetState, World
+from embodied.core.world import World
 from embodied.engines.base import FusedEngine
+from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.vec_env import POLICY
 from embodied.env.vectorized.base import (
-    CHUNKS,
     DivergedState,
     RenderStateFn,
     StepResult,
     add_batch_axis,
     on_default_device,
     row_of,
-    rows_of,
-    set_rows,
     step_result,
 )
 from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals
@@ -51,7 +47,7 @@ class FusedSimulator:
     ) -> None:
         """Prepare the program; it compiles at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
-        self.chunk = max(1, num_envs // CHUNKS)
+        self._one = FunctionalEnv(task, engine)
         self._state: FusedState | None = None
         self._reset = jax.jit(self._all_afresh)
         # Two programs, not one: fused into one, XLA's CPU compiler recomputes the physics inside the restart loop
@@ -141,13 +137,9 @@ class FusedSimulator:
         physics, episode = on_default_device(add_batch_axis((state.physics, state.episode)))
         self._state = dataclasses.replace(self.state(), physics=physics, episode=episode)
 
-    def _first(self, start: ResetState[Any], key: Array) -> tuple[Any, Episode[Any], dict[str, Array]]:
-        """Physics, episode and first observation of one new episode."""
-        physics = self.engine.start(start)
-        return physics, *episodes.first(self.task, self.engine.world(physics), start.task_state, key)
-
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
-        physics, episode, observation = jax.vmap(lambda key: self._first(*episodes.begin(self.task, key)))(keys)
+        first, observation = jax.vmap(self._one.reset)(keys)
+        physics, episode = first.physics, first.episode
         none_yet = DivergedState(
             found=jnp.zeros((), bool),
             physics=row_of(physics, 0),
@@ -159,8 +151,10 @@ class FusedSimulator:
     def _advance(self, state: FusedState, action: Array) -> tuple[FusedState, Transition, Episode[Any]]:
         """One control step of every environment, and its episodes without their state."""
         action = jnp.clip(action, -1.0, 1.0)
-        physics, episode = self._move(state.physics, state.episode, action)
-        transition, episode, overflow = jax.vmap(self._after_one)(physics, episode, action)
+        moved = jax.vmap(self._one.move)(EnvState(state.physics, state.episode), action)
+        following, transition = jax.vmap(self._one.after)(moved, action)
+        physics, episode = following.physics, following.episode
+        overflow = jax.vmap(self._one.overflow)(following)
         diverged_state = self._first_diverged_state(state, action, transition.diverged)
         totals = add_totals(state.totals, transition, episode, overflow)
         return (
@@ -206,50 +200,8 @@ class FusedSimulator:
         first = jnp.any(diverged) & ~state.diverged_state.found
         return jax.tree.map(lambda new, old: jnp.where(first, new, old), now, state.diverged_state)
 
-    def _move(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Any, Episode[Any]]:
-        """Act, and run the physics of one control step of every environment."""
-        task, engine = self.task, self.engine
-        substeps = task.timing.substeps
-
-        def act(physics: Any, episode: Episode[Any], action: Array) -> tuple[Array, Episode[Any]]:
-            return episodes.before(task, engine.world(physics), episode, action)
-
-        def move(physics: Any, episode: Episode[Any], command: Array, count: int) -> tuple[Any, Episode[Any]]:
-            control, episode = episodes.apply_action(task, engine.world(physics), episode, command)
-            # Without the barrier XLA's CPU compiler computes a stacked vector's parts once per element that uses them.
-            return engine.step(physics, jax.lax.optimization_barrier(control), count), episode
-
-        def moved(count: int) -> Any:
-            return jax.vmap(functools.partial(move, count=count))
-
-        command, episode = jax.vmap(act)(physics, episode, action)
-        if not task.applies_every_substep:
-            return moved(substeps)(physics, episode, command)
-        step = moved(1)
-        return jax.lax.fori_loop(0, substeps, lambda _, carry: step(*carry, command), (physics, episode))
-
-    def _after_one(self, physics: Any, episode: Episode[Any], action: Array) -> tuple[Transition, Episode[Any], Array]:
-        """What one environment's step brought, and whether its engine overflowed."""
-        transition, episode = episodes.after(self.task, self.engine.world(physics), episode, action)
-        return transition, episode, self.engine.overflow(physics)
-
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
-        """Restart the finished environments, `chunk` at a time until none is left."""
-
-        def again(key: Array, state: Any) -> tuple[Any, Episode[Any], dict[str, Array]]:
-            return self._first(*episodes.begin_again(self.task, key, state))
-
-        def restart_chunk(carry: Any) -> Any:
-            physics, episode, observation, remaining = carry
-            ids = jnp.nonzero(remaining, size=self.chunk, fill_value=self.num_envs)[0]
-            ended = rows_of((episode.key, episode.task_state), ids)
-            fresh_physics, fresh_episode, fresh_observation = jax.vmap(again)(*ended)
-            return (
-                set_rows(physics, ids, fresh_physics),
-                set_rows(episode, ids, fresh_episode),
-                set_rows(observation, ids, fresh_observation),
-                remaining.at[ids].set(False, mode="drop"),
-            )
-
-        carry = (physics, episode, transition.observation, transition.terminated | transition.truncated)
-        return jax.lax.while_loop(lambda carry: jnp.any(carry[3]), restart_chunk, carry)[:3]
+        """Restart the finished environments."""
+        states, ended = EnvState(physics, episode), transition.terminated | transition.truncated
+        states, observation = restart_ended(self._one.restart, states, transition.observation, ended)
+        return states.physics, states.episode, observation

@@ -17,16 +17,14 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.engines.base import HostEngine
+from embodied.env.functional import CHUNKS, rows_of, set_rows
 from embodied.env.vectorized.base import (
-    CHUNKS,
     DivergedState,
     RenderStateFn,
     StepResult,
     add_batch_axis,
     on_cpu,
     row_of,
-    rows_of,
-    set_rows,
     step_result,
 )
 from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals

@@ -136,3 +136,11 @@ def test_pictures_and_vectors_together() -> None:
 
 def test_one_agent_learns() -> None:
     PPO("MlpPolicy", SB3VecEnv(embodied.make("swarm/landing", 2, seed=0)), n_steps=4, batch_size=8, n_epochs=1).learn(8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hover_is_learned_to_90_percent() -> None:
+    from benchmarks.adapters.__main__ import Settings, measure
+
+    assert float(measure(Settings("stable_baselines3"))["success"]) >= 0.9

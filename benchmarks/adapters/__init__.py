@@ -1,0 +1,1 @@
+"""Trainings by other libraries through embodied's adapters; `python -m benchmarks.adapters --help`."""

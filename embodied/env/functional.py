@@ -1,0 +1,190 @@
+"""`FunctionalEnv`: one environment of a task as pure functions of its state, for `jax.jit`, `vmap`, `scan` and `grad`.
+
+    env = embodied.functional("swarm/hover")                        # on rigid, through which gradients go
+    state, observation = env.reset(jax.random.key(0))
+    state, transitions = jax.lax.scan(env.step, state, actions)     # actions (T, action_size)
+    states, observations = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 1024))
+
+Nothing restarts by itself: `restart` begins the next episode, `restart_ended` that of those environments that ended.
+
+    states, transitions = jax.vmap(env.step)(states, actions)
+    ended = transitions.terminated | transitions.truncated
+    states, observations = restart_ended(env.restart, states, transitions.observation, ended)
+
+`FusedSimulator` is this environment under `jax.vmap`, so `embodied.make` with the same engine lives through the same
+episodes: its environment i is what `reset` begins with `environment_keys(seed, num_envs)[i]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Generic
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from embodied.core import episode as episodes
+from embodied.core.episode import Episode, Transition
+from embodied.core.task import Task
+from embodied.core.world import ResetState, StateT, World
+from embodied.engines.base import FusedEngine
+
+CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class EnvState(Generic[StateT]):
+    """State of one environment between two control steps: a pytree of arrays."""
+
+    physics: Any
+    """The engine's own state."""
+    episode: Episode[StateT]
+    """The running episode: the task's state, the random key, steps, return and sums of reward terms and metrics."""
+
+
+class FunctionalEnv:
+    """One environment of a task on a fused engine, without state of its own. Build it with `embodied.functional`."""
+
+    def __init__(self, task: Task[Any], engine: FusedEngine[Any]) -> None:
+        self.task, self.engine = task, engine
+
+    def __repr__(self) -> str:
+        return f"FunctionalEnv({self.task!r} on {self.engine.name}: action {self.action_shape})"
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """(action_size,), or (agents, action_size) of a task with agents: what `step` takes."""
+        return self.task.action_shape
+
+    @property
+    def control_dt(self) -> float:
+        """s per step."""
+        return self.task.timing.control_dt
+
+    @property
+    def max_episode_steps(self) -> int:
+        """Steps until the time limit."""
+        return self.task.timing.max_steps
+
+    @property
+    def observation_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Group -> (size,), or (agents, size) of a task with agents."""
+        _, observation = jax.eval_shape(self.reset, jax.ShapeDtypeStruct((2,), jnp.uint32))
+        return {group: array.shape for group, array in observation.items()}
+
+    def reset(self, key: Array) -> tuple[EnvState[Any], dict[str, Array]]:
+        """Begin an episode.
+
+        Args:
+            key: Random key, of `jax.random.key` or `jax.random.PRNGKey`. All later draws derive from it.
+
+        Returns:
+            State, and the first observation: group -> (size,).
+        """
+        raw = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        return self._first(*episodes.begin(self.task, raw))
+
+    def restart(self, state: EnvState[Any]) -> tuple[EnvState[Any], dict[str, Array]]:
+        """Begin the episode that follows the one in `state`, with its random key; otherwise as `reset`.
+
+        A task with a curriculum takes into account how the episode ended.
+        """
+        return self._first(*episodes.begin_again(self.task, state.episode.key, state.episode.task_state))
+
+    def step(self, state: EnvState[Any], action: Array) -> tuple[EnvState[Any], Transition]:
+        """Advance by one control step.
+
+        Args:
+            state: From `reset`, `restart` or `step`.
+            action: `action_shape`, clipped to [-1, 1].
+
+        Returns:
+            State after the step, and what the step brought: observation, reward, and whether the episode ended. The
+            state of an ended episode can be stepped on; what it then brings means nothing.
+        """
+        action = jnp.clip(action, -1.0, 1.0)
+        return self.after(self.move(state, action), action)
+
+    def overflow(self, state: EnvState[Any]) -> Array:
+        """() bool, whether contacts were ever more than the engine's buffers hold: the physics is then not sound."""
+        return self.engine.overflow(state.physics)
+
+    def world(self, state: EnvState[Any]) -> World:
+        """The joints and named sensors, as the task reads them."""
+        return self.engine.world(state.physics)
+
+    def move(self, state: EnvState[Any], action: Array) -> EnvState[Any]:
+        """The first half of `step`: the clipped action's command, and the physics under it."""
+        task, engine, substeps = self.task, self.engine, self.task.timing.substeps
+        command, episode = episodes.before(task, engine.world(state.physics), state.episode, action)
+
+        def run(state: EnvState[Any], count: int) -> EnvState[Any]:
+            control, episode = episodes.apply_action(task, engine.world(state.physics), state.episode, command)
+            # Without the barrier XLA's CPU compiler computes a stacked vector's parts once per element that uses them.
+            return EnvState(engine.step(state.physics, jax.lax.optimization_barrier(control), count), episode)
+
+        commanded = EnvState(state.physics, episode)
+        if not task.applies_every_substep:
+            return run(commanded, substeps)
+        return jax.lax.fori_loop(0, substeps, lambda _, state: run(state, 1), commanded)
+
+    def after(self, state: EnvState[Any], action: Array) -> tuple[EnvState[Any], Transition]:
+        """The second half of `step`: rewards, outcome and observation of the state that the physics led to."""
+        transition, episode = episodes.after(self.task, self.engine.world(state.physics), state.episode, action)
+        return EnvState(state.physics, episode), transition
+
+    def _first(self, start: ResetState[Any], key: Array) -> tuple[EnvState[Any], dict[str, Array]]:
+        """State and first observation of a new episode."""
+        physics = self.engine.start(start)
+        episode, observation = episodes.first(self.task, self.engine.world(physics), start.task_state, key)
+        return EnvState(physics, episode), observation
+
+
+def restart_ended(
+    restart: Callable[[EnvState[Any]], tuple[EnvState[Any], Any]],
+    states: EnvState[Any],
+    observations: Any,
+    ended: Array,
+) -> tuple[EnvState[Any], Any]:
+    """Begin the next episode in those of N environments that ended, a few at a time until none is left.
+
+    Most steps end few episodes, and drawing a reset state for every environment would cost more than some physics.
+    No gradient goes backward through it: where one is wanted, `restart` everywhere and choose by `jnp.where`.
+
+    Args:
+        restart: `FunctionalEnv.restart`, of one environment.
+        states: Every array with a leading axis (N,).
+        observations: What the last step led to, as `restart` returns it, with a leading axis (N,).
+        ended: (N,) bool.
+
+    Returns:
+        States and observations, in which the first of the next episode stands where one ended.
+    """
+    count = len(ended)
+    chunk = max(1, count // CHUNKS)
+
+    def restart_chunk(carry: Any) -> Any:
+        states, observations, remaining = carry
+        ids = jnp.nonzero(remaining, size=chunk, fill_value=count)[0]
+        fresh, first = jax.vmap(restart)(rows_of(states, ids))
+        return (
+            set_rows(states, ids, fresh),
+            set_rows(observations, ids, first),
+            remaining.at[ids].set(False, mode="drop"),
+        )
+
+    carry = (states, observations, ended)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[2]), restart_chunk, carry)[:2]
+
+
+def rows_of(tree: Any, ids: Array) -> Any:
+    """The environments `ids` (k,) of a tree of batched arrays; ids past the end repeat the last one."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, ids, axis=0, mode="clip"), tree)
+
+
+def set_rows(tree: Any, ids: Array, rows: Any) -> Any:
+    """`tree` with `rows` in the environments `ids`; ids past the end are dropped."""
+    return jax.tree.map(lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows)

@@ -1,0 +1,112 @@
+"""`SkrlEnv` with skrl itself."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import embodied
+from tests.documents.snippets import ROOT, blocks_of
+from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
+
+pytest.importorskip("skrl", reason='skrl is not installed: pip install -e ".[adapters]"')
+
+from skrl.agents.torch.ppo import PPO, PPO_CFG  # pyright: ignore[reportMissingImports] - an extra
+from skrl.memories.torch import RandomMemory  # pyright: ignore[reportMissingImports]
+from skrl.trainers.torch import SequentialTrainer  # pyright: ignore[reportMissingImports]
+from skrl.utils.model_instantiators.torch import (  # pyright: ignore[reportMissingImports]
+    deterministic_model,
+    gaussian_model,
+)
+
+from embodied.env.adapters.skrl import SkrlEnv
+
+NUM_ENVS = 4
+
+
+def plan(num_envs: int = NUM_ENVS) -> torch.Tensor:
+    return 2 * torch.rand(3 * MAX_STEPS, num_envs, 4, generator=torch.Generator().manual_seed(5)) - 1
+
+
+def test_it_tells_what_the_environment_tells() -> None:
+    ours, theirs = brief_env(NUM_ENVS, seed=7), SkrlEnv(brief_env(NUM_ENVS, seed=7))
+    first, (observation, info) = ours.reset(), theirs.reset()
+    torch.testing.assert_close(observation, first["policy"])
+    torch.testing.assert_close(theirs.state(), first["critic"])
+    assert info == {}
+    assert theirs.num_envs == NUM_ENVS
+    assert theirs.observation_space.shape == observation.shape[1:]
+    ended = 0
+    for action in plan():
+        step, (observation, reward, terminated, truncated, info) = ours.step(action), theirs.step(action)
+        torch.testing.assert_close(observation, step.obs["policy"])
+        torch.testing.assert_close(theirs.state(), step.obs["critic"])
+        torch.testing.assert_close(reward, step.reward.unsqueeze(1))
+        assert terminated.tolist() == step.terminated.unsqueeze(1).tolist()
+        assert truncated.tolist() == step.truncated.unsqueeze(1).tolist()
+        assert bool(info) == bool(step.done.any())
+        if info:
+            ended += 1
+            torch.testing.assert_close(info["final_observation"], step.final_obs["policy"])
+            assert info["episode"]["Episode / success"] == step.success[step.done].float().mean()
+    assert ended
+
+
+def test_a_single_environment_is_reset_by_its_trainer() -> None:
+    """Its last observation is the next one, and `reset` takes up the episode that follows."""
+    ours, theirs = brief_env(1, seed=7), SkrlEnv(brief_env(1, seed=7))
+    ours.reset()
+    theirs.reset()
+    ended = 0
+    for action in plan(1):
+        step, (observation, _, terminated, truncated, _) = ours.step(action), theirs.step(action)
+        torch.testing.assert_close(observation, step.final_obs["policy"])
+        torch.testing.assert_close(theirs.state(), step.final_obs["critic"])
+        if terminated.any() or truncated.any():
+            ended += 1
+            torch.testing.assert_close(theirs.reset()[0], step.obs["policy"])
+            torch.testing.assert_close(theirs.state(), step.obs["critic"])
+    assert ended
+
+
+@pytest.mark.parametrize("num_envs", [1, NUM_ENVS])
+def test_its_trainer_and_ppo_run(num_envs: int) -> None:
+    env = SkrlEnv(brief_env(num_envs))
+    spaces: dict[str, Any] = {"observation_space": env.observation_space, "state_space": env.state_space}
+    spaces |= {"action_space": env.action_space, "device": env.device}
+    net = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "elu"}]
+    models: dict[str, Any] = {
+        "policy": gaussian_model(**spaces, network=net, output="ACTIONS"),
+        "value": deterministic_model(**spaces, network=[net[0] | {"input": "STATES"}], output="ONE"),
+    }
+    config = PPO_CFG(rollouts=16, time_limit_bootstrap=True)
+    config.experiment.write_interval = config.experiment.checkpoint_interval = 0
+    memory = RandomMemory(memory_size=16, num_envs=num_envs, device=env.device)
+    agent = PPO(models=models, memory=memory, cfg=config, **spaces)
+    trainer = SequentialTrainer(env=env, agents=agent, cfg={"timesteps": 64, "disable_progressbar": True})
+    trainer.train()  # its networks have no parameters before the first step
+    before = [parameter.detach().clone() for parameter in models["policy"].parameters()]
+    trainer.train()
+    after = list(models["policy"].parameters())
+    assert all(torch.isfinite(parameter).all() for parameter in after)
+    assert not all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+
+
+def test_a_task_without_a_critics_group_has_no_state() -> None:
+    env = SkrlEnv(embodied.make("manipulation/drawer-close", 1, "mujoco"))
+    assert (env.state_space is None) == ("critic" not in env.observation_spec)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hover_is_learned_to_90_percent() -> None:
+    from benchmarks.adapters.__main__ import Settings, measure
+
+    assert float(measure(Settings("skrl"))["success"]) >= 0.9
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.skrl import" in block.text)
+    code = block.text.replace("num_envs=1024", "num_envs=4")
+    exec(compile(code, block.place, "exec"), {})

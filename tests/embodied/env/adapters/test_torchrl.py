@@ -1,0 +1,92 @@
+"""`TorchRLEnv` with TorchRL itself."""
+
+import pytest
+import torch
+
+import embodied
+from embodied.errors import EmbodiedError
+from tests.documents.snippets import ROOT, blocks_of
+from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
+
+pytest.importorskip("torchrl", reason='torchrl is not installed: pip install -e ".[adapters]"')
+
+from torchrl.collectors import Collector  # pyright: ignore[reportMissingImports] - an extra
+from torchrl.envs import StepCounter, TransformedEnv  # pyright: ignore[reportMissingImports]
+from torchrl.envs.utils import check_env_specs  # pyright: ignore[reportMissingImports]
+
+from embodied.env.adapters.torchrl import TorchRLEnv
+
+NUM_ENVS, STEPS = 4, 3 * MAX_STEPS
+
+
+def test_torchrl_checks_its_specs() -> None:
+    check_env_specs(TorchRLEnv(brief_env(NUM_ENVS)))
+    check_env_specs(TorchRLEnv(embodied.make("swarm/hover", 2, cameras=("front",), resolution=16)))
+    check_env_specs(TorchRLEnv(embodied.make("swarm/landing", 2), ("policy",)))
+
+
+def test_a_rollout_is_what_the_environment_lives_through() -> None:
+    """`next` is what a step led to, before any restart; the row that follows begins the next episode."""
+    ours, theirs = brief_env(NUM_ENVS), TorchRLEnv(brief_env(NUM_ENVS))
+    theirs.set_seed(7)
+    data = theirs.rollout(STEPS, break_when_any_done=False)
+    observation = ours.reset(7)
+    for time in range(STEPS):
+        row = data[:, time]
+        torch.testing.assert_close(row["policy"], observation["policy"])
+        step = ours.step(row["action"])
+        following = row["next"]
+        torch.testing.assert_close(following["policy"], step.final_obs["policy"])
+        torch.testing.assert_close(following["critic"], step.final_obs["critic"])
+        torch.testing.assert_close(following["reward"][:, 0], step.reward)
+        for name in ("terminated", "truncated", "done", "success"):
+            assert following[name][:, 0].tolist() == getattr(step, name).tolist(), name
+        observation = step.obs
+    assert data["next", "terminated"].any()
+    assert data["next", "truncated"].any()
+
+
+def test_its_collector_goes_on_over_episodes() -> None:
+    env = TorchRLEnv(brief_env(NUM_ENVS))
+    batches = list(Collector(env, frames_per_batch=NUM_ENVS * STEPS, total_frames=2 * NUM_ENVS * STEPS))
+    assert [batch.shape for batch in batches] == [(NUM_ENVS, STEPS)] * 2
+    ended = batches[0]["next", "done"][:, :-1, 0]
+    assert ended.any()
+    begun, left = batches[0]["critic"][:, 1:][ended], batches[0]["next", "critic"][:, :-1][ended]
+    assert not torch.allclose(begun, left)
+    going = batches[0]["critic"][:, 1:][~ended], batches[0]["next", "critic"][:, :-1][~ended]
+    torch.testing.assert_close(*going)
+
+
+def test_the_same_seed_gives_the_same_episodes() -> None:
+    env = TorchRLEnv(brief_env(NUM_ENVS))
+    env.set_seed(3)
+    first, second = env.reset()["policy"].clone(), env.reset()["policy"].clone()
+    env.set_seed(3)
+    torch.testing.assert_close(env.reset()["policy"], first)
+    assert not torch.allclose(first, second)
+
+
+def test_a_reset_within_an_episode_is_refused() -> None:
+    env = TransformedEnv(TorchRLEnv(brief_env(NUM_ENVS)), StepCounter(max_steps=2))
+    env.base_env.env.reset()
+    env.reset()
+    data = env.rand_step(env.reset())
+    asked = torch.tensor([True, False, False, False]).unsqueeze(1)
+    with pytest.raises(EmbodiedError, match="environment 0 is to be reset in the middle of its episode"):
+        env.reset(data["next"].set("_reset", asked))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hover_is_learned_to_90_percent() -> None:
+    from benchmarks.adapters.__main__ import Settings, measure
+
+    assert float(measure(Settings("torchrl"))["success"]) >= 0.9
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.torchrl import" in block.text)
+    code = block.text.replace("num_envs=1024", "num_envs=4")
+    exec(compile(code, block.place, "exec"), {})
