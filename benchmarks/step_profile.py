@@ -27,6 +27,7 @@ from embodied import cli
 from embodied.core.episode import environment_keys
 from embodied.core.world import Control
 from embodied.env.env import Env
+from embodied.env.functional import EnvState
 from embodied.env.rollout import PerceptronActor
 from embodied.env.step import array_from_tensor
 from embodied.env.vec_env import POLICY
@@ -105,8 +106,8 @@ class Subject:
 
     def move(self, state: Any, noise: Array) -> tuple[Any, Any]:
         """... with the rotors: latency, lag, thrust, torque and drag at every physics step."""
-        physics, episode = self.simulator._move(state.physics, state.episode, 0.1 * noise)
-        return dataclasses.replace(state, physics=physics, episode=episode), ()
+        moved = jax.vmap(self.simulator._one.move)(EnvState(state.physics, state.episode), 0.1 * noise)
+        return dataclasses.replace(state, physics=moved.physics, episode=moved.episode), ()
 
     def advance(self, state: Any, noise: Array) -> tuple[Any, Any]:
         """... with rewards, outcome, observation, statistics and the search for divergence."""
