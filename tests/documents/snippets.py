@@ -350,7 +350,7 @@ def run_as_program(module: str, arguments: Sequence[str]) -> int:
     """Run a module whose command is not a function; returns its exit code, or leaves by `SystemExit`."""
     before, sys.argv = sys.argv, [module, *arguments]
     try:
-        runpy.run_module(module, run_name="__main__")
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
         sys.argv = before
     return 0
