@@ -1,7 +1,7 @@
 """A picture of many tasks at work, each by its shipped policy, or at rest where there is none.
 
 python -m benchmarks.gallery --out docs/locomotion.jpg
-python -m benchmarks.gallery mt50 --camera corner --seconds 0.8 --columns 5 --size 300 225 --out docs/manipulation.jpg
+python -m benchmarks.gallery mt50 --camera view --seconds 0.8 --columns 5 --size 300 225 --out docs/manipulation.jpg
 """
 
 from dataclasses import dataclass
