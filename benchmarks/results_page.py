@@ -83,6 +83,12 @@ def is_trained(record: Record) -> bool:
     return is_evaluated(record) and "train_seconds" in record and "steps" in record
 
 
+def learner(record: Record) -> str:
+    """Name of the algorithm; older results have it in their command only, by the flag's former name `--learner` too."""
+    named = re.search(r"--(?:algorithm|learner) (\S+)", str(record.get("command", "")))
+    return str(record.get("algorithm") or (named[1] if named else "ppo"))
+
+
 def groups(results: Mapping[str, Record], wanted: Callable[[str, Record], bool]) -> dict[str, dict[str, Record]]:
     """Name without seed -> file -> result."""
     found: dict[str, dict[str, Record]] = {}
@@ -146,7 +152,7 @@ def trained(results: Mapping[str, Record]) -> Iterable[Row]:
         records = list(group.values())
         yield (
             f"`{records[0].get('task', '')}`",
-            str(records[0].get("algorithm", "ppo" if "sac" not in next(iter(group)) else "sac")),
+            learner(records[0]),
             f"{records[0]['steps'] / 1e6:.1f}",
             several([record["train_seconds"] / 60 for record in records], lambda value: f"{value:.1f}"),
             success(records),
@@ -267,7 +273,7 @@ def remaining(results: Mapping[str, Record]) -> Iterable[Row]:
     """All other files: their commands, and what single numbers they have."""
     for name, record in results.items():
         shown = is_evaluated(record) or is_of_seeds(record) or name.startswith(("deploy", "calibration_foreign"))
-        if shown or (name.startswith("bench") and any(True for _ in speed({name: record}))):
+        if shown or (name.startswith("bench") and any(speed({name: record}))):
             continue
         numbers = {
             key: value

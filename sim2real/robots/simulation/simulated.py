@@ -144,8 +144,8 @@ class Simulation:
         return self._world
 
     @property
-    def seen(self) -> float:
-        """s, when that was which sensors say now."""
+    def measured_at(self) -> float:
+        """Time in s of the state that the sensors report now; it lies a sensor latency back."""
         return self._worlds[0][0]
 
     def measure(self, robot: int, rng: np.random.Generator) -> Measurement:
@@ -155,10 +155,9 @@ class Simulation:
         return self.model.measure(world, taken, rng, self.options.noise, evaluated, robot)
 
     def prepare(self, command: np.ndarray) -> None:
-        """Compile the task's evaluation under a command, unless that is done."""
-        if self._prepared is None:
-            task, with_command = self.model.commanded(command)
-            self._prepared = TaskEvaluator(task, with_command, self._world, self.model.state)
+        """Compile the task's evaluation under a command; of a team, one of its robots is asked to."""
+        task, with_command = self.model.commanded(command)
+        self._prepared = TaskEvaluator(task, with_command, self._world, self.model.state)
 
     def enter(self, robot: int, phase: Phase) -> None:
         """Evaluate the task from the first robot's first cycle in the phase `RUN` to the last one's last."""
@@ -224,7 +223,7 @@ class SimulatedRobot(Robot):
 
     def read(self) -> Measurement:
         self.simulation.catch_up()
-        if self.simulation.seen > self._newest.time and self._rng.random() >= self.options.loss:
+        if self.simulation.measured_at > self._newest.time and self._rng.random() >= self.options.loss:
             self._newest = self.simulation.measure(self.number, self._rng)
         return self._newest
 
