@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.results_page.records import ROOT, Record
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 FIGURE = re.compile(
     r'\[(?P<text>[^\]\[]*)\](?P<link>\(\S*benchmarks/results/(?P<file>[\w.-]+)\.json "(?P<title>[^"]*)"\))'
 )
