@@ -22,7 +22,12 @@ FIRST = ("success", "success_any", "return")
 LAST = ("steps", "train_seconds", "train_env_steps_per_second")
 SHARES = ("success", "success_any", "fall", "truncated")
 """Figures from 0 to 1, which are shown in percent."""
-UNITS = {"train_seconds": "s", "train_env_steps_per_second": "steps/s", "length": "steps"}
+UNITS = {
+    "train_seconds": "s",
+    "train_env_steps_per_second": "steps/s",
+    "length": "steps",
+    "diverged": "episodes",
+}
 NO_FIGURES = ("episodes", "seconds", "env_steps_per_second", "seed", "num_envs", "resumed_at", "tasks")
 NO_SETTINGS = ("seed", "name", "variations", "checkpoint_seconds")
 """Of a run's config, what does not tell trainings apart: seeds are shown by themselves."""

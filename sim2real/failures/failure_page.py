@@ -57,10 +57,10 @@ def _features(found: FailureMap) -> Html:
             (f"background:{_colour(rate)};{CELL}", _two(f"{100 * rate:.0f} %", f"{low:.3g} to {high:.3g}"))
             for low, high, rate in found.rates(feature)
         ]
-        rows.append((_two(found.features.names[feature], bits), *cells))
+        rows.append((_two(found.features.label(feature), bits), *cells))
     note = pages.paragraph(
-        "Failure rate in each fifth of the starts, from the lowest value to the highest. Positions are in m, angles in "
-        "rad (quaternions wxyz), speeds in m/s and rad/s."
+        "Failure rate in each fifth of the starts, from the lowest value to the highest. Quaternions are wxyz; what is "
+        "of the task's own state is in SI units."
     )
     widest = max(map(len, rows))
     return pages.join((note, pages.table(("feature", "lowest", *("",) * (widest - 3), "highest"), rows)))
@@ -73,7 +73,7 @@ def _two(above: str, below: str) -> Html:
 def _map(found: FailureMap, chosen: Sequence[int]) -> Html:
     """Risk over the two most telling features (over one, and the order of the starts), with every start as a dot."""
     axes = [found.features.values[:, i] for i in found.telling[:2]]
-    labels = [found.features.names[i] for i in found.telling[:2]]
+    labels = [found.features.label(i) for i in found.telling[:2]]
     if len(axes) == 1:
         axes, labels = [axes[0], np.arange(len(found.failed), dtype=float)], [*labels, "start"]
     x, y = ((axis - axis.min()) / max(float(np.ptp(axis)), 1e-12) for axis in axes)
@@ -133,7 +133,7 @@ def _proposals(found: FailureMap, chosen: Sequence[int]) -> Html:
         )
         for number, row in enumerate(chosen)
     )
-    return pages.table(("", "#start", "#risk", *(f"#{found.features.names[i]}" for i in found.telling)), rows)
+    return pages.table(("", "#start", "#risk", *(f"#{found.features.label(i)}" for i in found.telling)), rows)
 
 
 def _colour(risk: float) -> str:
