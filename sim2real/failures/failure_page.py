@@ -9,6 +9,7 @@ import numpy as np
 from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
 from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.tables import decimals
 from sim2real.failures.failure_map import FailureMap
 
 CELLS = 28  # of the map, along each side
@@ -124,12 +125,14 @@ def _axis_texts(axes: Sequence[np.ndarray], labels: Sequence[str]) -> list[str]:
 
 
 def _proposals(found: FailureMap, chosen: Sequence[int]) -> Html:
+    values = found.features.values
+    digits = {i: 1 + decimals(float(values[:, i].min()), float(values[:, i].max())) for i in found.telling}
     rows = (
         (
             number + 1,
             row,
             f"{100 * found.risk[row]:.0f} %",
-            *(f"{found.features.values[row, i]:.3g}" for i in found.telling),
+            *(f"{values[row, i]:.{digits[i]}f}" for i in found.telling),
         )
         for number, row in enumerate(chosen)
     )
