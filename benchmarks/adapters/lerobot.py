@@ -19,6 +19,7 @@ import tyro
 
 from embodied import cli
 from embodied.env.adapters.lerobot.vector_env import Success
+from embodied.evaluation.rollouts import wilson
 
 TASK, CAMERA = "manipulation/drawer-close", "view"
 SMALL_ACT = (
@@ -93,8 +94,10 @@ def eval_flags(policy: Path, out: Path, success: Success, settings: Settings) ->
 
 def figures(policy: Path, judged: dict[Success, dict[str, Any]], settings: Settings) -> dict[str, Any]:
     """The numbers, as LeRobot wrote them, and its commands without this machine's paths."""
-    last, some = judged[Success.LAST], judged[Success.ANY]
-    episodes = last["per_task"][0]["metrics"]
+    solved = {success.value: told["per_task"][0]["metrics"]["successes"] for success, told in judged.items()}
+    last, some = solved["last"], solved["any"]
+    (low, high), (any_low, any_high) = (wilson(sum(of), len(of)) for of in (last, some))
+    overall = judged[Success.LAST]["overall"]
     trained = json.loads((policy / "train_config.json").read_text())
     progress = json.loads((policy.parent / "training_state" / "training_step.json").read_text())
     here = Path("FOLDER")
@@ -107,12 +110,16 @@ def figures(policy: Path, judged: dict[Success, dict[str, Any]], settings: Setti
         "demonstrations": settings.demonstrations,
         "steps": progress["step"],
         "batch_size": trained["batch_size"],
-        "episodes": len(episodes["successes"]),
-        "success": last["overall"]["pc_success"] / 100,
-        "success_any": some["overall"]["pc_success"] / 100,
-        "return": last["overall"]["avg_sum_reward"],
-        "successes": episodes["successes"],
-        "seconds": last["overall"]["eval_s"],
+        "episodes": len(last),
+        "success": sum(last) / len(last),
+        "success_low": low,
+        "success_high": high,
+        "success_any": sum(some) / len(some),
+        "success_any_low": any_low,
+        "success_any_high": any_high,
+        "return": overall["avg_sum_reward"],
+        "solved": solved,
+        "seconds": overall["eval_s"],
         "commands": [
             " ".join(["python", *collecting(here / "demos", settings)]),
             " ".join(["lerobot-train", *train_flags(here / "demos", here / "act", settings)]),
