@@ -16,6 +16,7 @@ import tyro
 
 import embodied
 from embodied.errors import UnknownNameError
+from embodied.rendering.pictures import SCENES_VIEW, View
 from embodied.rendering.video import record
 from policies.training.loading import load_policy
 
@@ -30,15 +31,24 @@ class Film:
     policy: str = "shipped"
     seconds: float = 4.0
     camera: str | None = None
+    view: View = SCENES_VIEW
     seed: int = 0
     fps: float = 17.0
+    goals: bool = True
+    """Whether to show where robots and things are to go."""
 
 
 FILMS: Mapping[str, Film] = {
     "walk": Film("locomotion/go1-joystick-flat"),
     "humanoid": Film("locomotion/g1-joystick-flat", seed=3),
-    "swarm": Film("swarm/formation", seconds=7.0, fps=12.0),
-    "hand": Film("grasping/leap-rotate-z", seconds=5.0),
+    "swarm": Film(
+        "swarm/formation",
+        seconds=7.0,
+        view=View(elevation=-35, filled=0.92, trail=1.2),
+        goals=False,
+        fps=12.0,
+    ),
+    "hand": Film("grasping/leap-rotate-z", seconds=5.0, view=View(("palm", "cube"), filled=0.9)),
     "arm": Film("manipulation/drawer-open", "expert", camera="view", seconds=3.0),
 }
 
@@ -53,6 +63,8 @@ class Settings:
     """Folder."""
     size: tuple[int, int] = (480, 270)
     """Width and height in pixels."""
+    light_samples: int = 4
+    """Points of each lamp: more are softer shadows, and take as much longer."""
 
 
 def main(settings: Settings) -> None:
@@ -63,7 +75,18 @@ def main(settings: Settings) -> None:
         film, path = FILMS[name], settings.out / f"{name}.webp"
         env = embodied.make(film.task, 1, seed=film.seed)
         policy = load_policy(film.policy, env)
-        record(env, policy, path, seconds=film.seconds, camera=film.camera, size=settings.size, most_fps=film.fps)
+        view = dataclasses.replace(film.view, light_samples=settings.light_samples)
+        record(
+            env,
+            policy,
+            path,
+            seconds=film.seconds,
+            camera=film.camera,
+            size=settings.size,
+            view=view,
+            debug_visualization=film.goals,
+            most_fps=film.fps,
+        )
         size = path.stat().st_size
         cli.console().print(f"{path}: {size / 1e3:.0f} kB" + (", too large" if size > MOST else ""))
 

@@ -93,8 +93,8 @@ GALLERIES: Mapping[str, Gallery] = {
     "grasping": Gallery(
         (
             lifted("allegro", "mustard_bottle", 150, 3.0),
-            lifted("leap", "power_drill", 90, 1.4),
-            lifted("shadow", "wood_block", -55, 3.0),
+            lifted("leap", "wood_block", -20, 1.4),
+            lifted("shadow", "mustard_bottle", -20, 3.0),
             Shot("grasping/leap-rotate-z", (2.0,), CUBE),
             Shot("grasping/allegro-hand-over", (3.5,), HANDS),
             Shot("grasping/shadow-hand-over", (3.5,), HANDS),
@@ -110,8 +110,8 @@ GALLERIES: Mapping[str, Gallery] = {
         tuple(
             lifted("leap", item, azimuth, 0.0, 0.5, 1.0, 1.6, caption=item.replace("_", " "))
             for item, azimuth in (
-                ("mustard_bottle", -55), ("power_drill", 90), ("tomato_soup_can", -55), ("pear", 90),
-                ("wood_block", -55),
+                ("mustard_bottle", 30), ("power_drill", -125), ("tomato_soup_can", -125), ("pear", 30),
+                ("wood_block", -20),
             )
         ),
         size=(320, 220),

@@ -54,6 +54,7 @@ SUN = "sun"  # name of the light whose shadows follow the robot, in assets/scene
 SHADED_ROBOT, SHADED_SCENE = 6.0, 2.0  # radii of a robot, extents of a scene, within which shadows fall: fewer, sharper
 CORNERS = np.array(list(itertools.product((-1, 1), repeat=3)))  # of a box, in half its sides
 LAMP = 0.06  # radius of a lamp over its distance where shadows are to be soft: as wide as a window's
+TRAIL = 0.25  # of a robot's radius: half the width of its trail where it is now
 SPECK = 0.02  # of its distance: a robot of a team whose radius is smaller gets a ball in its colour around it
 
 
@@ -70,6 +71,8 @@ class View:
     """deg, direction of sight above the horizontal; by default the scene's."""
     filled: float = FILLED
     """Of the picture's width or height that they fill."""
+    trail: float = 0.0
+    """s, how far back the ways of the followed robots are drawn, each in a colour of its own."""
     light_samples: int = 1
     """Points of each lamp whose shadows are averaged: with 16 they are soft, and a picture takes 16 times as long."""
 
@@ -195,6 +198,7 @@ class Renderer:
         self._data, self._other = mujoco.MjData(self.model), mujoco.MjData(self.model)
         self._sun = self._sharp_shadows()
         self._follow: dict[int, FollowCamera] = {}
+        self._trails: dict[int, list[tuple[float, np.ndarray]]] = {}
         self._contexts: dict[tuple[int, int], mujoco.Renderer] = {}
         self._close = functools.partial(_close_all, self._contexts)
 
@@ -246,6 +250,7 @@ class Renderer:
             if self._sun >= 0:
                 renderer.scene.lights[self._sun].pos[:2] += camera.lookat[:2]
             self._add_specks(renderer.scene, self._follow[index])
+            self._add_trails(renderer.scene, index, float(state.time[index]))
         for other in [i for i in others if i != index][: MOST_SHOWN - 1]:
             self._add_other(renderer.scene, state, other)
         for (_, points), colour in zip(state.debug_markers.items(), COLOURS * len(state.debug_markers), strict=False):
@@ -305,6 +310,26 @@ class Renderer:
         for number, body in enumerate(follow.bodies):
             colour = (*COLOURS[number % len(COLOURS)], MARKER_ALPHA)
             self._add_ball(scene, self._data.xipos[body], colour, SPECK / 2 * distance)
+
+    def _add_trails(self, scene: mujoco.MjvScene, index: int, time: float) -> None:
+        """Draw the ways of the followed robots since `view.trail` s ago, thinner where they are older."""
+        if not self.view.trail:
+            return
+        bodies, radius = self._follow[index].bodies, self._follow[index].radius
+        known = self._trails.get(index, [])
+        # Where time went back, an episode began.
+        known = [past for past in known if time - self.view.trail <= past[0] < time]
+        known.append((time, self._data.xipos[bodies].copy()))
+        self._trails[index] = known
+        for (old, before), (_, after) in itertools.pairwise(known):
+            width = TRAIL * radius * (1 - (time - old) / self.view.trail)
+            for number, ends in enumerate(zip(before, after, strict=True)):
+                if scene.ngeom < scene.maxgeom:
+                    colour = np.array((*COLOURS[number % len(COLOURS)], 1.0), np.float32)
+                    geom, capsule = scene.geoms[scene.ngeom], mujoco.mjtGeom.mjGEOM_CAPSULE
+                    mujoco.mjv_initGeom(geom, capsule, np.zeros(3), np.zeros(3), np.eye(3).ravel(), colour)
+                    mujoco.mjv_connector(geom, capsule, width, *ends)
+                    scene.ngeom += 1
 
     def _add_other(self, scene: mujoco.MjvScene, state: SceneState, index: int) -> None:
         """Draw what moves in another environment, translucently."""
