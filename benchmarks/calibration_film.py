@@ -32,7 +32,8 @@ from sim2real.identification import simulate
 from sim2real.logs.read_log import read_log
 from sim2real.twins import make_twin
 
-HORIZON, SLOWER, FPS = 1.0, 2, 10  # s, times, frames per second of the film
+HORIZON = 1.0  # s that the twins follow commands alone
+SLOWER, FPS = 2, 10  # times, frames per second of the film
 SCENE, PANEL = (360, 300), (300, 300)  # width and height in pixels
 TALL, ABOVE = 0.95, 0.28  # m, of what the scene shows at the robot's distance, and from the robot to its middle
 NAMES = ("robot", "twin before calibration", "twin after")
@@ -105,7 +106,7 @@ def tracks_of(folder: Path, settings: Settings) -> Tracks:
     channels = (output.channel for output in twin.outputs)
     ways = dict(zip(channels, twin.simulate(values, np.stack([starts] * 2), windows), strict=True))
     twins = np.concatenate([ways["position"], ways["orientation"]], -1)
-    rows = np.round(np.arange(0, HORIZON, 1 / (FPS * SLOWER)) / twin.timestep).astype(int)
+    rows = np.round(np.linspace(0, HORIZON, round(HORIZON * FPS * SLOWER) + 1) / twin.timestep).astype(int)
     times = rows * twin.timestep
     robot = [twin.starts(flown, begin + times)[:, :7] for begin in windows.begin]
     return Tracks(np.stack([np.stack(robot), *twins[:, :, rows]], 2), times)

@@ -16,10 +16,11 @@ import tyro
 
 import embodied
 from embodied.errors import UnknownNameError
-from embodied.rendering.pictures import SCENES_VIEW, View
+from embodied.rendering.pictures import View
 from embodied.rendering.video import record
 from policies.training.loading import load_policy
 
+SOFT = View(light_samples=6)
 MOST = 300_000  # bytes of a film
 
 
@@ -31,7 +32,7 @@ class Film:
     policy: str = "shipped"
     seconds: float = 4.0
     camera: str | None = None
-    view: View = SCENES_VIEW
+    view: View = SOFT
     seed: int = 0
     fps: float = 17.0
     goals: bool = True
@@ -39,16 +40,16 @@ class Film:
 
 
 FILMS: Mapping[str, Film] = {
-    "walk": Film("locomotion/go1-joystick-flat"),
+    "walk": Film("locomotion/go1-joystick-flat", seconds=3.6, fps=14.0),
     "humanoid": Film("locomotion/g1-joystick-flat", seed=3),
     "swarm": Film(
         "swarm/formation",
-        seconds=7.0,
+        seconds=5.5,
         view=View(elevation=-35, filled=0.92, trail=1.2),
         goals=False,
-        fps=12.0,
+        fps=10.0,
     ),
-    "hand": Film("grasping/leap-rotate-z", seconds=5.0, view=View(("palm", "cube"), filled=0.9)),
+    "hand": Film("grasping/leap-rotate-z", seconds=5.0, view=View(("palm", "cube"), filled=0.9, light_samples=6)),
     "arm": Film("manipulation/drawer-open", "expert", camera="view", seconds=3.0),
 }
 
@@ -63,8 +64,6 @@ class Settings:
     """Folder."""
     size: tuple[int, int] = (480, 270)
     """Width and height in pixels."""
-    light_samples: int = 4
-    """Points of each lamp: more are softer shadows, and take as much longer."""
 
 
 def main(settings: Settings) -> None:
@@ -75,7 +74,6 @@ def main(settings: Settings) -> None:
         film, path = FILMS[name], settings.out / f"{name}.webp"
         env = embodied.make(film.task, 1, seed=film.seed)
         policy = load_policy(film.policy, env)
-        view = dataclasses.replace(film.view, light_samples=settings.light_samples)
         record(
             env,
             policy,
@@ -83,7 +81,7 @@ def main(settings: Settings) -> None:
             seconds=film.seconds,
             camera=film.camera,
             size=settings.size,
-            view=view,
+            view=film.view,
             debug_visualization=film.goals,
             most_fps=film.fps,
         )

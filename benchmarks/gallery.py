@@ -103,7 +103,7 @@ GALLERIES: Mapping[str, Gallery] = {
             Shot("grasping/leap-pour", (0.5,), POURING),
             Shot("grasping/shadow-pour", (2.5,), POURING),
             Shot("grasping/allegro-pour", (2.0,), POURING),
-            Shot("grasping/shadow-reorient", (0.0,), CUBE),
+            Shot("grasping/shadow-rotate-z", (0.0,), CUBE),
         )
     ),
     "lifting": Gallery(

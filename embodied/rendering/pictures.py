@@ -100,7 +100,7 @@ class FollowCamera:
         self.radius = max((radius_of(model, body) for body in self.bodies), default=float(model.stat.extent))
         ours = np.isin(model.geom_bodyid, carried_by(model, self.bodies)) & (model.geom_group < VISIBLE_GROUPS)
         self._geoms = np.flatnonzero(ours)
-        self._middle, self._half = model.geom_aabb[self._geoms, :3], model.geom_aabb[self._geoms, 3:]
+        self._model = model
         self._upright = math.tan(math.radians(model.vis.global_.fovy / 2)) * view.filled
         self._level = self._upright * aspect
         self._marked = not view.bodies
@@ -152,8 +152,24 @@ class FollowCamera:
     def _corners(self, data: mujoco.MjData) -> np.ndarray:
         """(8 n, 3) m: corners of the boxes around the followed robots' shapes."""
         turn = data.geom_xmat[self._geoms].reshape(-1, 3, 3)
-        corners = self._middle[:, None] + CORNERS * self._half[:, None]
+        boxes = np.stack([_box(self._model, geom) for geom in self._geoms])
+        corners = boxes[:, None, :3] + CORNERS * boxes[:, None, 3:]
         return (data.geom_xpos[self._geoms, None] + np.einsum("kij,kcj->kci", turn, corners)).reshape(-1, 3)
+
+
+def _box(model: mujoco.MjModel, geom: int) -> np.ndarray:
+    """(6,) m: middle and half sides of the box around a shape, in its frame, as large as it is in this episode."""
+    radius, length, _ = size = model.geom_size[geom]
+    match mujoco.mjtGeom(int(model.geom_type[geom])):
+        case mujoco.mjtGeom.mjGEOM_BOX | mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+            return np.array([0, 0, 0, *size])
+        case mujoco.mjtGeom.mjGEOM_SPHERE:
+            return np.array([0, 0, 0, radius, radius, radius])
+        case mujoco.mjtGeom.mjGEOM_CAPSULE:
+            return np.array([0, 0, 0, radius, radius, length + radius])
+        case mujoco.mjtGeom.mjGEOM_CYLINDER:
+            return np.array([0, 0, 0, radius, radius, length])
+    return model.geom_aabb[geom]
 
 
 class Renderer:
@@ -290,10 +306,10 @@ class Renderer:
         """Make the sun's shadows as sharp as the scene is small; its number among the scene's lights, or -1."""
         model = self.model
         names = [model.light(number).name for number in range(model.nlight)]
+        follow = FollowCamera(model, view=self.view)
         if SUN not in names:
             return -1
         sun = names.index(SUN)
-        follow = FollowCamera(model, view=self.view)
         if len(follow.bodies) > 1 and not self.view.bodies:
             return -1
         reach = (SHADED_ROBOT if follow.bodies else SHADED_SCENE) * follow.radius
