@@ -44,7 +44,7 @@ FILMS: Mapping[str, Film] = {
     "humanoid": Film("locomotion/g1-joystick-flat", seed=3),
     "swarm": Film(
         "swarm/formation",
-        seconds=5.5,
+        seconds=5.2,
         view=View(elevation=-35, filled=0.92, trail=1.2),
         goals=False,
         fps=10.0,
