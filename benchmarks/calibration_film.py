@@ -165,6 +165,7 @@ def panel(tracks: Tracks, window: int, number: int) -> np.ndarray:
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     image = cv2.imdecode(np.frombuffer(drawn.getvalue(), np.uint8), cv2.IMREAD_COLOR)
+    assert image is not None
     return image[..., ::-1]
 
 

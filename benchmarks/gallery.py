@@ -86,7 +86,7 @@ HANDS = close("left_palm", "right_palm", "object")
 POURING = close("right_palm", "object")
 LOCOMOTION = (
     "go1-joystick-flat", "go1-joystick-rough", "go1-getup", "go2-joystick-flat", "g1-joystick-flat", "ant",
-    "half-cheetah", "walker2d", "hopper", "humanoid", "reach-walker-7-full", "reach-cheetah-14-full",
+    "half-cheetah", "walker2d", "hopper", "humanoid", "go1-handstand", "reach-cheetah-14-full",
 )  # fmt: skip
 GALLERIES: Mapping[str, Gallery] = {
     "locomotion": Gallery(tuple(Shot(f"locomotion/{name}", view=ROBOTS) for name in LOCOMOTION)),

@@ -152,7 +152,7 @@ class FollowCamera:
     def _corners(self, data: mujoco.MjData) -> np.ndarray:
         """(8 n, 3) m: corners of the boxes around the followed robots' shapes."""
         turn = data.geom_xmat[self._geoms].reshape(-1, 3, 3)
-        boxes = np.stack([_box(self._model, geom) for geom in self._geoms])
+        boxes = np.stack([_box(self._model, int(geom)) for geom in self._geoms])
         corners = boxes[:, None, :3] + CORNERS * boxes[:, None, 3:]
         return (data.geom_xpos[self._geoms, None] + np.einsum("kij,kcj->kci", turn, corners)).reshape(-1, 3)
 
