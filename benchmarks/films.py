@@ -50,7 +50,12 @@ FILMS: Mapping[str, Film] = {
         fps=10.0,
     ),
     "hand": Film("grasping/leap-rotate-z", seconds=5.0, view=View(("palm", "cube"), filled=0.9, light_samples=6)),
-    "arm": Film("manipulation/drawer-open", "expert", camera="view", seconds=3.0),
+    "arm": Film(
+        "manipulation/drawer-open",
+        "expert",
+        seconds=3.0,
+        view=View(("link6", "drawer"), azimuth=141, elevation=-24, filled=0.9, light_samples=6),
+    ),
 }
 
 
