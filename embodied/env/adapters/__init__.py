@@ -8,6 +8,7 @@ rsl_rl                  `RslRlVecEnv`
 skrl                    `SkrlEnv`
 torchrl                 `TorchRLEnv`
 brax                    `BraxEnv`, `wrap`
+lerobot/                `--env.type=embodied` of LeRobot's commands
 """
 
 import importlib
