@@ -12,7 +12,8 @@ from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 
 UNROLL = 24
-LEARNING = {"schedule": "adaptive", "num_learning_epochs": 5, "num_mini_batches": 8}
+# By default a value moves by 0.2 per iteration at most, made for returns near 1: hover's reach 130, in 146 iterations.
+LEARNING = {"num_learning_epochs": 5, "num_mini_batches": 8, "use_clipped_value_loss": False}
 
 
 def train(env: Env, steps: int, seed: int) -> PolicyFunction:
