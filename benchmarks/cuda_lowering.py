@@ -1,11 +1,10 @@
 """`python -m benchmarks.cuda_lowering`: every task on every fused engine, lowered for CUDA on a machine without a GPU.
 
-Writes a line per combination as it goes, so that a run that was stopped goes on, and the table of `docs/gpu.md`.
+Writes a line per combination as it goes, so that a run that was stopped goes on.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
 import sys
@@ -28,8 +27,6 @@ VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("mjx", {"impl": "jax"}),
 )
 RESULT = Path("benchmarks/results/cuda_lowering.json")
-PAGE = Path("docs/gpu.md")
-BEGIN, END = "<!-- cuda_lowering -->", "<!-- /cuda_lowering -->"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +37,6 @@ class Settings:
     """Tasks; by default all."""
     json: Path = RESULT
     """The result; combinations that it holds are not lowered again."""
-    page: Path | None = PAGE
-    """The page whose table is written anew."""
 
 
 @guard
@@ -63,10 +58,6 @@ def main(arguments: list[str] | None = None) -> int:
             line.update(done, f"{name} on {engine} {variant(options)}")
             write(settings.json, rows)
     write(settings.json, rows)
-    if settings.page:
-        page = settings.page.read_text()
-        before, _, rest = page.partition(BEGIN)
-        settings.page.write_text(before + BEGIN + "\n" + "\n".join(table(rows)) + "\n" + END + rest.partition(END)[2])
     return 0
 
 
@@ -95,32 +86,6 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
         "with_callbacks": sum(bool(row.get("callbacks")) for row in rows),
     }
     cli.write_result(path, cli.command_line("benchmarks.cuda_lowering"), totals)
-
-
-def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Families of tasks against engines, as lines of a Markdown table."""
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = collections.defaultdict(list)
-    for row in rows:
-        groups[row["engine"], row["variant"], row["task"].split("/")[0]].append(row)
-    lines = [
-        "| engine | tasks | lower for CUDA | call the host | state, KB per environment | widest operation, KB |",
-        "|---|---|---|---|---|---|",
-    ]
-    for (engine, kind, family), members in sorted(groups.items()):
-        good = [row for row in members if row["lowers"]]
-        callbacks = sum(bool(row["callbacks"]) for row in good)
-        state, widest = (span([row[key] / 1e3 for row in good]) for key in ("state_bytes", "widest_bytes"))
-        name = f"`{engine}` {kind}".strip()
-        lines.append(f"| {name} | {family}, {len(members)} | {len(good)} | {callbacks} | {state} | {widest} |")
-    return lines
-
-
-def span(values: list[float]) -> str:
-    """Least to greatest."""
-    if not values:
-        return "-"
-    low, high = (f"{value:.3g}" if value < 1000 else f"{value:,.0f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
 
 
 if __name__ == "__main__":

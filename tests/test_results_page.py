@@ -1,21 +1,74 @@
-"""docs/results.md is what the JSON files say, and every file has a row."""
+"""docs/results.md and the figures in README and docs are what the JSON files say, and every file has a row."""
 
-from benchmarks import results_page
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.results_page import figures, tables
+from benchmarks.results_page.page import PAGE, page
+from benchmarks.results_page.records import LINK, read
+
+RECORD = {
+    "success": 0.856, "success_low": 0.8331, "success_high": 0.8784, "train_seconds": 120.0, "steps": 3_612_672,
+    "means": {"with, but no map": {"error": 0.00123}},
+    "results": [{"task": "a/reach", "seed": 0, "rate": 1.0}, {"task": "a/push", "seed": 0, "rate": 0.5}],
+}  # fmt: skip
 
 
 def test_the_page_is_what_the_files_say() -> None:
-    assert results_page.PAGE.read_text(encoding="utf-8") == results_page.page(results_page.read()), (
-        "run python -m benchmarks.results_page"
-    )
+    assert PAGE.read_text(encoding="utf-8") == page(read()), "run python -m benchmarks.results_page"
+
+
+@pytest.mark.parametrize("path", figures.PAGES, ids=lambda path: path.name)
+def test_figures_in_prose_are_what_the_files_say(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == figures.refreshed(path, read()), "run python -m benchmarks.results_page"
 
 
 def test_every_file_has_a_row() -> None:
-    page = results_page.PAGE.read_text(encoding="utf-8")
-    assert not [name for name in results_page.read() if f"{results_page.LINK}{name}.json" not in page]
+    text = PAGE.read_text(encoding="utf-8")
+    assert not [name for name in read() if f"{LINK}{name}.json" not in text]
 
 
 def test_seeds_share_a_row() -> None:
     record = {"task": "t", "episodes": 4, "steps": 1e6, "train_seconds": 60.0}
     results = {f"train_t_seed{seed}": record | {"success": value} for seed, value in enumerate((0.5, 1.0))}
-    (row,) = results_page.trained(results)
+    (row,) = tables.trained(results)
     assert row[:5] == ("`t`", "ppo", "1.0", "1.0 (1.0, 1.0)", "75.0 (50.0, 100.0)")
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("success: .1%", "85.6 %"),
+        ("success: .1% with interval", "85.6 % (83.3 to 87.8)"),
+        ("train_seconds: .0f/60", "2"),
+        ("steps: ,d", "3,612,672"),
+        ("means > with, but no map > error: .1f*1000", "1.2"),
+        ("results > 1 > rate: .0%", "50 %"),
+        ("results > task=a/push & seed=0 > rate: .0%", "50 %"),
+        ("results > * > rate: .2f", "0.75"),
+    ],
+)
+def test_a_title_says_where_a_figure_stands_and_how_it_is_written(title: str, text: str) -> None:
+    assert figures.shown(RECORD, title) == text
+
+
+@pytest.mark.parametrize(
+    "title", ["sucess: .1%", "results > 2 > rate: .0%", "results > task=a/pull > rate: .0%", "steps"]
+)
+def test_a_title_that_leads_nowhere_is_an_error(title: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(f'[1](../benchmarks/results/run.json "{title}")')
+    with pytest.raises(figures.FigureError, match=r"page\.md: run\.json has no"):
+        figures.refreshed(path, {"run": RECORD})
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text('[85.6 %\n(83.3 to 87.8)](benchmarks/results/run.json "success: .1% with interval")')
+    assert figures.refreshed(path, {"run": RECORD}) == path.read_text()
+    path.write_text('a [8](benchmarks/results/run.json "success: .1%"), b [c](benchmarks/results/run.json)')
+    written = 'a [85.6 %](benchmarks/results/run.json "success: .1%"), b [c](benchmarks/results/run.json)'
+    assert figures.refreshed(path, {"run": RECORD}) == written

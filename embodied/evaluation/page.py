@@ -33,12 +33,13 @@ td.n, th.n { text-align: right; white-space: nowrap; }
 .bar { display: block; width: 100%; min-width: 7rem; }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(var(--cell), 100%), 1fr)); gap: 1rem; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; overflow: hidden; }
-figure img, figure svg { display: block; width: 100%; height: auto; }
+figure img, figure svg { display: block; width: 100%; height: auto; } figure svg { max-width: 36rem; margin: auto; }
 figcaption { padding: .5rem .7rem; font-size: .85rem; } figcaption span { display: block; color: var(--soft); }
 .chart { display: block; width: 100%; height: auto; min-width: 34rem; }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 .key { white-space: nowrap; margin-right: 1em; } .key i { display: inline-block; width: .8em; height: .8em;
   border-radius: 2px; margin-right: .35em; }
+@media (min-width: 40rem) { .scroll td:first-child { white-space: nowrap; } }
 @media (max-width: 40rem) { body { margin: 1.2rem auto; padding: 0 .9rem; } h1 { font-size: 1.35rem; }
   .numbers b { font-size: 1.5rem; } table { font-size: .88rem; } }
 @media print { :root { color-scheme: light; --ink: #1d2430; --soft: #4d5868; --line: #cfd6de; --page: #fff;

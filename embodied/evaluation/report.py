@@ -133,7 +133,7 @@ def _table(rows: Rows) -> Html:
         for row in rows
     )
     heads = ("#at any step (95 %)", "#at the last step (95 %)", "#return (95 %)")
-    return pages.table(("task", pages.join(("success ", keys)), *heads), lines, {1: "width: 40%"})
+    return pages.table(("task", pages.join(("success ", keys)), *heads), lines, {1: "width: 30%"})
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:

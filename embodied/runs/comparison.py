@@ -13,6 +13,7 @@ import numpy as np
 
 from embodied.errors import RunError, UnknownNameError, listing
 from embodied.evaluation.learning_curves import BINS, Across, Points, Records, chosen, curve
+from embodied.registry import join_content
 from embodied.runs.aggregate import Aggregate, Interval, aggregate
 from embodied.storage.runs import Run
 
@@ -21,11 +22,22 @@ FIRST = ("success", "success_any", "return")
 LAST = ("steps", "train_seconds", "train_env_steps_per_second")
 SHARES = ("success", "success_any", "fall", "truncated")
 """Figures from 0 to 1, which are shown in percent."""
-UNITS = {"train_seconds": "s", "train_env_steps_per_second": "steps/s", "length": "steps"}
+UNITS = {
+    "train_seconds": "s",
+    "train_env_steps_per_second": "steps/s",
+    "length": "steps",
+    "diverged": "episodes",
+}
 NO_FIGURES = ("episodes", "seconds", "env_steps_per_second", "seed", "num_envs", "resumed_at", "tasks")
 NO_SETTINGS = ("seed", "name", "variations", "checkpoint_seconds")
 """Of a run's config, what does not tell trainings apart: seeds are shown by themselves."""
 ABSENT = "-"
+
+
+def declared_units(task: str) -> Mapping[str, str]:
+    """Units of a task's own metrics, as an installed task declares them; empty for others, and for suites."""
+    registry = join_content()
+    return registry[task].load().metric_units if task in registry else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +91,11 @@ class Comparison:
 
     @property
     def units(self) -> dict[str, str]:
-        """Units of the final figures: of training, and of the tasks' own metrics as their results say."""
+        """Units of the final figures: of training, and of the tasks' own metrics."""
         found = dict(UNITS)
         for training in self.trainings:
             for run in training.runs:
-                found |= run.result.get("units", {})
+                found |= run.result.get("units") or declared_units(run.task)  # older results do not say
         return found
 
     @property

@@ -13,7 +13,7 @@ from embodied.evaluation import page as pages
 from embodied.evaluation.charts import scatter
 from embodied.registry import join_content
 from embodied.runs.aggregate import Interval
-from embodied.runs.comparison import UNITS
+from embodied.runs.comparison import UNITS, declared_units
 from embodied.runs.page import figure_text
 from embodied.storage import task_names
 from embodied.storage.files import write_atomic
@@ -117,7 +117,8 @@ def page(sweep: Sweep, best: str, command: str) -> str:
 
 def value_text(sweep: Sweep, trial: Any) -> str:
     """A trial's value as people read it."""
-    return figure_text(sweep.goal.measure, Interval(trial.value, float("nan"), float("nan")), UNITS)
+    units = {**UNITS, **declared_units(sweep.entry.name)}
+    return figure_text(sweep.goal.measure, Interval(trial.value, float("nan"), float("nan")), units)
 
 
 def _settings_of(sweep: Sweep, trial: Any) -> list[str]:

@@ -27,6 +27,11 @@ COORDINATES = {
     "qvel": ((".vx", ".vy", ".vz", ".wx", ".wy", ".wz"), (".wx", ".wy", ".wz"), ONE, ONE),
 }
 """What the entries of a free joint, a ball, a slide and a hinge are called: MuJoCo's order of joint types."""
+COORDINATE_UNITS = {
+    "qpos": (("m",) * 3 + ("",) * 4, ("",) * 4, ("m",), ("rad",)),
+    "qvel": (("m/s",) * 3 + ("rad/s",) * 3, ("rad/s",) * 3, ("m/s",), ("rad/s",)),
+}
+"""Their units, in the same order; none of quaternions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +42,13 @@ class Features:
     """(F) as `qpos.FR_hip` or `task_state.command.0`."""
     values: np.ndarray
     """(K, F) in the start's own units."""
+    units: tuple[str, ...] = ()
+    """(F), empty where a number has none or its unit is the task's own business."""
+
+    def label(self, feature: int) -> str:
+        """Name and unit."""
+        unit = self.units[feature] if self.units else ""
+        return f"{self.names[feature]}, {unit}" if unit else self.names[feature]
 
     def ranks(self) -> np.ndarray:
         """(K, F) in [0, 1]: how many starts lie lower. Makes units and outliers irrelevant."""
@@ -68,17 +80,20 @@ class FailureMap:
 def features_of(starts: ResetState[Any], model: mujoco.MjModel) -> Features:
     """All numbers of the starts (K,) that vary, named; of those that always agree, the first."""
     names: list[str] = []
+    units: list[str] = []
     columns: list[np.ndarray] = []
     for where, leaf in jax.tree_util.tree_leaves_with_path(starts):
         rows = np.asarray(leaf, float).reshape(len(leaf), -1)
         name = path_name(where)
-        parts = _coordinates(model, name) or [str(number) for number in range(rows.shape[1])]
-        for part, column in zip(parts, rows.T, strict=True):
+        parts = _coordinates(model, name) or [(str(number), "") for number in range(rows.shape[1])]
+        for (part, unit), column in zip(parts, rows.T, strict=True):
             spread = column.std()
             if spread > 1e-9 and not any(_same(column, other) for other in columns):
                 names.append(name if rows.shape[1] == 1 else f"{name}.{part}")
+                units.append(unit)
                 columns.append(column)
-    return Features(tuple(names), np.stack(columns, 1) if columns else np.zeros((len(starts.qpos), 0)))
+    values = np.stack(columns, 1) if columns else np.zeros((len(starts.qpos), 0))
+    return Features(tuple(names), values, tuple(units))
 
 
 def failure_map(features: Features, failed: np.ndarray, seed: int = 0) -> FailureMap:
@@ -134,15 +149,16 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return abs(float(np.corrcoef(a, b)[0, 1])) > 1 - 1e-9
 
 
-def _coordinates(model: mujoco.MjModel, name: str) -> list[str] | None:
-    """Names of the entries of qpos or qvel by their joints."""
+def _coordinates(model: mujoco.MjModel, name: str) -> list[tuple[str, str]] | None:
+    """Names and units of the entries of qpos or qvel by their joints."""
     if name not in COORDINATES:
         return None
-    names = []
+    found = []
     for joint in range(model.njnt):
-        label = model.joint(joint).name or f"joint{joint}"
-        names += [f"{label}{part}" for part in COORDINATES[name][model.jnt_type[joint]]]
-    return names
+        label, kind = model.joint(joint).name or f"joint{joint}", model.jnt_type[joint]
+        parts = zip(COORDINATES[name][kind], COORDINATE_UNITS[name][kind], strict=True)
+        found += [(f"{label}{part}", unit) for part, unit in parts]
+    return found
 
 
 def _bins(ranks: np.ndarray) -> np.ndarray:

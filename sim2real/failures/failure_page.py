@@ -9,6 +9,7 @@ import numpy as np
 from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
 from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.tables import decimals
 from sim2real.failures.failure_map import FailureMap
 
 CELLS = 28  # of the map, along each side
@@ -57,10 +58,10 @@ def _features(found: FailureMap) -> Html:
             (f"background:{_colour(rate)};{CELL}", _two(f"{100 * rate:.0f} %", f"{low:.3g} to {high:.3g}"))
             for low, high, rate in found.rates(feature)
         ]
-        rows.append((_two(found.features.names[feature], bits), *cells))
+        rows.append((_two(found.features.label(feature), bits), *cells))
     note = pages.paragraph(
-        "Failure rate in each fifth of the starts, from the lowest value to the highest. Positions are in m, angles in "
-        "rad (quaternions wxyz), speeds in m/s and rad/s."
+        "Failure rate in each fifth of the starts, from the lowest value to the highest. Quaternions are wxyz; what is "
+        "of the task's own state is in SI units."
     )
     widest = max(map(len, rows))
     return pages.join((note, pages.table(("feature", "lowest", *("",) * (widest - 3), "highest"), rows)))
@@ -73,7 +74,7 @@ def _two(above: str, below: str) -> Html:
 def _map(found: FailureMap, chosen: Sequence[int]) -> Html:
     """Risk over the two most telling features (over one, and the order of the starts), with every start as a dot."""
     axes = [found.features.values[:, i] for i in found.telling[:2]]
-    labels = [found.features.names[i] for i in found.telling[:2]]
+    labels = [found.features.label(i) for i in found.telling[:2]]
     if len(axes) == 1:
         axes, labels = [axes[0], np.arange(len(found.failed), dtype=float)], [*labels, "start"]
     x, y = ((axis - axis.min()) / max(float(np.ptp(axis)), 1e-12) for axis in axes)
@@ -124,16 +125,18 @@ def _axis_texts(axes: Sequence[np.ndarray], labels: Sequence[str]) -> list[str]:
 
 
 def _proposals(found: FailureMap, chosen: Sequence[int]) -> Html:
+    values = found.features.values
+    digits = {i: 1 + decimals(float(values[:, i].min()), float(values[:, i].max())) for i in found.telling}
     rows = (
         (
             number + 1,
             row,
             f"{100 * found.risk[row]:.0f} %",
-            *(f"{found.features.values[row, i]:.3g}" for i in found.telling),
+            *(f"{values[row, i]:.{digits[i]}f}" for i in found.telling),
         )
         for number, row in enumerate(chosen)
     )
-    return pages.table(("", "#start", "#risk", *(f"#{found.features.names[i]}" for i in found.telling)), rows)
+    return pages.table(("", "#start", "#risk", *(f"#{found.features.label(i)}" for i in found.telling)), rows)
 
 
 def _colour(risk: float) -> str:

@@ -12,6 +12,7 @@ from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
 from embodied.evaluation.tables import decimals
 from sim2real.identification.calibration import NORMAL, Calibration, Direction, Estimate, improvement
+from sim2real.identification.parameters import Kind
 from sim2real.identification.simulate import Output, Samples, Track, Twin
 from sim2real.logs.log import UNITS
 
@@ -20,6 +21,10 @@ CHARTS = 12  # at most, so that a humanoid's page stays readable
 SIZE = (380, 110, 64)  # pixels: width of a chart, height of the signal, height of the error
 GAP = 12  # pixels between the two
 NOWRAP = "white-space: nowrap"
+SMALL = -4  # power of ten below which it is written with the unit
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+PURE = {Kind.LOSS: "share"}
+"""What numbers without a unit are, where they are not factors of the nominal value."""
 MARGIN = 0.15  # of the measured range, above and below it
 COLOURS = {"measured": "#8a95a5", "nominal": "#d9822b", "calibrated": "#2f6fde"}
 LABELS = (("measured", "measured"), ("nominal", "nominal model"), ("calibrated", "calibrated twin"))
@@ -76,27 +81,23 @@ def _numbers(result: Calibration) -> Html:
 
 
 def _estimates(result: Calibration) -> Html:
-    rows = (
-        (
-            estimate.name,
-            *_values(estimate),
-            _unit(estimate.parameter.unit) or "factor",
-            _bar(estimate),
-            _remark(estimate),
-        )
-        for estimate in result.estimates
-    )
+    rows = ((estimate.name, *values(estimate), _bar(estimate), _remark(estimate)) for estimate in result.estimates)
     columns = ("parameter", "#nominal", "#value", "#± 95 %", "unit", "between the bounds", "")
     return pages.table(columns, rows, {4: NOWRAP, 5: "min-width: 8rem", 6: NOWRAP})
 
 
-def _values(estimate: Estimate) -> tuple[str, str, str]:
-    """Nominal value, value, and half the width of its interval, all with the digits of that."""
-    nominal, half = estimate.parameter.nominal, NORMAL * estimate.sd
+def values(estimate: Estimate) -> tuple[str, str, str, str]:
+    """Nominal value, value, and half the width of its interval, all with the digits of that; and their unit."""
+    nominal, value, half = estimate.parameter.nominal, estimate.value, NORMAL * estimate.sd
+    unit = _unit(estimate.parameter.unit) or PURE.get(estimate.parameter.kind, "factor")
+    power = math.floor(math.log10(max(abs(nominal), abs(value)) or 1.0))
+    if power < SMALL:
+        nominal, value, half = (number / 10.0**power for number in (nominal, value, half))
+        unit = f"10{str(power).translate(RAISED)} {unit}"
     if not (estimate.parameter.free and math.isfinite(half)):
-        return _number(nominal), _number(estimate.value), ""
+        return _number(nominal), _number(value), "", unit
     digits = decimals(0.0, half)
-    return f"{nominal:.{digits}f}", f"{estimate.value:.{digits}f}", f"{half:.{digits}f}"
+    return f"{nominal:.{digits}f}", f"{value:.{digits}f}", f"{half:.{digits}f}", unit
 
 
 def _unit(unit: str) -> str:

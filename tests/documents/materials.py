@@ -23,5 +23,10 @@ def mine() -> None:
     Path("mine.toml").write_text(shown.text)
 
 
-MATERIALS: Mapping[str, Callable[[], None]] = {made.__name__: made for made in (a1, mine)}
+def optuna() -> None:
+    """No file, but Optuna, which few installations have."""
+    pytest.importorskip("optuna", reason="optuna is not installed (the extra sweep)")
+
+
+MATERIALS: Mapping[str, Callable[[], None]] = {made.__name__: made for made in (a1, mine, optuna)}
 """Name -> what makes it in the present folder."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.documents.snippets import PAGES, ROOT
 
-LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)\)|(?:src|href)=\"(?!\w+:)([^\"]+)\"")
+LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)(?: \"[^\"]*\")?\)|(?:src|href)=\"(?!\w+:)([^\"]+)\"")
 FENCE = re.compile(r"^( *)```.*?^\1```", re.M | re.S)
 
 

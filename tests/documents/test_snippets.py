@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+import embodied.runs.__main__ as runs
+import embodied.sweep.__main__ as sweep
+from embodied import cli
+from embodied.registry import join_content
+from policies.training import config_files, launch
+from policies.training.sweep import Varied
 from tests.documents import snippets
 from tests.documents.materials import MATERIALS
 from tests.documents.snippets import PAGES, ROOT, Block, Workspace, blocks_of, commands_of, main_of, resolved
@@ -79,6 +85,49 @@ def help_of(module: str, arguments: list[str]) -> str:
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
         main_of(module)([*arguments, "--help-all"])
     return said.getvalue()
+
+
+def train(words: list[str]) -> None:
+    """Parse a training whose task and settings are not files that the reader has yet."""
+    name = cli.named_task(words, join_content(), "swarm/hover")
+    assert name is not None
+    if not name.endswith(".py") and "--config-file" not in words:
+        assert launch.parse(join_content().find(name), words).task == name
+
+
+def compare_or_list(words: list[str]) -> None:
+    comparing = words[:1] == [runs.COMPARE]
+    cli.parse(runs.Comparing if comparing else runs.Listing, words[comparing:], "runs")
+
+
+def search(words: list[str]) -> None:
+    """Parse a sweep, and the training of its lowest values."""
+    settings, rest = cli.parse_known(sweep.Settings, words, "sweep")
+    assert settings.vary
+    drawn = [f"--{one.flag}={one.values[0] if one.values else one.low}" for one in map(Varied.parse, settings.vary)]
+    train([*rest, *drawn])
+
+
+PARSERS: Mapping[str, Callable[[list[str]], None]] = {
+    "embodied.train": train,
+    "embodied.runs": compare_or_list,
+    "embodied.sweep": search,
+}
+"""Commands that are parsed whole, values included, where they run with the slow tests only or not at all."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_values_of_trainings_and_sweeps_are_right(page: Path, tmp_path: Path) -> None:
+    for block in (block for block in blocks_of(page) if block.language == snippets.SHELL):
+        for module, arguments in map(resolved, commands_of(block, tmp_path)):
+            PARSERS.get(module, lambda words: None)(arguments)
+
+
+def test_the_file_of_settings_is_read(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        MATERIALS["mine"]()
+        read = config_files.read(Path("mine.toml")).settings(join_content().find("swarm/hover"), None)
+    assert (read.steps, read.config.latency, read.algorithm_config.actor.hidden) == (2_000_000, (0.0, 0.0), (128, 128))
 
 
 def test_every_block_says_its_language() -> None:

@@ -13,8 +13,8 @@ from embodied.errors import UnknownNameError
 from embodied.storage.paths import asset
 from sim2real import calibrate as cal
 from sim2real.identification import calibration as cb
-from sim2real.identification.calibration_page import page
-from sim2real.identification.parameters import CalibrationError, Kind
+from sim2real.identification.calibration_page import page, values
+from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.logs import mcap_log, tables
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.preflight import main as preflight
@@ -207,6 +207,20 @@ def test_the_page_says_everything(calibrated, leg):
     text = page(unsure, leg[0], track, "")
     assert "did not converge" in text
     assert "all of it" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "numbers", "said"),
+    [
+        (Kind.DELAY, "s", (0.0, 0.0087, 0.0002), ("0.00000", "0.00870", "0.00039", "s")),
+        (Kind.PROPELLER_INERTIA, "kg m^2", (2.697e-8, 0.0, 1e-10), ("2.697", "0.000", "0.020", "10⁻⁸ kg m²")),
+        (Kind.LOSS, "1", (0.0, 0.015, 0.01), ("0.000", "0.015", "0.020", "share")),
+        (Kind.THRUST, "1", (1.0, 0.8996, 0.0014), ("1.0000", "0.8996", "0.0027", "factor")),
+    ],
+)
+def test_a_value_and_its_interval_have_the_same_digits(kind, unit, numbers, said):
+    nominal, value, sd = numbers
+    assert values(cb.Estimate(Parameter(kind, "", nominal, 0.0, 2.0, 1.0, unit), value, sd)) == said
 
 
 def test_the_command_line(leg, tmp_path, capsys):

@@ -8,10 +8,14 @@ rsl_rl                  `RslRlVecEnv`
 skrl                    `SkrlEnv`
 torchrl                 `TorchRLEnv`
 brax                    `BraxEnv`, `wrap`
+lerobot/                `--env.type=embodied` of LeRobot's commands
 
-What holds for all of them: an adapter takes over the `Env` of `embodied.make` that it is given, nothing else may step
-it, and `close` closes it. `group` or `groups` are the observation groups to show; one that the task does not have is an
-`UnknownNameError`, and so is a render mode other than `rgb_array`. PettingZoo takes tasks with agents; the others take
-a single agent, which they show without its axis, and raise an `EmbodiedError` for more. Actions lie in [-1, 1], and
-what lies outside is clipped.
+What holds for all of them:
+
+- An adapter takes over the `Env` of `embodied.make` that it is given: nothing else may step it, and `close` closes it.
+- `group` or `groups` are the observation groups to show. One that the task does not have is an `UnknownNameError`, and
+  so is a render mode other than `rgb_array`.
+- PettingZoo takes tasks with agents. The others take a single agent, which they show without its axis; more are an
+  `EmbodiedError`.
+- Actions lie in [-1, 1]; what lies outside is clipped.
 """

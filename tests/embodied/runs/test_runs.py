@@ -9,7 +9,7 @@ import pytest
 
 from embodied.errors import EmbodiedError, RunError, UnknownNameError
 from embodied.runs.__main__ import main
-from embodied.runs.comparison import UNITS, compare, flat, mean_curve
+from embodied.runs.comparison import UNITS, Comparison, Training, compare, flat, mean_curve
 from embodied.runs.page import figure_text, page
 from embodied.runs.summary import find, size_text, span, summarize
 from embodied.storage.runs import Run
@@ -136,6 +136,14 @@ def test_a_value_and_its_interval_have_the_same_digits(measure, figure, said):
     from embodied.runs.aggregate import Interval
 
     assert figure_text(measure, Interval(*figure), {**UNITS, "position_error": "m"}) == said
+
+
+def test_units_are_the_results_else_those_that_the_task_declares(make):
+    hover, own = make("hover"), make("own", task="/somewhere/mine.py:Mine")
+    comparison = Comparison((Training("hover", (hover,)), Training("own", (own,))))
+    assert comparison.units == {**UNITS, "position_error": "m", "speed": "m/s"}
+    own.write_result({"success": 1.0, "reached": 0.3, "units": {"reached": "m"}})
+    assert Comparison((Training("own", (own,)),)).units == {**UNITS, "reached": "m"}
 
 
 def test_the_page_needs_no_network_and_says_what_differs(make, seeds, tmp_path, capsys):

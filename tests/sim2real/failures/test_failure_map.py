@@ -64,12 +64,15 @@ def test_risky_starts_are_drawn_more_often_and_none_is_forgotten():
 
 def test_features_are_named_and_those_that_never_differ_left_out():
     task = embodied.make("locomotion/go1-joystick-rough", 1).task
-    names = features_of(first_reset_states(task, 0, 64), task.model).names
+    found = features_of(first_reset_states(task, 0, 64), task.model)
+    names = found.names
     assert {"qpos.root.x", "qpos.FR_hip", "task_state.command.0", "task_state.level", "task_state.latency"} <= set(
         names
     )
     assert not any(name.startswith("task_state.air_time") for name in names), "always zero at the start"
     assert len(set(names)) == len(names)
+    labels = [found.label(feature) for feature in range(len(names))]
+    assert {"qpos.root.x, m", "qpos.FR_hip, rad", "task_state.level"} <= set(labels)
 
 
 def test_the_page_is_one_file_that_says_what_was_found():

@@ -1,0 +1,221 @@
+"""docs/results.md: its tables, and where their rows come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+
+from benchmarks.results_page import studies, tables
+from benchmarks.results_page.records import LINK, ROOT, Record, Row, files
+
+PAGE = ROOT / "docs/results.md"
+INTRODUCTION = """# Results
+
+Written by `python -m benchmarks.results_page` from the JSON files in `benchmarks/results`. Each has its command,
+hardware, commit and versions; nothing here is written by hand. **Success** is that at the last step of an episode;
+beside it stands success at any step, as Meta-World counts; *failed* are episodes that ended in a fall, a collision or a
+drop. Intervals are 95 % (Wilson's over the episodes). One seed is an anecdote: rows with several say the mean and each.
+All was measured on 2 shared CPU cores without a GPU, unless the file's `hardware` says otherwise.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """One table."""
+
+    title: str
+    intro: str
+    header: Row
+    rows: Callable[[Mapping[str, Record]], Iterable[Row]]
+    """Of all results by their files' names."""
+    in_order: bool = False
+    """Whether the rows stay in their order, instead of being sorted."""
+    file: str | None = None
+    """Of which all rows are, where they do not say."""
+
+
+FRESH = ("task", "policy", "engine", "episodes", "success, %", "at any step, %", "besides", "file")
+SECTIONS = (
+    Section(
+        "In short",
+        "What most people look for first.",
+        ("what", "success, %", "at any step, %", "besides", "training", "file"),
+        tables.headlines,
+        in_order=True,
+    ),
+    Section(
+        "Trained policies",
+        "Each trained by one command (in the file) and evaluated over fresh episodes afterwards.",
+        ("task", "learner", "steps, M", "minutes", "success, %", "at any step, %", "besides", "file"),
+        tables.trained,
+    ),
+    Section(
+        "Several seeds by one command",
+        "By `python -m embodied.train --seeds`. Mean and interquartile mean over the seeds with intervals of a "
+        "stratified bootstrap, which of three seeds promise more than they know.",
+        ("task", "learner", "seeds", "success, %", "interquartile mean, %", "each, %", "besides", "file"),
+        tables.of_seeds,
+    ),
+    Section(
+        "Policies and scripts evaluated",
+        "Shipped policies, scripted experts and runs; also on engines that they were not trained on.",
+        FRESH,
+        tables.evaluated(sees=False),
+    ),
+    Section(
+        "Policies that see and are told",
+        "Vision-language-action policies, from pictures and words; a policy of LeRobot under LeRobot's own evaluation.",
+        FRESH,
+        tables.evaluated(sees=True),
+    ),
+    Section(
+        "Speed",
+        "Whole control steps, by `python -m embodied.bench`; beside them how much of the bare engine's speed that is.",
+        ("task", "engine", "environments", "policy", "environment steps/s", "physics steps/s", "of the engine", "file"),
+        tables.speed,
+    ),
+    Section(
+        "Deployed on simulated robots",
+        "Bundles behind the safety chain, by `python -m benchmarks.deploy_standin`: on the model, late (10 ms), lossy "
+        "(5 % of packets), with a model mismatch, or all of it. *Outside*: targets beyond a limit that were sent.",
+        ("task", "engine, condition", "runs", "success, %", "failed, %", "latched", "outside", "besides", "file"),
+        tables.deployed,
+    ),
+    Section(
+        "Calibration",
+        "Logs of simulators that are not the twin, by `python -m benchmarks.calibration_foreign`.",
+        (
+            "simulator",
+            "logs (converged)",
+            "truths inside, %",
+            "half width / error",
+            "width / prior's",
+            "identified, %",
+            "held least",
+            "file",
+        ),
+        tables.calibrated,
+    ),
+    Section(
+        "Calibration, logs of the twin itself",
+        "Logs of the twin with hidden parameters, sensor noise and delays of 8 to 12 ms, by `python -m "
+        "benchmarks.calibration`. *Within 5 %* are estimates that are called identified.",
+        ("robot", "parameter", "truths inside, %", "identified", "within 5 %, %", "median error, %", "file"),
+        studies.own_logs,
+        in_order=True,
+    ),
+    Section(
+        "Trained on a calibrated twin",
+        "Success on a robot simulated in PyBullet with parameters that nobody was told, not retuned, by `python -m "
+        "benchmarks.calibrated_training`.",
+        ("robot", "trained on", "in training, %", "on the robot, %", "besides", "runs", "file"),
+        studies.on_the_twin,
+        in_order=True,
+    ),
+    Section(
+        "A twin that makes learning on a target short",
+        "faucet-open on PyBullet with hidden parameters, by `python -m benchmarks.twin_rl`: means of three seeds, and "
+        "of how many 95 % was reached at the last step (others count with the most steps that they had). The region of "
+        "the demonstrations is a quarter of the initial states.",
+        (
+            "",
+            "steps in the region",
+            "out of it",
+            "both at once",
+            "both, seeds 0, 1, 2",
+            "the twin's policy in, %",
+            "out, %",
+            "in the end in, %",
+            "out, %",
+        ),
+        studies.with_a_twin,
+        in_order=True,
+        file="twin_rl",
+    ),
+    Section(
+        "MT10, task by task",
+        "Success at any step, %, of every policy that was evaluated on all ten tasks, and the episodes of each task.",
+        ("mean", *studies.MT10, "episodes", "file"),
+        studies.by_task,
+        in_order=True,
+    ),
+    Section(
+        "Reinforcement learning of a policy that sees",
+        "One demonstration each, then success at any step, %, of 32 whole episodes of each task with the most likely "
+        "actions; 95 % intervals of the mean. Outcome alone: episodes of 250 steps without partial credit.",
+        ("", "mean", *studies.IMPROVED, "steps, M", "minutes", "file"),
+        studies.improved,
+        in_order=True,
+    ),
+    Section(
+        "Asking which object is meant",
+        "`manipulation/pick-among` by who decides when to ask, by `python -m policies.vla.asking.evaluate`.",
+        ("who acts", "who asks", "success at any step, %", "a wrong object, %", "asked, %", "episodes", "file"),
+        studies.asked,
+        in_order=True,
+    ),
+    Section(
+        "Grasp and lift: from a script to a policy",
+        "100 demonstrations, 200,000 steps, as many critic updates; three seeds of 128 episodes, intervals over all of "
+        "them, by `python -m benchmarks.grasp_comparison`. *Held*: for 1 s at some time; *up*: still after 6 s.",
+        ("task", "method", "held, %", "each seed, %", "up, %", "first held after", "minutes of one core"),
+        studies.grasp_methods,
+        in_order=True,
+        file="grasp_comparison",
+    ),
+    Section(
+        "A cube in a hand: reorientation",
+        "Targets in a row within 50 s, of episodes whose first target is at most so far away, by `python -m "
+        "benchmarks.reorientation`.",
+        ("task", "policy", "first target", "reached within", "targets, mean", "dropped, %", "episodes", "file"),
+        studies.cubes,
+    ),
+    Section(
+        "Clutter: targets retrieved",
+        "By `python -m benchmarks.clutter_retrieval`.",
+        ("hand, difficulty", "what goes first", "retrieved, %", "grasps", "removals", "scenes", "file"),
+        studies.retrieved,
+        in_order=True,
+    ),
+    Section(
+        "Speed of the table tasks beside other packages",
+        "Thousands of control steps per second of each of Meta-World's tasks under random actions, resets included, on "
+        "the same two cores in turns, medians of three: 2,048 of our worlds, two processes of metaworld 3.1.1, two "
+        "threads of envpool 1.2.5. By `python -m benchmarks.manipulation_speed`.",
+        ("task", "embodied", "metaworld", "envpool", "times metaworld", "times envpool"),
+        studies.table_tasks,
+        in_order=True,
+        file="manipulation_speed",
+    ),
+    Section(
+        "Programs lowered for CUDA without a GPU",
+        "By `python -m benchmarks.cuda_lowering`. *State* is what one environment keeps between steps. *Widest "
+        "operation* is what the largest single operation of a step writes per environment, a lower bound of working "
+        "memory: for Warp the working data, whose contacts and constraint rows are allocated in advance.",
+        ("engine", "tasks", "lower", "call the host", "state, KB", "widest operation, KB"),
+        studies.lowered,
+        file="cuda_lowering",
+    ),
+    Section(
+        "Everything else",
+        "Measurements of one kind each; `benchmarks/README.md` says what they are.",
+        ("file", "command (python -m ...)", "numbers"),
+        tables.remaining,
+    ),
+)
+"""The last is of what no other has."""
+
+
+def page(results: Mapping[str, Record]) -> str:
+    """The whole page, Markdown."""
+    parts = [INTRODUCTION]
+    for section in SECTIONS:
+        if section is SECTIONS[-1]:
+            results = {name: record for name, record in results.items() if f"{LINK}{name}.json" not in "".join(parts)}
+        rows = list(section.rows(results))
+        ordered = rows if section.in_order else sorted(rows, key=lambda row: (row[0], row[-1]))
+        lines = [section.header, ("---",) * len(section.header), *ordered]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        intro = section.intro + (f" All of it is in {files([section.file])}." if section.file else "")
+        parts.append(f"## {section.title}\n\n{intro}\n\n{table}\n")
+    return "\n".join(parts)
