@@ -13,8 +13,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from embodied.core.episode import SEEDS
 from embodied.core.hooks import PIXELS, PROPRIO
-from embodied.env.adapters.gymnasium import SEEDS, View, action_space, as_array, as_tensor, metadata, one_agent
+from embodied.env.adapters.gymnasium import View, action_space, as_array, as_tensor, metadata, one_agent
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
 from embodied.errors import ActionError
@@ -48,17 +49,13 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     def __init__(
         self, env: Env, state: str = PROPRIO, success: Success = Success.LAST, instruction: str | None = None
     ) -> None:
-        """Take over `env`; nothing else may step it.
+        """Take over `env`.
 
         Args:
-            env: From `embodied.make`, with cameras.
+            env: With cameras.
             state: The observation group that is shown as the agent's position.
             success: When an episode counts as one.
             instruction: What policies are told instead of the task's own words.
-
-        Raises:
-            EmbodiedError: the task has more than one agent.
-            UnknownNameError: the task has no such observation group.
         """
         self.env, self.state, self.success = env, state, success
         self.cameras = [group for group in env.observation_spec if group.startswith(PIXELS)]
