@@ -64,7 +64,7 @@ SECTIONS = (
     ),
     Section(
         "Policies that see and are told",
-        "Vision-language-action policies, from pictures and words.",
+        "Vision-language-action policies, from pictures and words; a policy of LeRobot under LeRobot's own evaluation.",
         FRESH,
         tables.evaluated(sees=True),
     ),
