@@ -1,8 +1,8 @@
 """Every learner on the problem it is for: one command, one table.
 
-    python -m benchmarks.learners                                              # all that is not there yet; days on two cores
+    python -m benchmarks.learners                                         # all that is not there yet; days on two cores
     python -m benchmarks.learners --problems sparse --tasks drawer-open --methods bc rlpd --demonstrations 10 --seeds 0
-    python -m benchmarks.learners --smoke --out FOLDER                         # a minute: does everything run
+    python -m benchmarks.learners --smoke --out FOLDER                    # a minute: does everything run
 
 Each cell is a file, benchmarks/results/learners/PROBLEM/TASK/METHOD_seedK.json; what has one is passed over. At the end
 the table is printed; docs/results.md has it, by python -m benchmarks.results_page.

@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import torch
 
+from embodied import cli
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
+from policies.training.task_session import progress_text
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results/learners"
@@ -105,7 +107,13 @@ class Curve:
 def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
     """Train an algorithm on an environment; `options` as of `policies.training.loop.train`."""
     curve = Curve(budget.steps)
-    trainer = train(env, config, total_steps=budget.steps, seed=seed, on_iteration=curve, **options)
+    with cli.Line("learning", budget.steps) as line:
+
+        def follow(trainer: Trainer, metrics: dict[str, float]) -> None:
+            curve(trainer, metrics)
+            line.update(trainer.steps, progress_text(metrics))
+
+        trainer = train(env, config, total_steps=budget.steps, seed=seed, on_iteration=follow, **options)
     updates = int(getattr(trainer.algorithm, "updates", 0))
     return Learned(trainer.policy, config, trainer.steps, updates, tuple(curve.points))
 

@@ -14,7 +14,7 @@ def markdown(records: Sequence[Record]) -> str:
     for record in records:
         found = record["evaluation"]
         lines.append(
-            f"{record['problem']} {record['task']} {record['method']} {record['demonstrations']} seed {record['seed']}: "
+            f"{record['task']} {record['method']} {record['demonstrations']} seed {record['seed']}: "
             f"{100 * found['success']:.0f} / {100 * found['success_any']:.0f} %, {record['env_steps']} steps, "
             f"{record['core_minutes']:.1f} core-minutes"
         )
