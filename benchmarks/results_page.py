@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import tyro
 
+from benchmarks.learners import table as learners
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/results.md"
 LINK = "../benchmarks/results/"
@@ -396,6 +398,7 @@ def page(results: Mapping[str, Record]) -> str:
         lines = [section.header, ("---",) * len(section.header), *ordered]
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         parts.append(f"## {section.title}\n\n{section.intro}\n\n{table}\n")
+    parts.append(f"## Learners\n\n{learners.markdown(learners.read())}")
     return "\n".join(parts)
 
 

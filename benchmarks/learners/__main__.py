@@ -20,12 +20,14 @@ import jax
 import tyro
 
 from benchmarks.learners import table
-from benchmarks.learners.cells import RESULTS, Budget, Cell, Problem, read, run
+from benchmarks.learners.cells import Budget, Cell, Problem, run
+from benchmarks.learners.dense import Dense
+from benchmarks.learners.pictures import Pictures
 from benchmarks.learners.sparse import Sparse
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
 
-PROBLEMS: tuple[Problem, ...] = (Sparse(),)
+PROBLEMS: tuple[Problem, ...] = (Sparse(), Dense(), Pictures())
 SMOKE_STEPS, SMOKE_EPISODES = 64, 2
 
 
@@ -51,13 +53,13 @@ class Settings:
     """Of torch and of the physics engine."""
     smoke: bool = False
     """Cut everything down until it shows only that it runs: one task of each problem, one seed."""
-    out: Path = RESULTS
+    out: Path = table.RESULTS
     """Folder of the results."""
     work: Path = Path("runs/learners")
     """Folder of what cells share: demonstrations, advisers."""
 
     def __post_init__(self) -> None:
-        if (self.smoke or self.steps is not None) and self.out == RESULTS:
+        if (self.smoke or self.steps is not None) and self.out == table.RESULTS:
             raise EmbodiedError("--smoke and --steps make no results for the table; give them another --out FOLDER")
 
 
@@ -71,15 +73,16 @@ def main(settings: Settings) -> None:
             continue
         cli.say(f"{number} of {len(chosen)}: {cell.problem} {cell.task} {cell.name}")
         budget = Budget(
-            steps=SMOKE_STEPS if settings.smoke else settings.steps or problem.steps,
+            steps=SMOKE_STEPS if settings.smoke else settings.steps or problem.steps(cell.task),
             episodes=SMOKE_EPISODES if settings.smoke else settings.episodes,
             threads=settings.threads,
             work=settings.work,
+            seconds=problem.seconds(cell.task),
             smoke=settings.smoke,
         )
         cli.write_result(path, command(cell, settings), run(problem, cell, budget))
         jax.clear_caches()
-    cli.show(table.markdown(read(settings.out)))
+    cli.show(table.markdown(table.read(settings.out)))
 
 
 def command(cell: Cell, settings: Settings) -> str:

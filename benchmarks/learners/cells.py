@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,15 +13,13 @@ import torch
 
 from embodied import cli
 from embodied.env.env import Env
-from embodied.env.vec_env import PolicyFunction
 from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
+from embodied.storage.configs import to_json
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
 from policies.training.task_session import progress_text
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks/results/learners"
 EVALUATION_SEED = 1_000_003  # as of `embodied.train`: starts that training has not seen
 POINTS = 25  # of a learning curve
 SCORES = ("success", "success_any", "return", "length")
@@ -62,6 +60,8 @@ class Budget:
     """Of torch and of the physics engine each, which take turns."""
     work: Path
     """Folder of what cells share: demonstrations, advisers."""
+    seconds: float = math.inf
+    """Of training, by the clock."""
     smoke: bool = False
     """Whether networks, batches and numbers of updates are cut down to what shows only that it runs."""
 
@@ -113,7 +113,11 @@ def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) ->
             curve(trainer, metrics)
             line.update(trainer.steps, progress_text(metrics))
 
-        trainer = train(env, config, total_steps=budget.steps, seed=seed, on_iteration=follow, **options)
+        began = time.monotonic()
+        trainer = train(
+            env, config, total_steps=budget.steps, seed=seed, on_iteration=follow,
+            should_stop=lambda: time.monotonic() - began > budget.seconds, **options,
+        )  # fmt: skip
     updates = int(getattr(trainer.algorithm, "updates", 0))
     return Learned(trainer.policy, config, trainer.steps, updates, tuple(curve.points))
 
@@ -123,9 +127,9 @@ def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options:
     return make(cell.task, num_envs, "mujoco", seed, engine_options={"threads": budget.threads}, **options)
 
 
-def scores(env: Env, policy: PolicyFunction, episodes: int) -> dict[str, float]:
+def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:
     """Success at the last step and at any, and return, over fresh episodes."""
-    summary = evaluate(env, policy, episodes).summary()
+    summary = evaluate(env, policy.for_env(env), episodes).summary()
     kept = {f"{name}{side}" for name in SCORES for side in ("", "_low", "_high")}
     return {name: value for name, value in summary.items() if name in kept} | {"episodes": float(episodes)}
 
@@ -139,8 +143,7 @@ class Problem(Protocol):
     @property
     def tasks(self) -> tuple[str, ...]: ...
 
-    @property
-    def steps(self) -> int:
+    def steps(self, task: str) -> int:
         """Environment steps of a cell, unless told otherwise."""
         ...
 
@@ -154,6 +157,14 @@ class Problem(Protocol):
         """The most informative first."""
         ...
 
+    def prepare(self, cell: Cell, budget: Budget) -> None:
+        """Make what the methods share, before the clock starts."""
+        ...
+
+    def seconds(self, task: str) -> float:
+        """Of training by the clock, after which it ends whatever the steps; infinite where only steps count."""
+        ...
+
     def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
         """What a policy is worth."""
         ...
@@ -162,10 +173,12 @@ class Problem(Protocol):
 def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
     """Train and evaluate a cell; what its file says besides hardware and command."""
     torch.set_num_threads(budget.threads)
+    problem.prepare(cell, budget)
     began, cpu = time.perf_counter(), time.process_time()
     result = problem.methods[cell.method](cell, budget)
     seconds, spent = time.perf_counter() - began, time.process_time() - cpu
     evaluation = problem.evaluated(cell, budget, result.policy)
+    whole = time.process_time() - cpu
     return {
         **dataclasses.asdict(cell),
         "evaluation": evaluation,
@@ -173,7 +186,7 @@ def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
         "updates": result.updates,
         "wall_seconds": seconds,
         "core_minutes": spent / 60,
-        "evaluation_core_minutes": (time.process_time() - cpu - spent) / 60,
+        "evaluation_core_minutes": (whole - spent) / 60,
         "curve": list(result.curve),
         "notes": dict(result.notes),
         "settings": settings_of(result.settings),
@@ -182,15 +195,8 @@ def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
 
 def settings_of(config: Any) -> dict[str, Any]:
     """A config's values, and its type; files by their names alone."""
-    from embodied.storage.configs import to_json
-
     values = to_json(config)
     for field in dataclasses.fields(config):
         if isinstance(value := getattr(config, field.name), Path):
             values[field.name] = value.name
     return {"type": type(config).__name__, **values}
-
-
-def read(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """All results there are, in the order of their files."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/*/*.json"))]

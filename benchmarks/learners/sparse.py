@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-
 from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, environment, learned, scores
 from benchmarks.learners.miniature import miniature
-from embodied import cli
-from embodied.core.task import Task, TaskWrapper
-from embodied.core.world import Outcome, World
-from embodied.env.env import Env
-from embodied.parts import Held
+from benchmarks.learners.sparse_task import demonstrated, shown, sparse_environment
 from policies.imitation import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloningConfig
+from policies.imitation.supervision import SupervisedActor
+from policies.imitation.warm_start import imitate
+from policies.networks.mlp import NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import relu_network
 from policies.off_policy.cqn.cqn import CQNConfig
@@ -35,81 +30,8 @@ from policies.off_policy.q_transformer.q_transformer import QTransformerConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy
+from policies.ppo.config import PPOConfig
 from policies.training.loading import load_policy
-
-HOLD = 16  # control steps for which success must have held, 0.2 s
-NUM_ENVS = 10  # whose episodes end together at most: 500 steps are few enough to learn between
-NOISE, DURATION = 0.5, 20  # of demonstrations: largest deviation of actions in [-1, 1]; control steps, 0.25 s
-DEMONSTRATION_SEED = 7_000  # starts that neither training nor evaluation has
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class SparseState:
-    """The state of the task within, and how long it has been solved."""
-
-    inner: Any
-    held: Held
-
-
-class SparseSuccess(TaskWrapper[SparseState]):
-    """A task whose reward is 1 where success has held for `HOLD` control steps; there the episode ends."""
-
-    def inner_state(self, state: SparseState) -> Any:
-        return state.inner
-
-    def outer_state(self, inner: Any, before: SparseState | None) -> SparseState:
-        return SparseState(inner, Held.zero() if before is None else before.held)
-
-    def post_step(self, world: World, state: SparseState, action: Array, key: Array) -> SparseState:
-        state = super().post_step(world, state, action, key)
-        success = jnp.asarray(self.task.outcome(world, state.inner).success)
-        return dataclasses.replace(state, held=state.held.after(success))
-
-    @property
-    def reward_weights(self) -> Mapping[str, float]:
-        return {"solved": 1.0}
-
-    def rewards(self, world: World, state: SparseState, action: Array) -> Mapping[str, Array]:
-        del world, action
-        return {"solved": (state.held.steps >= HOLD).astype(jnp.float32)}
-
-    def outcome(self, world: World, state: SparseState) -> Outcome:
-        """Both, since learners do not bootstrap beyond a failure, and no reward follows."""
-        del world
-        solved = state.held.steps >= HOLD
-        return Outcome(success=solved, failure=solved)
-
-
-def sparse(task: Task[Any]) -> Task[Any]:
-    return SparseSuccess(task)
-
-
-def sparse_environment(cell: Cell, budget: Budget, seed: int | None = None, num_envs: int = NUM_ENVS) -> Env:
-    """What a method learns on."""
-    count = min(num_envs, 2) if budget.smoke else num_envs
-    return environment(cell, budget, count, cell.seed if seed is None else seed, wrappers=(sparse,))
-
-
-def demonstrated(cell: Cell, budget: Budget) -> Path:
-    """The file of a cell's demonstrations, which all methods share; recorded where there is none."""
-    count = 2 if budget.smoke else cell.demonstrations
-    path = budget.work / f"{cell.task.split('/')[-1]}_demos{count}_seed{cell.seed}.safetensors"
-    if path.exists():
-        return path
-    env = sparse_environment(cell, budget, DEMONSTRATION_SEED + cell.seed)
-    actor = demonstrations.NoisyDemonstrator(load_policy("expert", env), NOISE, DURATION, cell.seed)
-    cli.say(f"recording {count} demonstrations of {cell.task}")
-    recording = demonstrations.record_actor(env, actor, count)
-    demonstrations.save(path, recording.steps, recording.source)
-    return path
-
-
-def shown(path: Path) -> dict[str, Any]:
-    """What a result says of its demonstrations."""
-    steps = len(demonstrations.load_source(path))
-    return {"demonstrated_steps": steps, "demonstrations_sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
-
 
 # Of 10,000 control steps of ten environments each. Where a success ends the episode, so would the bonus on entropy.
 SHARED: dict[str, Any] = {"unroll": 50, "save_buffer": False, "warm_up": 1_000, "buffer_size": 150_000,
@@ -134,7 +56,7 @@ OFF_POLICY: Mapping[str, Callable[[], Any]] = {
 }
 """Off-policy methods and their settings."""
 CLONING = BehaviourCloningConfig(updates=50.0)
-CLONING_STEPS = 6_400  # environment steps that pass meanwhile, of ten environments: 32,000 updates at most
+CLONING_STEPS = 640  # control steps that pass meanwhile: 32,000 updates at most
 
 
 def off_policy(name: str, cell: Cell, budget: Budget) -> Learned:
@@ -149,11 +71,85 @@ def off_policy(name: str, cell: Cell, budget: Budget) -> Learned:
 
 def cloning(cell: Cell, budget: Budget) -> Learned:
     """Behaviour cloning, which learns nothing from the environment."""
-    path = demonstrated(cell, budget)
-    config = dataclasses.replace(miniature(CLONING) if budget.smoke else CLONING, demonstrations=path)
-    passing = budget if budget.smoke else dataclasses.replace(budget, steps=CLONING_STEPS)
-    found = learned(sparse_environment(cell, budget), config, passing, cell.seed)
+    return _cloned(cell, budget, CLONING, demonstrated(cell, budget))
+
+
+def _cloned(
+    cell: Cell, budget: Budget, config: BehaviourCloningConfig, path: Path, control_steps: int = CLONING_STEPS
+) -> Learned:
+    """A clone of a file; `control_steps` pass meanwhile, of which it learns nothing."""
+    config = dataclasses.replace(miniature(config) if budget.smoke else config, demonstrations=path)
+    env = sparse_environment(cell, budget)
+    passing = budget if budget.smoke else dataclasses.replace(budget, steps=control_steps * env.num_envs)
+    found = learned(env, config, passing, cell.seed)
     return dataclasses.replace(found, env_steps=0, notes=shown(path))
+
+
+ADVISER_UPDATES = (125, 250, 500, 1_000, 2_000, 4_000, 8_000)
+"""Of clones of which the first that succeeds often enough advises."""
+ADVISER_SUCCESS = 0.3  # and, it is hoped, at most 0.6: result files say what it was
+ADVISER_EPISODES = 50
+
+
+def advised(cell: Cell, budget: Budget) -> Learned:
+    """SAC with demonstrations, and a clone of them that succeeds now and then as its adviser (VARL)."""
+    for updates in ADVISER_UPDATES[: 1 if budget.smoke else None]:
+        config = dataclasses.replace(CLONING, held_out=0.0, updates=updates / CLONING.unroll)
+        policy = _cloned(cell, budget, config, demonstrated(cell, budget), CLONING.unroll).policy
+        env = environment(cell, budget, 2 if budget.smoke else ADVISER_EPISODES, EVALUATION_SEED - 1 - cell.seed)
+        success = scores(env, policy, env.num_envs)["success"]
+        if success >= ADVISER_SUCCESS:
+            break
+    path = demonstrated(cell, budget)
+    config = miniature(OFF_POLICY["sac"]()) if budget.smoke else OFF_POLICY["sac"]()
+    config = dataclasses.replace(config, demonstrations=path, adviser="a clone")
+    found = learned(sparse_environment(cell, budget), config, budget, cell.seed, adviser=policy)
+    return dataclasses.replace(found, notes={**shown(path), "adviser_success": success, "adviser_updates": updates})
+
+
+PPO_ENVS = 50
+PPO = PPOConfig(
+    unroll=50, epochs=4, minibatches=4, learning_rate=1e-4, gamma=0.99, initial_std=0.2,
+    actor=NetworkConfig((128, 128)), critic=NetworkConfig((128, 128), output_gain=1.0),
+)  # fmt: skip
+WATCHED = 25_000  # steps of the script that PPO's policy imitates at first: an episode of each environment
+
+
+def from_expert(cell: Cell, budget: Budget) -> Learned:
+    """PPO that begins with an imitation of the script, which acts in its environments (DART): no file is used."""
+    config = miniature(PPO) if budget.smoke else PPO
+    env = sparse_environment(cell, budget, num_envs=PPO_ENVS)
+    watched = 64 if budget.smoke else WATCHED
+    imitation = imitate(env, load_policy("expert", env), config, cell.seed, watched)
+    found = learned(env, config, budget, cell.seed, start_from=imitation.policy)
+    return dataclasses.replace(found, notes={"watched_steps": watched, "explained": imitation.explained})
+
+
+ROUNDS = 3  # of deployment with a supervisor and cloning anew (Sirius)
+
+
+def interventions(cell: Cell, budget: Budget) -> Learned:
+    """Cloning in rounds: the clone acts, the script takes over where it goes wrong, and a new clone is made of it all.
+
+    Each round has as many episodes as there are demonstrations.
+    """
+    path = demonstrated(cell, budget)
+    config = dataclasses.replace(CLONING, weigh_interventions=True)
+    found, taken, helped = _cloned(cell, budget, CLONING, path), 0, 0
+    for number in range(1 if budget.smoke else ROUNDS):
+        env = sparse_environment(cell, budget, 1_000 * (1 + number) + cell.seed)
+        actor = SupervisedActor(found.policy, load_policy("expert", env), env.num_envs)
+        count = 2 if budget.smoke else cell.demonstrations
+        new = demonstrations.record_actor(env, actor, count, failures=True)
+        earlier = demonstrations.load(path, env.observation_spec, env.action_size)
+        both = demonstrations.concatenated([demonstrations.Recording(earlier, demonstrations.load_source(path)), new])
+        path = budget.work / f"{cell.task.split('/')[-1]}_{cell.name}_round{number}.safetensors"
+        demonstrations.save(path, both.steps, both.source)
+        taken += len(new.source)
+        helped += int((new.source == int(demonstrations.Source.INTERVENTION)).sum())
+        found = _cloned(cell, budget, config, path)
+    notes = {**shown(demonstrated(cell, budget)), "intervention_steps": helped}
+    return dataclasses.replace(found, env_steps=taken, notes=notes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,13 +160,29 @@ class Sparse:
     tasks: tuple[str, ...] = tuple(
         f"manipulation/{task}" for task in ("drawer-open", "door-open", "push", "pick-place", "peg-insert-side")
     )
-    steps: int = 100_000
     demonstrations: tuple[int, ...] = (10, 50)
+
+    def steps(self, task: str) -> int:
+        del task
+        return 100_000
+
+    def seconds(self, task: str) -> float:
+        del task
+        return math.inf
+
+    def prepare(self, cell: Cell, budget: Budget) -> None:
+        demonstrated(cell, budget)
 
     @property
     def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
-        return {"bc": cloning} | {name: functools.partial(off_policy, name) for name in OFF_POLICY}
+        return {
+            "bc": cloning,
+            **{name: functools.partial(off_policy, name) for name in OFF_POLICY},
+            "adviser": advised,
+            "ppo-from-expert": from_expert,
+            "interventions": interventions,
+        }
 
     def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-        env = environment(cell, budget, min(budget.episodes, 100), EVALUATION_SEED + cell.seed)
+        env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
         return scores(env, policy, budget.episodes)
