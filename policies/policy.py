@@ -10,7 +10,7 @@ import copy
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,6 @@ from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import ActorMemory, StructuredActor
-
-if TYPE_CHECKING:
-    from embodied.env.env import Env
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -61,6 +58,18 @@ class NormalizedActor(nn.Module):
     def normalized(self, obs: Tensor) -> Tensor:
         """Raw observations (N, size) as the actor reads them."""
         return ((obs - self.observation_mean) * self.observation_scale).clamp(-self.clip, self.clip)
+
+
+class Episodes(Protocol):
+    """The running episodes of N environments; `embodied.Env` has them."""
+
+    @property
+    def num_envs(self) -> int: ...
+
+    @property
+    def episode_length(self) -> Tensor:
+        """(N,) control steps taken so far."""
+        ...
 
 
 class Policy:
@@ -135,11 +144,11 @@ class Policy:
         noise = torch.empty_like(action).normal_(generator=self._generator)
         return self.network.sample(obs, noise)
 
-    def for_env(self, env: Env) -> Self:
+    def for_env(self, env: Episodes) -> Self:
         """The policy of one set of environments, to be called once per control step.
 
-        It is the same policy unless its actor remembers, as CQN's does that acts by a temporal ensemble; unbound, such
-        a policy acts by its newest prediction alone, as exports do.
+        It is the same policy unless its actor remembers, as CQN's does, which acts by a temporal ensemble. Before this
+        call, and where it is exported, such a policy acts by its newest prediction alone.
         """
         actor = self.network.actor
         memory = actor.memory(env.num_envs) if isinstance(actor, StructuredActor) else None

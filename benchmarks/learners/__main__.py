@@ -124,5 +124,9 @@ def _check(what: str, given: Sequence[str], known: Sequence[str]) -> None:
             raise UnknownNameError(what, name, known)
 
 
+def parsed(arguments: Sequence[str] | None = None) -> Settings:
+    return tyro.cli(Settings, args=arguments)
+
+
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    main(parsed())

@@ -23,7 +23,7 @@ from policies.imitation.supervision import SupervisedActor
 from policies.imitation.warm_start import imitate
 from policies.networks.mlp import NetworkConfig
 from policies.off_policy.awac import AWACConfig
-from policies.off_policy.config import relu_network
+from policies.off_policy.config import OffPolicyConfig, relu_network
 from policies.off_policy.cqn.cqn import CQNConfig
 from policies.off_policy.idql.idql import IDQLConfig
 from policies.off_policy.q_transformer.q_transformer import QTransformerConfig
@@ -43,7 +43,7 @@ COARSE_TO_FINE: dict[str, Any] = {**SHARED, "critic": relu_network(128, 128), "b
                   "critic_learning_rate": 2e-4}  # fmt: skip
 """Half the published batch, and a larger learning rate for fewer updates: an update of the published size takes half a
 second of a core."""
-OFF_POLICY: Mapping[str, Callable[[], Any]] = {
+OFF_POLICY: Mapping[str, Callable[[], OffPolicyConfig]] = {
     "sac": lambda: SACConfig(**SAC, critic_updates=2.0),
     "rlpd": lambda: RLPDConfig(**SAC, critic_updates=2.0, policy_delay=2),
     "cqn": lambda: CQNConfig(**COARSE_TO_FINE, action_sequence=1),
@@ -93,18 +93,25 @@ ADVISER_EPISODES = 50
 
 def advised(cell: Cell, budget: Budget) -> Learned:
     """SAC with demonstrations, and a clone of them that succeeds now and then as its adviser (VARL)."""
-    for updates in ADVISER_UPDATES[: 1 if budget.smoke else None]:
-        config = dataclasses.replace(CLONING, held_out=0.0, updates=updates / CLONING.unroll)
-        policy = _cloned(cell, budget, config, demonstrated(cell, budget), CLONING.unroll).policy
-        env = environment(cell, budget, 2 if budget.smoke else ADVISER_EPISODES, EVALUATION_SEED - 1 - cell.seed)
-        success = scores(env, policy, env.num_envs)["success"]
-        if success >= ADVISER_SUCCESS:
-            break
-    path = demonstrated(cell, budget)
+    path, env = demonstrated(cell, budget), sparse_environment(cell, budget)
+    adviser, told = _adviser(cell, budget, path)
     config = miniature(OFF_POLICY["sac"]()) if budget.smoke else OFF_POLICY["sac"]()
     config = dataclasses.replace(config, demonstrations=path, adviser="a clone")
-    found = learned(sparse_environment(cell, budget), config, budget, cell.seed, adviser=policy)
-    return dataclasses.replace(found, notes={**shown(path), "adviser_success": success, "adviser_updates": updates})
+    found = learned(env, config, budget, cell.seed, adviser=adviser)
+    return dataclasses.replace(found, notes={**shown(path), **told})
+
+
+def _adviser(cell: Cell, budget: Budget, path: Path) -> tuple[Policy, dict[str, float]]:
+    """The first clone that succeeds often enough, or the last, and what is to be told of it."""
+    env = environment(cell, budget, 2 if budget.smoke else ADVISER_EPISODES, EVALUATION_SEED - 1 - cell.seed)
+    candidates = ADVISER_UPDATES[: 1 if budget.smoke else None]
+    for updates in candidates:
+        config = dataclasses.replace(CLONING, held_out=0.0, updates=updates / CLONING.unroll)
+        clone = _cloned(cell, budget, config, path, CLONING.unroll)
+        success = scores(env, clone.policy, env.num_envs)["success"]
+        if success >= ADVISER_SUCCESS or updates == candidates[-1]:
+            return clone.policy, {"adviser_success": success, "adviser_updates": clone.updates}
+    raise AssertionError("the last clone advises in any case")
 
 
 PPO_ENVS = 50

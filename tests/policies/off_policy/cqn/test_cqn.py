@@ -157,7 +157,7 @@ def test_the_ensemble_acts_in_training_and_in_a_bound_policy_and_a_single_action
     varied = NetworkConfig((32, 32), Activation.RELU, output_gain=5.0)
     learner = OffPolicyLearner(vectors(policy=2), 2, 4, CQNConfig(critic=varied, buffer_size=400))
     obs, env = dict(PointMass(4, seed=3).reset()), Clock(4)
-    bound = learner.policy.for_env(env)  # type: ignore[arg-type]  # all that it reads of one
+    bound = learner.policy.for_env(env)
     first = bound(obs)
     assert torch.equal(first, learner.policy(obs))  # at first there is one prediction
     env.episode_length += 1
@@ -166,9 +166,9 @@ def test_the_ensemble_acts_in_training_and_in_a_bound_policy_and_a_single_action
     assert not torch.allclose(mixed, newest)
     env.episode_length.zero_()
     assert torch.equal(bound(later), newest)  # another episode
-    plain, _ = few_steps(ensemble_decay=None)
-    assert plain.policy.for_env(env) is not None
-    assert plain.policy.network.actor.memory(4) is None  # type: ignore[union-attr]
+    for config in (CQNConfig(buffer_size=400, ensemble_decay=None), CQNConfig(buffer_size=400, action_sequence=1)):
+        plain = OffPolicyLearner(vectors(policy=2), 2, 4, config).policy
+        assert plain.for_env(env) is plain
 
 
 class Clock:

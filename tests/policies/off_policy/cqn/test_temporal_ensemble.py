@@ -38,9 +38,9 @@ def test_each_action_is_the_mean_of_what_covers_it_weighted_by_age():
     for t, predicted in enumerate(predictions):
         found = ensemble(predicted, nowhere())
         ages = range(min(t + 1, SEQUENCE))
-        weights = [math.exp(-decay * age) for age in ages]
-        expected = sum(weight * predictions[t - age, :, age] for age, weight in zip(ages, weights, strict=True))
-        assert torch.allclose(found, expected / sum(weights), atol=1e-6)
+        weights = torch.tensor([math.exp(-decay * age) for age in ages])
+        covering = torch.stack([predictions[t - age, :, age] for age in ages], -1)
+        assert torch.allclose(found, covering @ weights / weights.sum(), atol=1e-6)
 
 
 def test_an_episode_that_begins_knows_nothing_of_the_one_before():
