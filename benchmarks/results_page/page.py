@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
+from benchmarks.learners import table as learners
 from benchmarks.results_page import studies, tables
 from benchmarks.results_page.records import LINK, ROOT, Record, Row, files
 
