@@ -219,4 +219,5 @@ def page(results: Mapping[str, Record]) -> str:
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         intro = section.intro + (f" All of it is in {files([section.file])}." if section.file else "")
         parts.append(f"## {section.title}\n\n{intro}\n\n{table}\n")
+    parts.append(f"## Learners\n\n{learners.markdown(learners.read())}")
     return "\n".join(parts)
