@@ -23,7 +23,7 @@ from embodied.env.instructions import InstructedTask, default_instructions, dial
 from embodied.env.vec_env import image_shapes
 
 INK, PAPER = (40, 40, 40), (255, 255, 255)  # RGB
-LINE = 17  # pixels between lines of text
+LINE = 21  # pixels between lines of text
 CAMERAS = ("view", "wrist", "view")
 """Of the tiles: two at the start, one at the end."""
 
@@ -36,7 +36,7 @@ class Settings:
     """A task with dialogues."""
     out: Path = Path("asking.jpg")
     """File to write: .jpg or .png."""
-    side: int = 192
+    side: int = 260
     """pixels of a tile."""
     seconds: float = 2.0
     """After the start, of the last tile."""
@@ -80,13 +80,13 @@ def tiles(obs: Mapping[str, Tensor], cameras: tuple[str, ...], rows: list[int]) 
 
 
 def spoken(said: Dialogue, side: int) -> np.ndarray:
-    """(side, 2 side, 3) uint8: the dialogue, in black on white."""
-    paper = np.full((side, 2 * side, 3), PAPER, np.uint8)
+    """(side, width, 3) uint8: the dialogue, in black on white."""
+    paper = np.full((side, 7 * side // 5, 3), PAPER, np.uint8)
     asked = ["ROBOT", said.question, "", "USER", said.answer] if said.question else ["ROBOT", "(acts)"]
     text = [line for part in ["USER", said.instruction, "", *asked] for line in (textwrap.wrap(part, 44) or [""])]
     for number, line in enumerate(text, 1):
         grey = (130, 130, 130) if line.isupper() else INK
-        cv2.putText(paper, line, (14, 8 + LINE * number), cv2.FONT_HERSHEY_SIMPLEX, 0.44, grey, 1, cv2.LINE_AA)
+        cv2.putText(paper, line, (14, 8 + LINE * number), cv2.FONT_HERSHEY_SIMPLEX, 0.55, grey, 1, cv2.LINE_AA)
     return paper
 
 

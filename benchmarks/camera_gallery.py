@@ -14,12 +14,11 @@ import numpy as np
 import tyro
 
 import embodied
+from benchmarks.gallery import captioned
 from embodied.rendering.render_state import render_state_fn
 from embodied.rendering.renderer import BatchRenderer
 from embodied.rendering.visual_randomization import move_camera, recolour, vary_lights
 from policies.training.loading import load_policy
-
-INK = (40, 40, 40)  # RGB of the captions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Settings:
     """Tasks with the cameras `view` and `wrist` and a scripted expert."""
     out: Path = Path("cameras.jpg")
     """File to write: .jpg or .png."""
-    side: int = 192
+    side: int = 240
     """pixels of a tile."""
     seconds: float = 1.0
     """Time at which each task is caught."""
@@ -44,7 +43,7 @@ def main(settings: Settings) -> None:
 
 
 def row(task: str, settings: Settings) -> np.ndarray:
-    """(side, 6 side, 3) uint8: view, wrist, depth, segmentation, and two episodes that look different."""
+    """(side + caption, 6 side, 3) uint8: view, wrist, depth, segmentation, and two episodes that look different."""
     env = embodied.make(task, 2)
     obs, act = env.reset(), load_policy("expert", env)
     for _ in range(round(settings.seconds / env.control_dt)):
@@ -67,8 +66,8 @@ def row(task: str, settings: Settings) -> np.ndarray:
         "wrist": wrist.rgb[0].numpy(),
         "depth": shade(view.depth[0].numpy()),
         "segmentation": paint(view.segmentation[0].numpy()),
-        "visual_terms": other.rgb[0].numpy(),
-        "": other.rgb[1].numpy(),
+        "visual terms": other.rgb[0].numpy(),
+        "visual terms, another episode": other.rgb[1].numpy(),
     }
     return np.hstack([captioned(tile, text) for text, tile in tiles.items()])
 
@@ -84,16 +83,6 @@ def paint(ids: np.ndarray) -> np.ndarray:
     colours = np.random.default_rng(1).integers(40, 230, (int(ids.max()) + 2, 3), dtype=np.uint8)
     colours[-1] = 255
     return colours[ids]
-
-
-def captioned(tile: np.ndarray, text: str) -> np.ndarray:
-    """The tile with its name on a light strip."""
-    tile = np.ascontiguousarray(tile)
-    if text:
-        (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.42, 1)
-        cv2.rectangle(tile, (0, 0), (width + 10, height + 9), (255, 255, 255), -1)
-        cv2.putText(tile, text, (5, height + 4), cv2.FONT_HERSHEY_SIMPLEX, 0.42, INK, 1, cv2.LINE_AA)
-    return tile
 
 
 if __name__ == "__main__":

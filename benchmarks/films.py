@@ -16,9 +16,11 @@ import tyro
 
 import embodied
 from embodied.errors import UnknownNameError
+from embodied.rendering.pictures import View
 from embodied.rendering.video import record
 from policies.training.loading import load_policy
 
+SOFT = View(light_samples=6)
 MOST = 300_000  # bytes of a film
 
 
@@ -30,16 +32,30 @@ class Film:
     policy: str = "shipped"
     seconds: float = 4.0
     camera: str | None = None
+    view: View = SOFT
     seed: int = 0
     fps: float = 17.0
+    goals: bool = True
+    """Whether to show where robots and things are to go."""
 
 
 FILMS: Mapping[str, Film] = {
-    "walk": Film("locomotion/go1-joystick-flat"),
+    "walk": Film("locomotion/go1-joystick-flat", seconds=3.6, fps=14.0),
     "humanoid": Film("locomotion/g1-joystick-flat", seed=3),
-    "swarm": Film("swarm/formation", seconds=7.0, fps=12.0),
-    "hand": Film("grasping/leap-rotate-z", seconds=5.0),
-    "arm": Film("manipulation/drawer-open", "expert", camera="view", seconds=3.0),
+    "swarm": Film(
+        "swarm/formation",
+        seconds=5.2,
+        view=View(elevation=-35, filled=0.92, trail=1.2),
+        goals=False,
+        fps=10.0,
+    ),
+    "hand": Film("grasping/leap-rotate-z", seconds=5.0, view=View(("palm", "cube"), filled=0.9, light_samples=6)),
+    "arm": Film(
+        "manipulation/drawer-open",
+        "expert",
+        seconds=3.0,
+        view=View(("link6", "drawer"), azimuth=141, elevation=-24, filled=0.9, light_samples=6),
+    ),
 }
 
 
@@ -63,7 +79,17 @@ def main(settings: Settings) -> None:
         film, path = FILMS[name], settings.out / f"{name}.webp"
         env = embodied.make(film.task, 1, seed=film.seed)
         policy = load_policy(film.policy, env)
-        record(env, policy, path, seconds=film.seconds, camera=film.camera, size=settings.size, most_fps=film.fps)
+        record(
+            env,
+            policy,
+            path,
+            seconds=film.seconds,
+            camera=film.camera,
+            size=settings.size,
+            view=film.view,
+            debug_visualization=film.goals,
+            most_fps=film.fps,
+        )
         size = path.stat().st_size
         cli.console().print(f"{path}: {size / 1e3:.0f} kB" + (", too large" if size > MOST else ""))
 

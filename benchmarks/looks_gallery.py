@@ -14,7 +14,7 @@ import torch
 import tyro
 
 import embodied
-from benchmarks.camera_gallery import captioned
+from benchmarks.gallery import captioned
 from embodied.rendering.visual_randomization import VisualShift
 from policies.training.loading import load_policy
 from policies.vla.fine_tuning.learner import photometric_augmentation
@@ -50,7 +50,7 @@ def main(settings: Settings) -> None:
 
 
 def row(task: str, settings: Settings) -> np.ndarray:
-    """(S, n S, 3) uint8: as recorded, in changed colours, and under each of the shifts."""
+    """(S + caption, n S, 3) uint8: as recorded, in changed colours, and under each of the shifts."""
     plain = seen(task, settings, None)
     many = plain.expand(settings.changed, -1, -1, -1)
     changed = photometric_augmentation(many, torch.Generator().manual_seed(settings.seed), share=1.0)
@@ -71,7 +71,7 @@ def seen(task: str, settings: Settings, shift: VisualShift | None) -> torch.Tens
 
 
 def tile(image: torch.Tensor, text: str, enlarged: int) -> np.ndarray:
-    """An image (3, side, side) with its name, pixels as squares."""
+    """An image (3, side, side) with its name below, pixels as squares."""
     pixels = image.permute(1, 2, 0).numpy()
     return captioned(cv2.resize(pixels, None, fx=enlarged, fy=enlarged, interpolation=cv2.INTER_NEAREST), text)
 

@@ -12,7 +12,8 @@ from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 
 UNROLL = 24
-LEARNING = {"schedule": "adaptive", "num_learning_epochs": 5, "num_mini_batches": 8}
+# By default a value moves by little more than 0.2 in an iteration; hover's rewards, up to 1.6 a step, come to 160.
+LEARNING = {"num_learning_epochs": 5, "num_mini_batches": 8, "use_clipped_value_loss": False}
 
 
 def train(env: Env, steps: int, seed: int) -> PolicyFunction:

@@ -41,20 +41,25 @@ def trained(results: Mapping[str, Record]) -> Iterable[Row]:
         )
 
 
+SEEING = ("vla", "lerobot")
+"""In the names of files about policies that see."""
+
+
 def evaluated(sees: bool) -> Callable[[Mapping[str, Record]], Iterable[Row]]:
     """Policies and scripts over fresh episodes; those that see apart."""
 
     def rows(results: Mapping[str, Record]) -> Iterable[Row]:
         def wanted(name: str, record: Record) -> bool:
-            return is_evaluated(record) and not is_trained(record) and ("vla" in name) == sees
+            return is_evaluated(record) and not is_trained(record) and any(word in name for word in SEEING) == sees
 
         for group in groups(results, wanted).values():
             records = list(group.values())
             first = records[0]
             policy = first.get("policy")
+            learned = first["algorithm"] if "library" in first else "a run's"
             yield (
                 f"`{first.get('task', '')}`",
-                policy if isinstance(policy, str) and policy in ("shipped", "expert", "zero", "random") else "a run's",
+                policy if isinstance(policy, str) and policy in ("shipped", "expert", "zero", "random") else learned,
                 str(first.get("engine", "mujoco")),
                 f"{first['episodes']:.0f}",
                 success(records),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -223,17 +223,19 @@ class Env:
         """The engine's own state of every environment: a pytree of a fused engine, named arrays of a host engine."""
         return self._simulator.physics_state()
 
-    def reset(self, seed: int | None = None, *, group_size: int = 1) -> Mapping[str, Tensor]:
+    def reset(self, seed: int | Sequence[int] | None = None, *, group_size: int = 1) -> Mapping[str, Tensor]:
         """Start every environment afresh. Returns group -> as in `Step.obs`; with agents (N, agents, size).
 
         Args:
-            seed: The same one gives the same reset states; by default the one the environment was made with.
+            seed: The same one gives the same reset states; by default the one the environment was made with. Several,
+                one for each group of neighbours: each then begins as environment 0 would with that seed.
             group_size: How many neighbours share one random key and so one reset state: environments 0 to
                 `group_size` - 1 begin as environment 0 would alone, the next as environment 1, and so on. Under the
                 same actions they stay equal.
 
         Raises:
-            EmbodiedError: `group_size` does not divide the number of environments, or the environment is closed.
+            EmbodiedError: `group_size` does not divide the number of environments, there are more or fewer seeds than
+                groups, or the environment is closed.
         """
         if group_size < 1 or self.num_envs % group_size:
             raise EmbodiedError(f"group_size={group_size} does not divide {self.num_envs} environments")
@@ -241,10 +243,19 @@ class Env:
             raise EmbodiedError(f"reset() after close() of {self.name}: make the environment anew")
         self._steps, self._since, self._started = 0, 0, True
         self._statistics = EpisodeStatistics()
-        keys = environment_keys(self.seed if seed is None else seed, self.num_envs // group_size)
+        keys = self._keys(self.seed if seed is None else seed, self.num_envs // group_size)
         arrays = self._simulator.reset(jnp.repeat(keys, group_size, axis=0) if group_size > 1 else keys)
         vectors = {name: tensor_from_array(array, self.device) for name, array in arrays.items()}
         return vectors if self.cameras is None else LazyObservation(vectors, self.cameras, self.render_state())
+
+    @staticmethod
+    def _keys(seed: int | Sequence[int], count: int) -> jax.Array:
+        """(count, 2) random keys, of one seed or of one for each."""
+        if not isinstance(seed, Sequence):
+            return environment_keys(seed, count)
+        if len(seed) != count:
+            raise EmbodiedError(f"{len(seed)} seeds; expected {count}, one for each environment or group of them")
+        return jnp.concatenate([environment_keys(own, 1) for own in seed])
 
     def step(self, action: Tensor) -> Step:
         """Advance every environment by one control step under `action`, of `action_shape`, clipped to [-1, 1].

@@ -21,7 +21,9 @@ COMMON = ("success", "closed_loop", "return", "loss", "held_out_error")
 """Measures that are drawn where a run has them, unless others are asked for."""
 SHARES = ("success", "closed_loop", "failure", "dropped")
 """Measures from 0 to 1, shown in percent, by the part of their name before a slash."""
-COLUMNS = 3
+UNITS = {"held_out_error": "of normalised actions"}
+"""What else a measure's numbers are of."""
+COLUMNS = 2  # of panels: more are too small to read on a narrow page
 COLOURS = ("#2f6fde", "#d9482b", "#1f9d61", "#b07a10", "#8a4fd0", "#0e8a9c", "#c2347f", "#5a6b2a", "#455a75", "#a4552b")
 INK = "#1f2933"
 
@@ -49,7 +51,7 @@ def chosen(wanted: Sequence[str], records: Sequence[Records]) -> list[str]:
     """
     known = sorted({name for one in records for record in one for name in record} - {"step", "time"})
     if not wanted:
-        return [name for name in COMMON if name in known] or known[:COLUMNS]
+        return [name for name in COMMON if name in known] or known[:3]
     found: dict[str, None] = {}
     for pattern in wanted:
         matches = fnmatch.filter(known, pattern)
@@ -84,6 +86,12 @@ def binned(points: Points, count: int) -> Points:
     return [(chunk[-1][0], sum(y for _, y in chunk) / len(chunk)) for chunk in chunks]
 
 
+def title(measure: str) -> str:
+    """A measure's name as a panel is called: of `success/FAMILY/TASK` the task comes first."""
+    kind, _, task = measure.partition("/")
+    return f"{task.rpartition('/')[2]}: {kind}" if task else measure.replace("_", " ")
+
+
 def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across) -> None:
     """A panel for each measure.
 
@@ -102,7 +110,7 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
         raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
     columns = min(COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
-    figure = Figure(figsize=(4.4 * columns, 2.8 * rows + 0.5), dpi=110, layout="constrained")
+    figure = Figure(figsize=(3.8 * columns, 2.6 * rows + 0.5), dpi=120, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
     names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
     for panel, (measure, lines) in zip(panels.flat, curves.items(), strict=False):
@@ -110,13 +118,15 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
             marker = "o" if len(points) < BINS / 3 else None
             colour = COLOURS[names.index(name) % len(COLOURS)]
             panel.plot(*zip(*points, strict=True), color=colour, linewidth=1.4, marker=marker, markersize=3)
-        panel.set_title(measure, loc="left", fontsize=10, color=INK, fontweight="bold")
+        panel.set_title(title(measure), loc="left", fontsize=10, color=INK, fontweight="bold")
         panel.tick_params(labelsize=8, colors=INK)
         panel.grid(alpha=0.25, linewidth=0.5)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_xlabel(across, fontsize=9, color=INK)
+        share = measure.partition("/")[0] in SHARES
+        panel.set_ylabel("of episodes" if share else UNITS.get(measure, ""), fontsize=9, color=INK)
         panel.xaxis.set_major_formatter(EngFormatter(sep="\N{THIN SPACE}"))
-        if measure.partition("/")[0] in SHARES:
+        if share:
             panel.set_ylim(0.0, 1.0)
             panel.yaxis.set_major_formatter(PercentFormatter(1.0))
     for panel in panels.flat[len(curves) :]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -137,10 +137,20 @@ def _travels(model: mujoco.MjModel, joint: int) -> bool:
     return bool(endless and model.body_parentid[model.jnt_bodyid[joint]] == 0)
 
 
+def carried_by(model: mujoco.MjModel, bodies: Sequence[int]) -> list[int]:
+    """The bodies and all that hang on them."""
+    carried = set(bodies)
+    # A parent's number is smaller than its children's.
+    for body in range(1, model.nbody):
+        if int(model.body_parentid[body]) in carried:
+            carried.add(body)
+    return sorted(carried)
+
+
 def radius_of(model: mujoco.MjModel, body: int) -> float:
     """m, how far the shapes of a body's tree reach from its origin while the joints are at their reference."""
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    ours = model.body_rootid[model.geom_bodyid] == model.body_rootid[body]
+    ours = np.isin(model.geom_bodyid, carried_by(model, [body]))
     reach = np.linalg.norm(data.geom_xpos[ours] - data.xpos[body], axis=1) + model.geom_rbound[ours]
     return float(reach.max(initial=0.0)) or float(model.stat.extent)

@@ -20,7 +20,7 @@ from embodied.datasets.video import check_whole
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, reason
-from embodied.rendering.pictures import MOST_SHOWN, Image, Renderer
+from embodied.rendering.pictures import MOST_SHOWN, SCENES_VIEW, Image, Renderer, View
 from embodied.storage.files import TEMPORARY
 
 KINDS = (".mp4", ".webp", ".gif", ".png")
@@ -223,6 +223,8 @@ def record(
     camera: str | None = None,
     size: tuple[int, int] = (960, 540),
     layout: Layout = Layout.ONE,
+    view: View = SCENES_VIEW,
+    debug_visualization: bool = True,
     most_fps: float | None = None,
     quiet: bool = False,
 ) -> Recording:
@@ -239,6 +241,8 @@ def record(
         camera: See `Renderer`.
         size: Width and height in pixels.
         layout: How more than one environment are shown.
+        view: See `Renderer`.
+        debug_visualization: Whether to draw the task's debug markers and goals.
         most_fps: Frames per second at most; by default 60, in a WebP 17, in a gif 25.
         quiet: Without a progress line.
 
@@ -255,7 +259,7 @@ def record(
     count = max(1, round(seconds * fps))
     reward, solved = 0.0, np.zeros(env.num_envs, bool)
     with (
-        Renderer(env, size, camera) as renderer,
+        Renderer(env, size, camera, debug_visualization, view) as renderer,
         VideoWriter(path, fps) as writer,
         Line(f"filming {Path(path).name}", count) as line,
     ):

@@ -11,13 +11,14 @@ import numpy as np
 from embodied.rendering.opengl import choose_backend
 from embodied.robot.robot import Kind, Robot
 
-SIZE = (1280, 800)  # pixels
-MARGIN = 250  # pixels at both sides where names stand
-LINE = 15  # pixels between names
+SIZE = (1280, 720)  # pixels
+MARGIN = 310  # pixels at both sides where names stand
+TEXT, LINE = 0.58, 21  # size of names, and pixels between them
+NEAR = 0.8  # of the distance from which a ball around all shapes would just be seen: robots are no balls
 FOVY = 40.0  # degrees
 AZIMUTH, ELEVATION = 125.0, -18.0  # degrees: from ahead and the left, a little from above
 BACKGROUND = (250, 250, 248)
-DARKEST = 0.12  # of a shape's colour
+DARKEST = 0.3  # of a shape's colour
 JOINT, FOOT, TIP, ROTOR = (40, 90, 200), (20, 140, 60), (200, 60, 40), (150, 40, 160)  # RGB
 AXES = ((210, 40, 40), (40, 160, 60), (50, 80, 220))  # RGB of x, y, z
 
@@ -45,7 +46,7 @@ def draw(robot: Robot) -> np.ndarray:
     low, high = extent(model, data)
     camera = mujoco.MjvCamera()
     camera.lookat[:] = (low + high) / 2
-    camera.distance = 0.5 * float(np.linalg.norm(high - low)) / np.tan(np.radians(FOVY) / 2)
+    camera.distance = NEAR * 0.5 * float(np.linalg.norm(high - low)) / np.tan(np.radians(FOVY) / 2)
     camera.azimuth, camera.elevation = AZIMUTH, ELEVATION
     width, height = SIZE[0] - 2 * MARGIN, SIZE[1]
     model.vis.global_.offwidth, model.vis.global_.offheight = max(width, 640), max(height, 480)
@@ -151,11 +152,11 @@ def _names(picture: np.ndarray, projection: Projection, wanted: list[Mark]) -> N
         excess = max(0, (rows[-1] if rows else 0) - (SIZE[1] - LINE))
         for ((column, row), mark), at in zip(side, rows, strict=True):
             height = max(at - excess, LINE)
-            wide = cv2.getTextSize(mark.text, cv2.FONT_HERSHEY_SIMPLEX, 0.42, 1)[0][0]
+            wide = cv2.getTextSize(mark.text, cv2.FONT_HERSHEY_SIMPLEX, TEXT, 1)[0][0]
             start = MARGIN - 12 - wide if left else SIZE[0] - MARGIN + 12
             end = MARGIN - 8 if left else SIZE[0] - MARGIN + 8
             cv2.line(picture, (end, height - 4), (column, row), mark.colour, 1, cv2.LINE_AA)
             cv2.circle(picture, (column, row), 4, mark.colour, -1, cv2.LINE_AA)
             cv2.putText(
-                picture, mark.text, (max(start, 4), height), cv2.FONT_HERSHEY_SIMPLEX, 0.42, mark.colour, 1, cv2.LINE_AA
+                picture, mark.text, (max(start, 4), height), cv2.FONT_HERSHEY_SIMPLEX, TEXT, mark.colour, 1, cv2.LINE_AA
             )

@@ -11,7 +11,7 @@ import trimesh
 import viser
 
 from embodied.rendering.meshes import VISIBLE_GROUPS, Part, body_parts, geom_colour, tint
-from embodied.rendering.pictures import COLOURS, FollowCamera, marker_radius
+from embodied.rendering.pictures import COLOURS, FollowCamera, View, marker_radius
 from embodied.rendering.scene_state import SceneState, floating_bodies, radius_of, set_scene
 from embodied.viewer.contacts import Contacts
 
@@ -27,6 +27,7 @@ HALO = 0.018  # radius of a halo by distance
 MARKER = 0.007  # radius by distance of a marker beside robots with halos
 HALO_COLOUR = (255, 128, 0)
 SMOOTH = 0.4  # of the way to what is followed that the scene goes with each picture
+FILLED = 0.5  # of the page that robots fill at first, as the camera looks at their middles and the panel takes room
 JUMP = 10.0  # radii beyond which it goes all the way at once: another episode has begun
 
 
@@ -289,7 +290,7 @@ class Scene:
         It looks at what is followed, as far as `follow` has brought that to the origin.
         """
         set_scene(self.model, self._data, state, 0)
-        camera = FollowCamera(self.model).update(self._data, 0.0, state.marked_points(0))
+        camera = FollowCamera(self.model, view=View(filled=FILLED)).update(self._data, 0.0, state.marked_points(0))
         azimuth, elevation = math.radians(camera.azimuth), math.radians(camera.elevation)
         forward = np.array(
             [math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation)]

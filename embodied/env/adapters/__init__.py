@@ -2,33 +2,20 @@
 
 gymnasium               `GymnasiumVectorEnv`, `GymnasiumEnv`, `register_gymnasium`
 gymnasium_functional    `FunctionalGymnasiumEnv`
-pettingzoo              `parallel_env`
+pettingzoo              `parallel_env`, `PettingZooEnv`
 stable_baselines3       `SB3VecEnv`
 rsl_rl                  `RslRlVecEnv`
 skrl                    `SkrlEnv`
 torchrl                 `TorchRLEnv`
 brax                    `BraxEnv`, `wrap`
+lerobot/                `--env.type=embodied` of LeRobot's commands
+
+What holds for all of them:
+
+- An adapter takes over the `Env` of `embodied.make` that it is given: nothing else may step it, and `close` closes it.
+- `group` or `groups` are the observation groups to show. One that the task does not have is an `UnknownNameError`, and
+  so is a render mode other than `rgb_array`.
+- PettingZoo takes tasks with agents. The others take a single agent, which they show without its axis; more are an
+  `EmbodiedError`.
+- Actions lie in [-1, 1]; what lies outside is clipped.
 """
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from embodied.env.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, register_gymnasium
-    from embodied.env.adapters.stable_baselines3 import SB3VecEnv
-
-__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "SB3VecEnv", "register_gymnasium"]
-
-_LAZY = {
-    "GymnasiumEnv": "embodied.env.adapters.gymnasium",
-    "GymnasiumVectorEnv": "embodied.env.adapters.gymnasium",
-    "SB3VecEnv": "embodied.env.adapters.stable_baselines3",
-    "register_gymnasium": "embodied.env.adapters.gymnasium",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import an adapter on first use."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'embodied.env.adapters' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)

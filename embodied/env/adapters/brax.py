@@ -17,16 +17,18 @@ from brax.envs.wrappers.training import EpisodeWrapper, VmapWrapper
 from jax import Array
 
 from embodied.core.episode import team_mean
+from embodied.env.adapters.tensors import shown_groups
 from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
 from embodied.env.vec_env import POLICY
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import EmbodiedError
 from embodied.factory import functional
 
 
 class BraxEnv(Env):
     """One environment of a task with Brax's `reset(rng)` and `step(state, action)`.
 
-    `state.obs` is one observation group (size,), or a dictionary of several, which `brax.training` tells apart by
+    Task, engine and options are those of `embodied.functional`. `state.obs` is one observation group (size,), or of
+    several, such as `("policy", "critic")`, a dictionary, which `brax.training` tells apart by
     `policy_obs_key` and `value_obs_key`. `state.done` says that the episode failed; time limits are for Brax's
     `EpisodeWrapper`, with `episode_length`. `state.metrics` are the weighted reward terms, the task's own metrics,
     `diverged`, `overflow` (of the engine's buffers), and `success`: 1 in an episode's last step if the task is solved
@@ -36,27 +38,9 @@ class BraxEnv(Env):
     def __init__(
         self, name: str, engine: str | None = None, group: str | Sequence[str] = POLICY, **options: Any
     ) -> None:
-        """Build the task `name`.
-
-        Args:
-            name: Task, `family/name`.
-            engine: A fused engine, `rigid`, `mjx` or `brax`.
-            group: The observation group to show; several, such as `("policy", "critic")`, as a dictionary.
-            **options: Whatever else `embodied.functional` takes.
-
-        Raises:
-            EmbodiedError: as of `embodied.functional`; or the task has more than one agent.
-            UnknownNameError: the task has no such observation group.
-        """
         self.functional: FunctionalEnv = functional(name, engine, **options)
-        if (agents := self.functional.task.agents) is not None and agents > 1:
-            raise EmbodiedError(f"{name!r} has {agents} agents, and Brax knows one; use embodied.functional")
-        self._single = isinstance(group, str)
-        self._groups = (group,) if isinstance(group, str) else tuple(group)
-        self._shapes = self.functional.observation_shapes
-        for wanted in self._groups:
-            if wanted not in self._shapes:
-                raise UnknownNameError("observation group", wanted, self._shapes)
+        self._single, self._shapes = isinstance(group, str), self.functional.observation_shapes
+        self._groups = shown_groups(group, self._shapes, self.functional.task.agents, "Brax")
 
     @property
     def observation_size(self) -> Any:
@@ -89,13 +73,12 @@ class BraxEnv(Env):
         state, observation = self.functional.reset(rng)
         zero = jnp.zeros(())
         names = (*self.functional.task.reward_weights, *state.episode.metrics, "diverged", "overflow", "success")
-        return State(state, self.shown(observation), zero, zero, {name: zero for name in names}, {})
+        return State(state, self._shown(observation), zero, zero, {name: zero for name in names}, {})
 
     def step(self, state: State, action: Array) -> State:
         """Advance by one control step under `action` (action_size,), clipped to [-1, 1]."""
-        action = action if self.functional.task.agents is None else action[None]
         before: Any = state.pipeline_state
-        following, transition = self.functional.step(before, action)
+        following, transition = self.functional.step(before, action.reshape(self.functional.action_shape))
         now, then = following.episode, before.episode
         metrics = {
             **{name: total - then.terms[name] for name, total in now.terms.items()},
@@ -107,7 +90,7 @@ class BraxEnv(Env):
         state.metrics.update({name: jnp.asarray(value, jnp.float32) for name, value in metrics.items()})
         return state.replace(  # pyright: ignore[reportAttributeAccessIssue] - of flax's dataclass
             pipeline_state=following,
-            obs=self.shown(transition.observation),
+            obs=self._shown(transition.observation),
             reward=team_mean(transition.reward),
             done=jnp.asarray(transition.terminated, jnp.float32),
         )
@@ -115,13 +98,10 @@ class BraxEnv(Env):
     def restart(self, state: EnvState[Any]) -> tuple[EnvState[Any], Any]:
         """The episode that follows the one in `state`, a `pipeline_state`: its first state, and `State.obs`."""
         following, observation = self.functional.restart(state)
-        return following, self.shown(observation)
+        return following, self._shown(observation)
 
-    def shown(self, observation: dict[str, Array]) -> Any:
-        """What `state.obs` is of an observation, batched or not."""
-        groups = {group: observation[group] for group in self._groups}
-        if self.functional.task.agents is not None:
-            groups = {group: values[..., 0, :] for group, values in groups.items()}
+    def _shown(self, observation: dict[str, Array]) -> Any:
+        groups = {group: observation[group].ravel() for group in self._groups}
         return groups[self._groups[0]] if self._single else groups
 
 
@@ -148,7 +128,7 @@ def wrap(
 
     Args:
         env: One environment.
-        episode_length: Steps after which an episode ends; `env.episode_length` is the task's own.
+        episode_length: Steps after which an episode ends: `env.episode_length`; with others `success` means nothing.
         action_repeat: How often each action is taken.
         randomization_fn: None; tasks randomise themselves, in every episode.
 

@@ -1,9 +1,9 @@
 """`Env` as a Gymnasium vector environment, as a single Gymnasium environment, and by Gymnasium id.
 
 Everything that leaves is numpy and the caller's own: nothing is reused or shared with the simulation.
-Actions may come in any real dtype; what lies outside [-1, 1] is clipped.
+Actions may come in any real dtype.
 
-    embodied.env.adapters.register_gymnasium()
+    embodied.env.adapters.gymnasium.register_gymnasium()
     gymnasium.make("embodied/swarm-hover-v0", render_mode="rgb_array")
     gymnasium.make_vec("embodied/swarm-hover-v0", num_envs=64, engine="rigid", seed=0)
 
@@ -26,8 +26,11 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from embodied.core.episode import SEEDS
+from embodied.env.adapters.tensors import TensorView
 from embodied.env.env import Env
 from embodied.env.step import Step
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
 NAMESPACE = "embodied"
 VERSION = 0
-SEEDS = 2**32  # JAX tells this many seeds apart
 RENDER_MODES = ("rgb_array",)
 
 
@@ -45,46 +47,21 @@ class View:
     """What an adapter shows of an environment's observations: one group as an array, or several as a dictionary.
 
     Vectors are float32; images are uint8 with the colours last, (height, width, 3), as Gymnasium and
-    Stable-Baselines3 take them. A task with an axis of agents and a single agent in it is shown without that axis.
+    Stable-Baselines3 take them.
     """
 
     def __init__(self, env: Env, group: str | Sequence[str]) -> None:
-        """Choose `group` of `env`, or several.
-
-        Raises:
-            EmbodiedError: the task has more than one agent.
-            UnknownNameError: the task has no such group.
-        """
-        if (env.agents or 1) > 1:
-            raise EmbodiedError(
-                f"this task has {env.agents} agents, and Gymnasium knows one; "
-                "use embodied.env.adapters.pettingzoo.parallel_env"
-            )
+        """Choose `group` of `env`, or several."""
+        self._view = TensorView(env, group, "Gymnasium")
         self._single = isinstance(group, str)
-        self._groups = (group,) if isinstance(group, str) else tuple(group)
-        self._has_agents = env.agents is not None
-        spec = env.observation_spec
-        for name in self._groups:
-            if name not in spec:
-                raise UnknownNameError("observation group", name, spec)
-        self._images = {name for name in self._groups if spec[name].dtype == torch.uint8}
-        boxes: dict[str, Space[Any]] = {name: self._box(name, spec[name].shape) for name in self._groups}
-        self.space: Space[Any] = boxes[self._groups[0]] if self._single else Dict(boxes)
-
-    def _box(self, name: str, shape: tuple[int, ...]) -> Box:
-        shape = shape[1:] if self._has_agents else shape
-        if name in self._images:
-            return Box(0, 255, (*shape[1:], shape[0]), np.uint8)
-        return Box(-np.inf, np.inf, shape, np.float32)
+        boxes: dict[str, Space[Any]] = {name: _box(of) for name, of in self._view.spec.items()}
+        self.space: Space[Any] = next(iter(boxes.values())) if self._single else Dict(boxes)
+        """One environment's observation."""
 
     def of(self, observation: Mapping[str, Tensor]) -> Any:
         """(N, ...) of the group, or group -> (N, ...); the caller's own copies."""
-        arrays = {name: self._array(name, observation[name]) for name in self._groups}
-        return arrays[self._groups[0]] if self._single else arrays
-
-    def _array(self, name: str, tensor: Tensor) -> NDArray[Any]:
-        tensor = tensor[:, 0] if self._has_agents else tensor
-        return as_array(tensor.movedim(1, -1).contiguous() if name in self._images else tensor)
+        arrays = {name: as_array(_colours_last(tensor)) for name, tensor in self._view.of(observation).items()}
+        return next(iter(arrays.values())) if self._single else arrays
 
     def row(self, batch: Any, index: int) -> Any:
         """One environment's part of what `of` gave, copied."""
@@ -92,16 +69,15 @@ class View:
 
     def action(self, actions: ArrayLike) -> Tensor:
         """(N, action_size) as the environment takes it."""
-        tensor = as_tensor(actions)
-        return tensor.unsqueeze(1) if self._has_agents else tensor
+        return self._view.action(as_tensor(actions))
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     """The N environments of an `Env` behind Gymnasium's vector interface, with same-step autoreset.
 
-    Observations are (N, size) float32 of one observation group, or a dictionary of several (see `View`), rewards (N,)
-    float32, terminations and truncations (N,) bool. Every entry of the infos has its mask of the same name with a
-    leading underscore:
+    Observations are (N, size) float32 of one observation group, or a dictionary of several, such as
+    `("policy", "pixels/front")` (see `View`), rewards (N,) float32, terminations and truncations (N,) bool. Every
+    entry of the infos has its mask of the same name with a leading underscore:
 
     - `success` (N,) bool, solved at this instant, of the environments whose episode goes on;
     - where an episode ended, `final_obs` (N,) of objects: the (size,) observation the step led to, else None;
@@ -111,24 +87,13 @@ class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     """
 
     def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
-        """Take over `env`; nothing else may step it.
-
-        Args:
-            env: From `embodied.make`.
-            group: The observation group to show, `policy` or what else the task offers; several, such as
-                `("policy", "pixels/front")`, are shown as a dictionary.
-            render_mode: `rgb_array` where `render` will be called.
-
-        Raises:
-            UnknownNameError: the task has no such observation group, or there is no such render mode.
-        """
         self.env, self.group, self.num_envs, self.view = env, group, env.num_envs, View(env, group)
         self.single_observation_space = self.view.space
         self.single_action_space = action_space(env)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
         self.metadata = {**metadata(env), "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.render_mode = _check_render_mode(render_mode)
+        self.render_mode = check_render_mode(render_mode)
         self._renderer: Renderer | None = None
         self._began: NDArray[np.float64] | None = None  # s on the performance counter, per episode
 
@@ -210,26 +175,19 @@ class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
 class GymnasiumEnv(gymnasium.Env[Any, NDArray[Any]]):
     """One environment behind Gymnasium's interface; the caller resets it.
 
-    Observations are (size,) float32, or a dictionary of several groups (see `View`). The info of a step holds `success`
-    (solved at this instant); that of an episode's last step also `success_any`, `diverged` and the episode's mean of
-    each of the task's metrics.
+    Observations are (size,) float32, or a dictionary of several groups (see `View`). The info of a step holds
+    `success` (solved at this instant); that of an episode's last step also `success_any`, `diverged` and the episode's
+    mean of each of the task's metrics.
 
     With the same seed and actions it lives through the same episodes as environment 0 of a vector environment: the
     reset after an episode's end takes up the fresh episode that `Env` has already drawn.
     """
 
     def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
-        """Take over `env`, which must hold one environment; nothing else may step it.
-
-        Args:
-            env: From `embodied.make` with `num_envs=1`.
-            group: The observation group to show, `policy` or what else the task offers; several, such as
-                `("policy", "pixels/front")`, are shown as a dictionary.
-            render_mode: `rgb_array` where `render` will be called.
+        """Take over `env`.
 
         Raises:
             EmbodiedError: `env` holds more than one environment.
-            UnknownNameError: the task has no such observation group, or there is no such render mode.
         """
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}; GymnasiumEnv expects 1, GymnasiumVectorEnv takes any number")
@@ -237,7 +195,7 @@ class GymnasiumEnv(gymnasium.Env[Any, NDArray[Any]]):
         self.observation_space = self.view.space
         self.action_space = action_space(env)
         self.metadata = metadata(env)
-        self.render_mode = _check_render_mode(render_mode)
+        self.render_mode = check_render_mode(render_mode)
         self._renderer: Renderer | None = None
         self._closed = False
         self._running = False
@@ -351,8 +309,8 @@ def make_single(
     Args:
         name: Task, `family/name`.
         seed: Seed of a first reset without one; by default a random one, so that copies differ as Gymnasium expects.
-        group: The observation group to show.
-        render_mode: `rgb_array` where `render` will be called.
+        group: As of `GymnasiumEnv`.
+        render_mode: As of `GymnasiumEnv`.
         **options: Whatever else `embodied.make` takes.
     """
     return GymnasiumEnv(make(name, 1, seed=_any_seed(seed), **options), group, render_mode)
@@ -367,16 +325,7 @@ def make_vector(
     render_mode: str | None = None,
     **options: Any,
 ) -> GymnasiumVectorEnv:
-    """Build a vector environment; what `gymnasium.make_vec` calls.
-
-    Args:
-        name: Task, `family/name`.
-        num_envs: How many environments step together.
-        seed: Seed of a first reset without one; by default a random one, as Gymnasium expects.
-        group: The observation group to show.
-        render_mode: `rgb_array` where `render` will be called.
-        **options: Whatever else `embodied.make` takes.
-    """
+    """Build a vector environment of `num_envs`; what `gymnasium.make_vec` calls, otherwise as `make_single`."""
     return GymnasiumVectorEnv(make(name, num_envs, seed=_any_seed(seed), **options), group, render_mode)
 
 
@@ -395,6 +344,18 @@ def make_renderer(env: Env) -> Renderer:
     from embodied.rendering.pictures import Renderer
 
     return Renderer(env, size=(640, 360))
+
+
+def _box(of: ObservationSpec) -> Box:
+    """Bytes of an image with the colours last, or numbers without bounds."""
+    if of.dtype == torch.uint8:
+        return Box(0, 255, (*of.shape[1:], of.shape[0]), np.uint8)
+    return Box(-np.inf, np.inf, of.shape, np.float32)
+
+
+def _colours_last(tensor: Tensor) -> Tensor:
+    """Images (N, 3, height, width) as (N, height, width, 3); vectors as they are."""
+    return tensor.movedim(1, -1) if tensor.dtype == torch.uint8 else tensor
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
@@ -441,7 +402,12 @@ def _check_use(closed: bool, options: Mapping[str, Any] | None = None) -> None:
         raise EmbodiedError(f"unknown reset option {next(iter(options))!r}; this environment has no reset options")
 
 
-def _check_render_mode(mode: str | None) -> str | None:
+def check_render_mode(mode: str | None) -> str | None:
+    """`mode`, if it is None or can be drawn.
+
+    Raises:
+        UnknownNameError: it cannot.
+    """
     if mode is not None and mode not in RENDER_MODES:
         raise UnknownNameError("render mode", mode, RENDER_MODES)
     return mode

@@ -20,9 +20,9 @@ from gymnasium.spaces import Box
 from jax import Array
 
 from embodied.core.episode import team_mean
+from embodied.env.adapters.tensors import shown_groups
 from embodied.env.functional import EnvState, FunctionalEnv, set_rows
 from embodied.env.vec_env import POLICY
-from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.factory import functional
 
 
@@ -67,31 +67,16 @@ class RowsAt:
 class FunctionalGymnasiumEnv(FuncEnv[FuncState, Array, Array, Array, Array, Any, Any]):
     """One environment of a task as the functions `initial`, `transition`, `observation`, `reward` and `terminal`.
 
-    An environment's draws come from the key that `initial` was given; other functions do not use theirs. Time
-    limits are the caller's: `max_episode_steps` of Gymnasium's wrappers, for which `episode_length` is the task's own.
+    Task, engine and options are those of `embodied.functional`. An environment's draws come from the key that `initial`
+    was given; other functions do not use theirs. Time limits are the caller's: `max_episode_steps` of Gymnasium's
+    wrappers, for which `episode_length` is the task's own.
     """
 
     def __init__(self, name: str, engine: str | None = None, group: str = POLICY, **options: Any) -> None:
-        """Build the task `name`.
-
-        Args:
-            name: Task, `family/name`.
-            engine: A fused engine, `rigid`, `mjx` or `brax`.
-            group: The observation group to show.
-            **options: Whatever else `embodied.functional` takes.
-
-        Raises:
-            EmbodiedError: as of `embodied.functional`; or the task has more than one agent.
-            UnknownNameError: the task has no such observation group.
-        """
         super().__init__()
         self.functional: FunctionalEnv = functional(name, engine, **options)
-        agents, shapes = self.functional.task.agents, self.functional.observation_shapes
-        if agents is not None and agents > 1:
-            raise EmbodiedError(f"{name!r} has {agents} agents, and Gymnasium knows one; use embodied.functional")
-        if group not in shapes:
-            raise UnknownNameError("observation group", group, shapes)
-        self._group, self._has_agents = group, agents is not None
+        shapes = self.functional.observation_shapes
+        (self._group,) = shown_groups(group, shapes, self.functional.task.agents, "Gymnasium")
         self.observation_space = Box(-np.inf, np.inf, shapes[group][-1:], np.float32)
         self.action_space = Box(-1.0, 1.0, (self.functional.task.action_size,), np.float32)
 
@@ -110,7 +95,7 @@ class FunctionalGymnasiumEnv(FuncEnv[FuncState, Array, Array, Array, Array, Any,
     def transition(self, state: FuncState, action: Array, rng: Array, params: Any = None) -> FuncState:
         """The state after a control step under `action` (action_size,), clipped to [-1, 1]."""
         del rng, params
-        following, brought = self.functional.step(state.env, action[None] if self._has_agents else action)
+        following, brought = self.functional.step(state.env, action.reshape(self.functional.action_shape))
         reward = team_mean(brought.reward)
         seen = self._shown(brought.observation)
         return FuncState(following, seen, reward, brought.terminated, brought.success, brought.diverged)
@@ -138,5 +123,4 @@ class FunctionalGymnasiumEnv(FuncEnv[FuncState, Array, Array, Array, Array, Any,
         return {"success": next_state.success, "diverged": next_state.diverged}
 
     def _shown(self, observation: dict[str, Array]) -> Array:
-        shown = observation[self._group]
-        return shown[0] if self._has_agents else shown
+        return observation[self._group].ravel()

@@ -19,8 +19,10 @@ import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
+from torch import Tensor
 
-from embodied.env.adapters.gymnasium import RENDER_MODES, SEEDS, make_renderer
+from embodied.core.episode import SEEDS
+from embodied.env.adapters.gymnasium import as_array, check_render_mode, make_renderer, metadata
 from embodied.env.env import Env
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
@@ -48,11 +50,10 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
     """One world with its agents `agent_0`, `agent_1` ..., which begin and end together."""
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
-        """Take over `env`; nothing else may step it.
+        """Take over `env`.
 
         Raises:
             EmbodiedError: it has more than one world, or no agents.
-            UnknownNameError: there is no such render mode.
         """
         if env.agents is None:
             raise EmbodiedError(
@@ -60,23 +61,17 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
             )
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}: PettingZoo steps one world at a time, expected 1")
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise UnknownNameError("render mode", render_mode, RENDER_MODES)
-        self.env, self.render_mode = env, render_mode
+        self.env, self.render_mode = env, check_render_mode(render_mode)
         self.possible_agents = [f"agent_{number}" for number in range(env.agents)]
         self.agents: list[str] = []
-        self.metadata = {
-            "name": env.entry.name if env.entry is not None else str(env.task.unwrapped),
-            "render_modes": list(RENDER_MODES),
-            "render_fps": round(1 / env.control_dt),
-            "is_parallelizable": True,
-        }
+        self.metadata = {**metadata(env), "name": env.name, "is_parallelizable": True}
         size = vector_sizes(env.observation_spec)["policy"]
         self._known_spaces = {
             agent: (Box(-np.inf, np.inf, (size,), np.float32), Box(-1.0, 1.0, (env.action_size,), np.float32))
             for agent in self.possible_agents
         }
         self._seed = env.seed
+        self._observation: Mapping[str, Tensor] | None = None
         self._renderer: Renderer | None = None
 
     def observation_space(self, agent: str) -> Box:
@@ -137,9 +132,9 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
     def state(self) -> NDArray[np.float32]:
         """(agents x size,) what a central critic may see: the group `critic` of all agents, else `policy`."""
         group = "critic" if "critic" in self.env.observation_spec else "policy"
-        if not hasattr(self, "_observation"):
+        if self._observation is None:
             return np.zeros(math.prod(self.env.observation_spec[group].shape), np.float32)
-        return self._observation[group][0].flatten().numpy(force=True).copy()
+        return as_array(self._observation[group][0].flatten())
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture (height, width, 3), or None where no render mode was chosen."""
@@ -155,10 +150,9 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
             self._renderer = None
         self.env.close()
 
-    def _of_agents(self, rows: torch.Tensor) -> Arrays:
+    def _of_agents(self, rows: Tensor) -> Arrays:
         """(agents, size) by the agents' names, copied."""
-        values = rows.numpy(force=True)
-        return {agent: values[number].copy() for number, agent in enumerate(self.possible_agents)}
+        return {agent: as_array(row) for agent, row in zip(self.possible_agents, rows, strict=True)}
 
     def _spaces(self, agent: str) -> tuple[Box, Box]:
         """An agent's spaces, the same objects each time.

@@ -29,21 +29,11 @@ class RslRlVecEnv(VecEnv):
     """
 
     def __init__(self, env: Env, groups: Sequence[str] | None = None) -> None:
-        """Take over `env`, and reset it; nothing else may step it.
-
-        Args:
-            env: From `embodied.make`.
-            groups: The observation groups to show, by default all.
-
-        Raises:
-            EmbodiedError: the task has more than one agent.
-            UnknownNameError: the task has no such observation group.
-        """
         self.env, self.view = env, TensorView(env, groups, "rsl_rl")
         self.num_envs, self.num_actions, self.device = env.num_envs, env.action_size, env.device
         self.max_episode_length = env.max_episode_steps
         self.cfg = {"task": env.name, "engine": env.engine_name, "seed": env.seed}
-        self._observation = self._shown(env.reset())
+        self._observation = self._shown(env.reset())  # rsl_rl asks for it before it steps, and never for a reset
 
     @property
     def episode_length_buf(self) -> Tensor:

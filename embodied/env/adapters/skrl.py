@@ -31,11 +31,6 @@ class SkrlEnv(Wrapper):
     """
 
     def __init__(self, env: Env) -> None:
-        """Take over `env`; nothing else may step it.
-
-        Raises:
-            EmbodiedError: the task has more than one agent.
-        """
         groups = tuple(group for group in (POLICY, CRITIC) if group in env.observation_spec)
         self.view = TensorView(env, groups, "skrl")
         super().__init__(env)

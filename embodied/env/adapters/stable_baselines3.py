@@ -23,8 +23,8 @@ from embodied.errors import EmbodiedError
 class SB3VecEnv(VecEnv):
     """The N environments of an `Env` as Stable-Baselines3 wants them.
 
-    Observations are (N, size) float32, rewards (N,) float32, dones (N,) bool. The info of an environment is empty
-    until its episode ends; then it holds
+    Observations are (N, size) float32, or a dictionary of several groups, for `MultiInputPolicy`; rewards (N,) float32,
+    dones (N,) bool. The info of an environment is empty until its episode ends; then it holds
 
     - `terminal_observation` (size,), the observation the step led to (the one returned begins the next episode);
     - `TimeLimit.truncated`, whether the time limit ended it, so that its value is bootstrapped;
@@ -36,17 +36,6 @@ class SB3VecEnv(VecEnv):
     actions: NDArray[np.float32]
 
     def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
-        """Take over `env`; nothing else may step it.
-
-        Args:
-            env: From `embodied.make`.
-            group: The observation group to show, `policy` or what else the task offers; several as a dictionary, for
-                `MultiInputPolicy`.
-            render_mode: `rgb_array` where `render` will be called, which tiles the environments into one picture.
-
-        Raises:
-            UnknownNameError: the task has no such observation group, or there is no such render mode.
-        """
         self.vector = GymnasiumVectorEnv(env, group, render_mode)
         super().__init__(env.num_envs, self.vector.single_observation_space, self.vector.single_action_space)
 

@@ -1,8 +1,8 @@
-"""What the adapters of torch libraries share: observation groups as tensors, of tasks with one agent."""
+"""What the adapters share: the observation groups they show, as tensors, of tasks with one agent at most."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,33 +13,41 @@ from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError, UnknownNameError
 
 
+def shown_groups(
+    groups: str | Sequence[str] | None, known: Iterable[str], agents: int | None, library: str
+) -> tuple[str, ...]:
+    """The observation groups that an adapter for `library` shows; all that are known where none are named.
+
+    Raises:
+        EmbodiedError: the task has more than one agent.
+        UnknownNameError: the task has no such group.
+    """
+    if (agents or 1) > 1:
+        raise EmbodiedError(
+            f"this task has {agents} agents, and {library} takes one; "
+            "use embodied.env.adapters.pettingzoo.parallel_env, or embodied.functional"
+        )
+    known = tuple(known)
+    chosen = (groups,) if isinstance(groups, str) else known if groups is None else tuple(groups)
+    for name in chosen:
+        if name not in known:
+            raise UnknownNameError("observation group", name, known)
+    return chosen
+
+
 class TensorView:
     """What an adapter shows of an environment: some observation groups, actions and rewards without an agents' axis.
 
     Vectors are (N, size) float32, images (N, 3, height, width) uint8; tensors stay on the environment's device.
     """
 
-    def __init__(self, env: Env, groups: Sequence[str] | None, library: str) -> None:
-        """Choose `groups` of `env`; by default all.
-
-        Raises:
-            EmbodiedError: the task has more than one agent.
-            UnknownNameError: the task has no such group.
-        """
-        if (env.agents or 1) > 1:
-            raise EmbodiedError(
-                f"this task has {env.agents} agents, and the adapter for {library} takes one; "
-                "use embodied.env.adapters.pettingzoo.parallel_env"
-            )
+    def __init__(self, env: Env, groups: str | Sequence[str] | None, library: str) -> None:
+        """Choose `groups` of `env`, and refuse what `shown_groups` does."""
+        chosen = shown_groups(groups, env.observation_spec, env.agents, library)
         self._has_agents = env.agents is not None
-        for name in groups or ():
-            if name not in env.observation_spec:
-                raise UnknownNameError("observation group", name, env.observation_spec)
-        self.spec = {
-            name: ObservationSpec(of.shape[1:] if self._has_agents else of.shape, of.dtype)
-            for name, of in env.observation_spec.items()
-            if groups is None or name in groups
-        }
+        skipped = int(self._has_agents)
+        every = env.observation_spec
+        self.spec = {name: ObservationSpec(every[name].shape[skipped:], every[name].dtype) for name in chosen}
         """Group -> shape and type behind the axis of environments."""
 
     def of(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:

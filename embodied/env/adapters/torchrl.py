@@ -15,7 +15,7 @@ from torch import Tensor
 from torchrl.data import Bounded, Composite, Unbounded  # pyright: ignore[reportMissingImports]
 from torchrl.envs import EnvBase  # pyright: ignore[reportMissingImports]
 
-from embodied.env.adapters.gymnasium import SEEDS
+from embodied.core.episode import SEEDS
 from embodied.env.adapters.tensors import TensorView
 from embodied.env.env import Env
 from embodied.env.vec_env import ObservationSpec
@@ -32,16 +32,6 @@ class TorchRLEnv(EnvBase):
     """
 
     def __init__(self, env: Env, groups: Sequence[str] | None = None) -> None:
-        """Take over `env`; nothing else may step it.
-
-        Args:
-            env: From `embodied.make`.
-            groups: The observation groups to show, by default all.
-
-        Raises:
-            EmbodiedError: the task has more than one agent.
-            UnknownNameError: the task has no such observation group.
-        """
         super().__init__(device=env.device, batch_size=torch.Size([env.num_envs]))
         self.env, self.view = env, TensorView(env, groups, "torchrl")
         self._seed: int | None = None

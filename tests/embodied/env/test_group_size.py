@@ -30,3 +30,13 @@ def test_a_count_that_does_not_divide_is_named() -> None:
     for group_size in (0, 4):
         with pytest.raises(EmbodiedError, match=f"group_size={group_size} does not divide 6 environments"):
             env.reset(group_size=group_size)
+
+
+def test_with_a_seed_of_its_own_each_begins_as_one_alone_would() -> None:
+    env, alone = embodied.make("swarm/hover", 3), embodied.make("swarm/hover", 1)
+    expected = torch.cat([alone.reset(seed)["policy"].clone() for seed in (5, 6, 5)])
+    torch.testing.assert_close(env.reset((5, 6, 5))["policy"], expected, atol=1e-6, rtol=0)
+    pairs = embodied.make("swarm/hover", 4).reset((5, 6), group_size=2)["policy"]
+    torch.testing.assert_close(pairs, expected[[0, 0, 1, 1]], atol=1e-6, rtol=0)
+    with pytest.raises(EmbodiedError, match="2 seeds; expected 3, one for each environment"):
+        env.reset([1, 2])

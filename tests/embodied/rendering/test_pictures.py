@@ -11,7 +11,7 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.rendering import opengl
 from embodied.rendering.opengl import choose_backend
-from embodied.rendering.pictures import Renderer, frame
+from embodied.rendering.pictures import FollowCamera, Renderer, View, frame
 from embodied.rendering.scene_state import floating_bodies
 from embodied.rendering.video import VideoWriter, check_kind, contact_sheet, record
 
@@ -79,11 +79,58 @@ def test_cameras_follow_what_travels_and_not_what_is_bolted_down(joints: str) ->
     assert floating_bodies(mujoco.MjModel.from_xml_string(xml)) == ([1] if JOINTS[joints] else [])
 
 
+BOXES = """<mujoco><worldbody>
+    <body name="near" pos="0 0 1"><freejoint/><geom type="box" size=".3 .1 .2"/></body>
+    <body name="far" pos="1 2 1.5"><freejoint/><geom type="box" size=".1 .1 .6"/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("bodies", [(), ("near",), ("near", "far")])
+@pytest.mark.parametrize(("azimuth", "elevation"), [(90, 0), (140, -18), (-55, -70)])
+def test_what_is_followed_just_fits_its_share_of_the_picture(bodies, azimuth: float, elevation: float) -> None:
+    model = mujoco.MjModel.from_xml_string(BOXES)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    view = View(bodies, azimuth, elevation, filled=0.8)
+    camera = FollowCamera(model, 2.0, view).update(data, 0.0, np.zeros((0, 3)))
+    turn, rise = np.radians(azimuth), np.radians(elevation)
+    ahead = np.array([np.cos(rise) * np.cos(turn), np.cos(rise) * np.sin(turn), np.sin(rise)])
+    right = np.array([np.sin(turn), -np.cos(turn), 0])
+    eye = camera.lookat - camera.distance * ahead
+    tall = np.tan(np.radians(model.vis.global_.fovy) / 2)
+    ends = []
+    for name in bodies or ("near", "far"):
+        signs = np.stack(np.meshgrid(*[(-1, 1)] * 3), -1).reshape(-1, 3)
+        seen = data.body(name).xpos + signs * model.geom_size[model.body(name).geomadr[0]] - eye
+        depth = seen @ ahead
+        ends.append(np.stack([seen @ right / depth / (2 * tall), seen @ np.cross(right, ahead) / depth / tall]))
+    extent = np.abs(np.concatenate(ends, 1)).max(1)
+    assert extent.max() == pytest.approx(0.8)
+
+
+def test_shadows_become_soft_and_trails_appear(env: Env) -> None:
+    env.reset()
+    views = View(), View(light_samples=8), View(trail=1.0)
+    pictures = []
+    for view in views:
+        with Renderer(env, SIZE, debug_visualization=False, view=view) as renderer:
+            state = renderer.scene_reader.read()
+            aside = state.qpos + np.eye(7)[0] * 0.1
+            renderer.frame(0, state=dataclasses.replace(state, qpos=aside))
+            pictures.append(renderer.frame(0, state=dataclasses.replace(state, time=state.time + 0.01)).astype(int))
+    hard, soft, trailed = pictures
+    assert (hard != soft).any()
+    assert abs(hard.mean() - soft.mean()) < 3
+    assert np.abs(hard - trailed).max() > 30
+
+
 def test_what_cannot_be_drawn_is_refused_in_words(env: Env) -> None:
     with pytest.raises(UnknownNameError, match="unknown camera 'trak'; did you mean 'track'"):
         Renderer(env, SIZE, camera="trak")
     with pytest.raises(EmbodiedError, match="cannot render 4 x 4 pixels"):
         Renderer(env, (4, 4))
+    with pytest.raises(UnknownNameError, match="unknown body 'wheel'; known: cf, world"):
+        Renderer(env, SIZE, view=View(("wheel",)))
     with Renderer(env, SIZE) as renderer, pytest.raises(EmbodiedError, match="no environment 3; expected 0 to 2"):
         renderer.frame(3)
 

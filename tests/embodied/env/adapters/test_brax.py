@@ -102,7 +102,7 @@ def test_several_groups_are_a_dictionary_and_one_agent_is_no_axis() -> None:
 
 
 def test_refusals_are_one_line() -> None:
-    with pytest.raises(EmbodiedError, match=r"'swarm/formation' has \d+ agents, and Brax knows one"):
+    with pytest.raises(EmbodiedError, match=r"this task has \d+ agents, and Brax takes one; use .*embodied.functional"):
         BraxEnv("swarm/formation")
     with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
         BraxEnv("swarm/hover", group="colour")

@@ -346,7 +346,7 @@ def test_vector_environments_are_made_by_id(recwarn):
 
 
 def test_tasks_of_many_agents_belong_to_pettingzoo() -> None:
-    with pytest.raises(EmbodiedError, match=r"this task has 8 agents, and Gymnasium knows one; use .*parallel_env"):
+    with pytest.raises(EmbodiedError, match=r"this task has 8 agents, and Gymnasium takes one; use .*parallel_env"):
         GymnasiumVectorEnv(make("swarm/swap", 1, "rigid"))
 
 

@@ -58,7 +58,7 @@ def test_gymnasium_makes_a_vector_environment_of_it() -> None:
 
 
 def test_refusals_are_one_line() -> None:
-    with pytest.raises(EmbodiedError, match=r"'swarm/formation' has \d+ agents, and Gymnasium knows one"):
+    with pytest.raises(EmbodiedError, match=r"this task has \d+ agents, and Gymnasium takes one"):
         FunctionalGymnasiumEnv("swarm/formation")
     with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
         FunctionalGymnasiumEnv("swarm/hover", group="colour")

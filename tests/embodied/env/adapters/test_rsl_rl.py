@@ -83,15 +83,14 @@ def test_cameras_are_images_and_one_agent_is_no_axis() -> None:
 
 
 def test_what_it_does_not_take_it_says() -> None:
-    with pytest.raises(EmbodiedError, match="agents, and the adapter for rsl_rl takes one; use embodied"):
+    with pytest.raises(EmbodiedError, match="agents, and rsl_rl takes one; use embodied"):
         RslRlVecEnv(embodied.make("swarm/formation", 2))
     with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
         RslRlVecEnv(brief_env(2), ("colour",))
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="85.0 % at these settings: benchmarks/results/adapters_rsl_rl.json", strict=False)
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)  # 4 minutes on two idle cores
 def test_hover_is_learned_to_90_percent() -> None:
     from benchmarks.adapters.__main__ import Settings, measure
 
@@ -101,5 +100,5 @@ def test_hover_is_learned_to_90_percent() -> None:
 def test_the_page_runs() -> None:
     """docs/adapters.md, with fewer environments."""
     (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.rsl_rl import" in block.text)
-    code = block.text.replace("num_envs=1024", "num_envs=16").replace("learn(150", "learn(2")
+    code = block.text.replace("num_envs=1024", "num_envs=16").replace("learn(146", "learn(2")
     exec(compile(code, block.place, "exec"), {})

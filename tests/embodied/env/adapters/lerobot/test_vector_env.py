@@ -1,0 +1,111 @@
+"""What LeRobot's rollouts ask of a vector environment; nothing of LeRobot is needed for it."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import embodied
+from embodied.core.world import Outcome, World
+from embodied.engines import make_engine
+from embodied.env.adapters.lerobot.vector_env import LeRobotVectorEnv, Success
+from embodied.env.env import Env
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError
+from embodied.rendering.cameras import camera_config
+from tasks.swarm.hover import HoverConfig
+from tests.embodied.env.adapters.drones import MAX_STEPS, BriefHover
+
+
+def seeing(num_envs: int, success: Success = Success.LAST) -> LeRobotVectorEnv:
+    """Drones that carry a camera; some fall before the time limit."""
+    task = BriefHover(HoverConfig(start_distance=1.9, start_speed=20.0))
+    engine = make_engine("rigid", task, num_envs)
+    return LeRobotVectorEnv(Env(task, engine, num_envs, camera_config=camera_config(("front",), 16)), "policy", success)
+
+
+def plan(num_envs: int) -> np.ndarray:
+    return np.random.default_rng(5).uniform(-1, 1, (MAX_STEPS, num_envs, 4)).astype(np.float32)
+
+
+def test_observations_are_what_lerobot_reads() -> None:
+    env = seeing(2)
+    observation, _ = env.reset(seed=[1, 2], options={"lerobot_new_rollout": True})
+    assert env.observation_space.contains(observation)
+    assert observation["pixels"]["front"].shape == (2, 16, 16, 3)
+    assert observation["pixels"]["front"].dtype == np.uint8
+    assert observation["agent_pos"].dtype == np.float32
+    assert env.call("task_description") == (env.env.task.instruction[0],) * 2
+    assert env.call("_max_episode_steps") == (MAX_STEPS,) * 2
+    assert env.get_attr("task") == (env.env.name,) * 2
+    films = env.call("render")
+    assert [film.shape for film in films] == [(240, 240, 3)] * 2
+    np.testing.assert_array_equal(films[0][::15, ::15], observation["pixels"]["front"][0])
+    with pytest.raises(AttributeError, match="no attribute 'colour'; it has task, task_description"):
+        env.call("colour")
+
+
+def test_an_episode_depends_on_its_seed_alone() -> None:
+    together, alone = seeing(3), seeing(1)
+    expected, _ = together.reset(seed=7)
+    for index, seed in enumerate((7, 8, 9)):
+        own, _ = alone.reset(seed=[seed])
+        np.testing.assert_allclose(own["agent_pos"][0], expected["agent_pos"][index], atol=1e-6)
+        np.testing.assert_array_equal(own["pixels"]["front"][0], expected["pixels"]["front"][index])
+    assert len({row.tobytes() for row in expected["agent_pos"]}) == 3
+    with pytest.raises(EmbodiedError, match="2 seeds; expected 3"):
+        together.reset(seed=[1, 2])
+
+
+def test_an_episode_ends_once_and_earns_nothing_afterwards() -> None:
+    env = seeing(8)
+    env.reset(seed=0)
+    ended = early = np.zeros(8, bool)
+    for actions in plan(8):
+        _, reward, terminated, truncated, infos = env.step(actions)
+        done = terminated | truncated
+        assert not (done & ended).any()
+        assert (reward[ended] == 0).all()
+        assert (reward[~ended] != 0).all()
+        assert ("final_info" in infos) == done.any()
+        if done.any():
+            assert infos["final_info"]["is_success"].shape == (8,)
+            assert not infos["final_info"]["is_success"][~done].any()
+        early, ended = ended.copy(), ended | done
+    assert ended.all()
+    assert early.any(), "some drones should fall before the time limit, or this test shows little"
+    env.reset(seed=0)
+    _, reward, *_ = env.step(plan(8)[0])
+    assert (reward != 0).all()
+
+
+class Slow(BriefHover):
+    """Solved as long as the drone does not fall fast."""
+
+    def outcome(self, world: World, state: Any) -> Outcome:
+        return Outcome(success=world.qvel[2] > -0.5, failure=jnp.zeros((), bool))
+
+
+@pytest.mark.parametrize(("success", "expected"), [(Success.LAST, False), (Success.ANY, True)])
+def test_success_is_of_the_last_step_or_of_any(success: Success, expected: bool) -> None:
+    task = Slow(HoverConfig(start_speed=0.0))
+    made = Env(task, make_engine("rigid", task, 2), 2, camera_config=camera_config(("front",), 16))
+    env = LeRobotVectorEnv(made, "policy", success)
+    env.reset(seed=0)
+    infos = {}
+    for _ in range(MAX_STEPS):
+        *_, infos = env.step(np.full((2, 4), -1.0))
+    assert infos["final_info"]["is_success"].tolist() == [expected] * 2
+
+
+def test_what_cannot_be_shown_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
+        LeRobotVectorEnv(embodied.make("swarm/hover", 1, cameras=("front",)), "colour")
+    with pytest.raises(EmbodiedError, match="agents, and Gymnasium takes one"):
+        LeRobotVectorEnv(embodied.make("swarm/formation", 1), "policy")
+    env = seeing(2)
+    env.reset()
+    with pytest.raises(ActionError, match=r"actions have shape \(4,\); expected \(2, 4\)"):
+        env.step(np.zeros(4))
+    env.close()
+    env.close()
