@@ -14,6 +14,7 @@ from embodied.env.vec_env import VecEnv
 from embodied.errors import EmbodiedError, guard
 from policies.imitation.demonstrations import (
     Demonstrator,
+    NoisyDemonstrator,
     RecordedActor,
     Recording,
     concatenated,
@@ -65,6 +66,11 @@ class Settings:
     """How many episodes."""
     failures: bool = False
     """Keep episodes that never succeed too."""
+    noise: float = 0.0
+    """Disturb the policy's actions, and record what was done: largest standard deviation of the noise on actions, which
+    are in [-1, 1]; each episode draws its own from 0 to this. Not with --supervisor."""
+    noise_steps: cli.Rare[int] = 20
+    """With --noise: control steps that a disturbance lasts."""
     hold: int | None = None
     """Control steps after an episode's first success at which its recording ends; by default it does not."""
     num_envs: int = 32
@@ -85,6 +91,13 @@ class Settings:
             raise EmbodiedError(
                 f"--episodes {self.episodes}: expected 1 to {MOST_EPISODES:,}; a recording is kept in memory"
             )
+        if not 0 <= self.noise <= 1 or self.noise_steps < 1:
+            raise EmbodiedError(
+                f"--noise {self.noise} --noise-steps {self.noise_steps}: expected noise from 0 to 1, and at least 1 "
+                "control step"
+            )
+        if self.noise and self.supervisor is not None:
+            raise EmbodiedError(f"--noise {self.noise} with --supervisor {self.supervisor}: expected one of them")
         if self.hold is not None and self.hold < 0:
             raise EmbodiedError(f"--hold {self.hold}: expected at least 0")
 
@@ -120,6 +133,8 @@ def _actor(settings: Settings, env: Env) -> RecordedActor:
     from policies.training.loading import load_policy
 
     rule = load_policy(settings.policy, env)
+    if settings.noise:
+        return NoisyDemonstrator(rule, settings.noise, settings.noise_steps, settings.seed)
     if settings.supervisor is None:
         return Demonstrator(rule)
     return SupervisedActor(rule, load_policy(settings.supervisor, env), env.num_envs, settings.supervision)

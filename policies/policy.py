@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from embodied.env.vec_env import POLICY, PolicyFunction
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import StructuredActor
+from policies.networks.structured_actor import ActorMemory, StructuredActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -49,14 +49,27 @@ class NormalizedActor(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """(N, size) to (N, A), unbounded unless the actor is squashed."""
-        return self.actor(self._normalized(obs))
+        return self.actor(self.normalized(obs))
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The action of standard normal `noise`, (N, A)."""
-        return self.actor.sample(self._normalized(obs), noise)
+        return self.actor.sample(self.normalized(obs), noise)
 
-    def _normalized(self, obs: Tensor) -> Tensor:
+    def normalized(self, obs: Tensor) -> Tensor:
+        """Raw observations (N, size) as the actor reads them."""
         return ((obs - self.observation_mean) * self.observation_scale).clamp(-self.clip, self.clip)
+
+
+class Episodes(Protocol):
+    """The running episodes of N environments; `embodied.Env` has them."""
+
+    @property
+    def num_envs(self) -> int: ...
+
+    @property
+    def episode_length(self) -> Tensor:
+        """(N,) control steps taken so far."""
+        ...
 
 
 class Policy:
@@ -72,6 +85,8 @@ class Policy:
         """
         self.network, self.config, self.group = network, config, group
         self._generator: torch.Generator | None = None
+        self._memory: ActorMemory | None = None
+        self._begun: Callable[[], Tensor] | None = None
 
     @property
     def kind(self) -> str:
@@ -121,11 +136,27 @@ class Policy:
 
     def _chosen(self, obs: Any) -> Tensor:
         """Actions (N, A), of what the network reads of N observations."""
+        if self._memory is not None and self._begun is not None:
+            return self._memory(self.network.normalized(obs), self._begun())
         action = self.network(obs)
         if self._generator is None:
             return action
         noise = torch.empty_like(action).normal_(generator=self._generator)
         return self.network.sample(obs, noise)
+
+    def for_env(self, env: Episodes) -> Self:
+        """The policy of one set of environments, to be called once per control step.
+
+        It is the same policy unless its actor remembers, as CQN's does, which acts by a temporal ensemble. Before this
+        call, and where it is exported, such a policy acts by its newest prediction alone.
+        """
+        actor = self.network.actor
+        memory = actor.memory(env.num_envs) if isinstance(actor, StructuredActor) else None
+        if memory is None:
+            return self
+        bound = copy.copy(self)
+        bound._memory, bound._begun = memory, lambda: (env.episode_length == 0).to(self.network.observation_mean.device)
+        return bound
 
     def stochastic(self, seed: int) -> Self:
         """Return the same policy with sampled actions."""

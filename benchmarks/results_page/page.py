@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
+from benchmarks.learners import table as learners
 from benchmarks.results_page import studies, tables
 from benchmarks.results_page.records import LINK, ROOT, Record, Row, files
 
@@ -218,4 +219,5 @@ def page(results: Mapping[str, Record]) -> str:
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         intro = section.intro + (f" All of it is in {files([section.file])}." if section.file else "")
         parts.append(f"## {section.title}\n\n{intro}\n\n{table}\n")
+    parts.append(f"## Learners\n\n{learners.markdown(learners.read())}")
     return "\n".join(parts)

@@ -6,6 +6,7 @@ A file holds the steps of episodes one after another, as safetensors: `obs/<grou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -60,6 +61,48 @@ class Demonstrator:
 
     def reset(self, ended: Tensor) -> None:
         """A policy has no state."""
+
+
+class NoisyDemonstrator(Demonstrator):
+    """A policy whose executed actions are disturbed, as a person's hand is: what is recorded is what was done.
+
+    The noise of each component is a first-order autoregression of standard deviation σ, which is drawn for every
+    episode uniformly from 0 to `noise`. White noise would be filtered out by the robot's inertia, and by any learner
+    that averages.
+    """
+
+    def __init__(self, rule: PolicyFunction, noise: float, duration: int, seed: int = 0) -> None:
+        """Disturb a policy.
+
+        Args:
+            rule: Observation groups to actions (N, A).
+            noise: Largest standard deviation, of actions in [-1, 1].
+            duration: Control steps after which a disturbance has fallen to 1/e of itself.
+            seed: Of the noise.
+        """
+        super().__init__(rule)
+        self.noise, self._kept = noise, math.exp(-1 / duration)
+        self._generator = torch.Generator().manual_seed(seed)
+        self._disturbance: Tensor | None = None  # (N, A) of deviation 1, on the CPU
+        self._deviation = torch.zeros(0)  # (N, 1)
+
+    def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        action, source = super().__call__(obs)
+        if self._disturbance is None:
+            self._disturbance = torch.zeros(action.shape)
+            self._deviation = torch.zeros(len(action), 1)
+            self.reset(torch.ones(len(action), dtype=torch.bool))
+        fresh = torch.randn(action.shape, generator=self._generator)
+        self._disturbance = self._kept * self._disturbance + math.sqrt(1 - self._kept**2) * fresh
+        return (action + (self._deviation * self._disturbance).to(action)).clamp(-1.0, 1.0), source
+
+    def reset(self, ended: Tensor) -> None:
+        """Draw the strength of the noise of the episodes that begin, and begin without any."""
+        assert self._disturbance is not None
+        ended = ended.cpu()[:, None]
+        drawn = self.noise * torch.rand(len(ended), 1, generator=self._generator)
+        self._deviation = torch.where(ended, drawn, self._deviation)
+        self._disturbance = self._disturbance.masked_fill(ended, 0.0)
 
 
 def record(env: VecEnv, rule: PolicyFunction, episodes: int, *, failures: bool = False) -> Transitions:

@@ -127,6 +127,8 @@ class OffPolicyConfig:
     demonstrations_in_buffer: bool = False
     """Prefill the replay buffer with the demonstrations, where own steps join and at last replace them; learning then
     starts at once, whatever warm_up says. Otherwise they stay beside it."""
+    relabel_successes: bool = False
+    """Whether own episodes that end in success count as demonstrations from then on."""
     offline_updates: int = 0
     """Updates on demonstrations alone before the first step: critics learn their values, the policy clones them."""
     bfloat16_matmul: bool = False

@@ -60,6 +60,10 @@ class CriticUpdate(Generic[C]):
         """Polyak-average the critic into its target network."""
         self.target_parameters.lerp_(self.optimizer.vector, tau)
 
+    def start_from_policy(self) -> None:
+        """Take over what was written into the policy: of one that maximises its critic, the critic's weights."""
+        self.update_target(1.0)
+
     def state(self) -> dict[str, Any]:
         return {"critic": self.optimizer.state(), "target": self.target_parameters.clone()}
 

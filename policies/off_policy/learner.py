@@ -94,7 +94,7 @@ class OffPolicyLearner(Algorithm):
         """
         transfer_weights(policy, self.policy)
         self.actor_update.update_target(1.0)
-        self.critic_update.update_target(1.0)  # of a policy that maximises its critic, the weights were the critic's
+        self.critic_update.start_from_policy()
         self._random_warm_up = False
         if self.config.normalize_observations:
             self.normalizers[self.groups.actor].adopt(policy.network.observation_mean, policy.network.observation_scale)
@@ -157,6 +157,9 @@ class OffPolicyLearner(Algorithm):
             {group: step.final_obs[group][None] for group in self.groups.spec},
         )
         self.replay.extend(steps)
+        ended = step.terminated | step.truncated
+        self.replay.end_episodes(ended, step.success)
+        self.actor_update.end_episodes(ended)
         if not self.replay.ready:
             return
         start = time.perf_counter()

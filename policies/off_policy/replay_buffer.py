@@ -127,6 +127,7 @@ class ReplayBuffer:
         self._action = empty(action_size, dtype=dtype.torch)
         self._reward = empty(dtype=torch.float32)
         self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
+        self._is_demo = empty(dtype=torch.bool)
         self._powers = gamma ** torch.arange(n_step + 1, dtype=torch.float32, device=device)
         self._offsets = torch.arange(n_step, device=device)
         self._sequence = torch.arange(action_sequence, device=device)
@@ -155,6 +156,7 @@ class ReplayBuffer:
         self._reward.index_copy_(0, at, steps.reward)
         self._terminated.index_copy_(0, at, steps.terminated)
         self._truncated.index_copy_(0, at, steps.truncated)
+        self._is_demo[at] = self.is_demo
         self._head = (self._head + count) % self.rows
         self._filled = min(self._filled + count, self.rows)
 
@@ -182,7 +184,7 @@ class ReplayBuffer:
             reward,
             discount,
             {group: _read(buffer, last) for group, buffer in self._next_obs.items()},
-            torch.full((len(index),), self.is_demo, device=self.device),
+            self._is_demo.view(-1)[first],
             self._return_to_go(index) if len(self._horizon) else None,
         )
 
@@ -212,15 +214,27 @@ class ReplayBuffer:
         known = (self._ended(at) & counts).any(1)
         return total.masked_fill(~known, -torch.inf)
 
-    def newest(self, rows: int) -> Transitions:
+    def mark_as_demo(self, environment: int, count: int) -> None:
+        """Let the last `count` steps of an environment count as demonstrations."""
+        self._is_demo[self._newest(count), environment] = True
+
+    def _newest(self, count: int) -> Tensor:
+        """Rows of the last `count` steps, the oldest first."""
+        return (self._head - count + torch.arange(count, device=self.device)) % self.rows
+
+    def newest(self, rows: int, environments: slice = slice(None)) -> Transitions:
         """The last `rows` steps (T, N, ...), or all there are, the oldest first; the last one is truncated."""
         count = min(rows, self._filled)
-        at = (self._head - count + torch.arange(count, device=self.device)) % self.rows
-        groups = [{group: values[at] for group, values in of.items()} for of in (self._obs, self._next_obs)]
-        terminated, truncated = self._terminated[at], self._truncated[at]
+        at = self._newest(count)
+
+        def read(values: Tensor) -> Tensor:
+            return values[at][:, environments]
+
+        terminated, truncated = read(self._terminated), read(self._truncated)
         if count:
             truncated[-1] |= ~terminated[-1]
-        return Transitions(groups[0], self._action[at], self._reward[at], terminated, truncated, groups[1])
+        groups = [{group: read(values) for group, values in of.items()} for of in (self._obs, self._next_obs)]
+        return Transitions(groups[0], read(self._action), read(self._reward), terminated, truncated, groups[1])
 
     def state(self) -> dict[str, Any]:
         return {
@@ -249,7 +263,7 @@ class ReplayBuffer:
     def _buffers(self) -> dict[str, Tensor]:
         groups = {f"obs-{key_of(group)}": buffer for group, buffer in self._obs.items()}
         groups |= {f"next-{key_of(group)}": buffer for group, buffer in self._next_obs.items()}
-        rest = {"action": self._action, "reward": self._reward}
+        rest = {"action": self._action, "reward": self._reward, "is_demo": self._is_demo}
         return groups | rest | {"terminated": self._terminated, "truncated": self._truncated}
 
 

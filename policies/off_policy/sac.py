@@ -28,6 +28,9 @@ class SACConfig(AdvisedConfig):
     """Entropy at which the coefficient aims, in nats; None: minus the number of actions."""
     temperature_learning_rate: float = 3e-4
     """Adam's step size for log α; 0 holds it."""
+    entropy_backup: bool = True
+    """Whether targets hold the entropy of what follows (soft Q-values). With a sparse reward they should not: where
+    success ends the episode, it would also end the entropy's bonus, which may be the larger."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,14 +54,17 @@ class SACActorUpdate(LearnedActorUpdate):
         initial = torch.full((1,), math.log(config.initial_temperature), device=self.optimizer.vector.device)
         self._log_temperature, self._adapts = nn.Parameter(initial), config.temperature_learning_rate > 0
         self._temperature_optimizer = FlatAdamW([self._log_temperature], config.temperature_learning_rate)
+        self._entropy_backup = config.entropy_backup
 
     @property
     def temperature(self) -> Tensor:
         """(1,) the entropy coefficient α."""
         return self._log_temperature.detach().exp()
 
-    def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor | float]:
         """A sample of the policy, and -α log π of it (eq. 3)."""
+        if not self._entropy_backup:
+            return self.actor.sample(obs, noise), 0.0
         action, log_density = self.actor.sample_with_density(obs, noise)
         return action, -self.temperature * log_density
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -28,8 +31,13 @@ class CQNConfig(OffPolicyConfig):
     bins: int = 5
     """Bins that each level divides its range into."""
     action_sequence: int = 4
-    """Consecutive actions of which the critic gives one Q-value; the first is executed. Only n_step equal to it makes
-    the target's rewards those of the whole sequence."""
+    """Consecutive actions of which the critic gives one Q-value. Only n_step equal to it makes the target's rewards
+    those of the whole sequence."""
+    ensemble_decay: float | None = 0.01
+    """Temporal ensemble: every action is the mean of what the last sequences say of it, those of i steps ago weighted
+    by exp(-m i) with this m; None: the first action of the newest sequence is executed."""
+    act_by_target: bool = True
+    """Whether the target network acts, which changes slowly, and not the critic."""
     atoms: int = 51
     """Values of the distribution of returns (C51)."""
     value_low: float = -2.0
@@ -42,12 +50,13 @@ class CQNConfig(OffPolicyConfig):
     """Weight of the distributional Bellman error."""
     imitation_weight: float = 1.0
     """Weight of both terms by which demonstrated bins are to be better than others."""
-    margin: float = 0.1
+    margin: float = 0.01
     """By how much their Q-values are to be higher, in scaled rewards."""
     batch_size: int = 512
     critic_learning_rate: float = 5e-5
     weight_decay: float = 0.1
     tau: float = 0.02
+    relabel_successes: bool = True
     random_warm_up: bool = False
 
     @property
@@ -63,16 +72,58 @@ class CQNConfig(OffPolicyConfig):
             require(getattr(self, name) >= 2, name, getattr(self, name), "at least 2")
         for name in ("noise", "critic_weight", "imitation_weight", "margin"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        decay = self.ensemble_decay
+        require(decay is None or decay >= 0, "ensemble_decay", decay, "0 or more, or None")
         ordered = self.value_low < self.value_high
         require(ordered, "value_low", self.value_low, f"below value_high={self.value_high}")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         """The critic, and the actor that searches its bins."""
         structure = CQNStructure(
-            self.levels, self.bins, self.sequence_length, self.atoms, self.value_low, self.value_high, self.noise
-        )
+            self.levels, self.bins, self.sequence_length, self.atoms, self.value_low, self.value_high, self.noise,
+            self.ensemble_decay,
+        )  # fmt: skip
         actor = CQNActor(sizes.policy, sizes.action, self.critic, structure, generator).to(sizes.device)
-        return ActorUpdate(actor), CQNUpdate(actor, self, sizes.device)
+        update = CQNUpdate(actor, self, sizes.device)
+        acting = actor
+        if self.act_by_target:
+            acting = copy.deepcopy(actor)
+            acting.critic = update.target_critic
+        return CQNActorUpdate(acting, sizes.num_envs, int(torch.randint(2**62, (), generator=generator))), update
+
+
+class CQNActorUpdate(ActorUpdate):
+    """Explores by the temporal ensemble, with ties broken at random; there is nothing to update."""
+
+    actor: CQNActor
+
+    def __init__(self, actor: CQNActor, num_envs: int, seed: int) -> None:
+        """Act by a critic in N = `num_envs` environments; `seed` breaks ties."""
+        super().__init__(actor)
+        device = actor.support.device
+        self._ensemble = actor.ensemble(num_envs)
+        self._begun = torch.ones(num_envs, dtype=torch.bool, device=device)
+        self._generator = torch.Generator(device).manual_seed(seed)
+
+    def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
+        structure = self.actor.structure
+        sequence = self.actor.best(obs, self._generator).unflatten(-1, (structure.sequence, -1))
+        action = sequence[:, 0] if self._ensemble is None else self._ensemble(sequence, self._begun)
+        self._begun = torch.zeros_like(self._begun)
+        return (action + structure.noise * noise).clamp(-1.0, 1.0)
+
+    def end_episodes(self, ended: Tensor) -> None:
+        self._begun = ended.clone()
+
+    def state(self) -> dict[str, Any]:
+        ensemble = {} if self._ensemble is None else {"ensemble": self._ensemble.state()}
+        return {"begun": self._begun.clone(), "ties": self._generator.get_state(), **ensemble}
+
+    def load_state(self, tree: Mapping[str, Any]) -> None:
+        self._begun = tree["begun"].to(self._begun.device).clone()
+        self._generator.set_state(tree["ties"].cpu())
+        if self._ensemble is not None:
+            self._ensemble.load_state(tree["ensemble"])
 
 
 class CQNUpdate(CriticUpdate[CQNNetwork]):
@@ -94,10 +145,10 @@ class CQNUpdate(CriticUpdate[CQNNetwork]):
         generator: Generator,
     ) -> dict[str, Tensor]:
         """Take one gradient step of double Q-learning: the critic chooses the next action, its target rates it."""
-        del next_action, generator
+        del next_action
         config = self.config
         with torch.no_grad():
-            bins = bin_indices(self.actor.best(next_obs), config.levels, config.bins)
+            bins = bin_indices(self.actor.best(next_obs, generator), config.levels, config.bins)
             following = _chosen(self._logits(self.target_critic, next_obs, bins), bins)
             target = self.head.target(_rows(following), batch.reward, batch.discount, bonus)
         taken = bin_indices(batch.action, config.levels, config.bins)
@@ -107,9 +158,8 @@ class CQNUpdate(CriticUpdate[CQNNetwork]):
         loss = config.critic_weight * bellman
         metrics = {"critic_loss": bellman.detach()}
         if batch.is_demo is not None:
-            imitation = preference(logits, taken, self.head.support, config.margin)
-            share = batch.is_demo.float()
-            imitated = (imitation * share).sum() / share.sum().clamp(min=1.0)
+            shown = preference(logits[batch.is_demo], taken[batch.is_demo], self.head.support, config.margin)
+            imitated = shown.sum() / max(len(shown), 1)
             loss = loss + config.imitation_weight * imitated
             metrics["imitation_loss"] = imitated.detach()
         return metrics | {
@@ -117,6 +167,12 @@ class CQNUpdate(CriticUpdate[CQNNetwork]):
             "value": self.head.value(outputs.detach()).mean(),
             "support_edge": target[..., (0, -1)].sum(-1).mean(),
         }
+
+    def start_from_policy(self) -> None:
+        if self.config.act_by_target:
+            self.optimizer.vector.copy_(self.target_parameters)  # the policy's weights are the target network's
+        else:
+            super().start_from_policy()
 
     def q_value(self, obs: Tensor, action: Tensor) -> Tensor:
         """(B,) mean over levels and components of the Q-values of (B, K A) actions."""

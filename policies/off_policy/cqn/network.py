@@ -12,7 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear, nonlinearity, orthogonal
-from policies.networks.structured_actor import StructuredActor
+from policies.networks.structured_actor import ActorMemory, StructuredActor
+from policies.off_policy.cqn.temporal_ensemble import TemporalEnsemble
+
+TIE = 1e-4
+"""Difference of Q-values below which bins count as equally good (the authors' `random_action_if_within_delta`)."""
 
 BinValues = Callable[[int, Tensor], Tensor]
 """Level and interval centres (B, D) to the Q-values of the interval's bins, (B, D, bins)."""
@@ -34,12 +38,24 @@ def interval_centres(indices: Tensor, bins: int) -> Tensor:
 
 
 def coarse_to_fine_search(
-    values_of: BinValues, batch: int, size: int, levels: int, bins: int, device: torch.device
+    values_of: BinValues,
+    batch: int,
+    size: int,
+    levels: int,
+    bins: int,
+    device: torch.device,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The greedy bins (B, levels, D): at each level the one of the highest Q-value."""
+    """The greedy bins (B, levels, D): at each level the one of the highest Q-value.
+
+    A generator breaks ties at random; without one the first bin is taken, which in an untrained critic is a corner.
+    """
     indices = torch.zeros(batch, 0, size, dtype=torch.int64, device=device)
     for level in range(levels):
         values = values_of(level, interval_centres(indices, bins)[:, -1])
+        if generator is not None:
+            tied = values >= values.amax(-1, keepdim=True) - TIE
+            values = tied * torch.rand(values.shape, generator=generator, device=values.device)
         indices = torch.cat([indices, values.argmax(-1)[:, None]], 1)
     return indices
 
@@ -57,6 +73,8 @@ class CQNStructure:
     value_high: float
     noise: float
     """Standard deviation of the exploration noise."""
+    ensemble_decay: float | None = None
+    """m of `TemporalEnsemble`; None: the newest sequence alone acts."""
 
 
 class CQNNetwork(nn.Module):
@@ -114,7 +132,7 @@ class CQNNetwork(nn.Module):
 
 
 class CQNActor(StructuredActor):
-    """Executes the first action of the greedy action sequence."""
+    """Executes the first action of the greedy action sequence; with a memory, what the last sequences say of now."""
 
     kind = "cqn"
     structure_type = CQNStructure
@@ -133,19 +151,35 @@ class CQNActor(StructuredActor):
         support = torch.linspace(structure.value_low, structure.value_high, structure.atoms)
         self.register_buffer("support", support, persistent=False)
 
-    def best(self, obs: Tensor) -> Tensor:
-        """The greedy action sequence, (N, K A)."""
+    def best(self, obs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The greedy action sequence, (N, K A); a generator breaks ties at random."""
         structure, features = self.structure, self.critic.features(obs)
 
         def values_of(level: int, centre: Tensor) -> Tensor:
             return self.critic(features, centre[:, None], level)[:, 0].softmax(-1) @ self.support
 
         size = structure.sequence * self.sizes[1]
-        indices = coarse_to_fine_search(values_of, len(obs), size, structure.levels, structure.bins, obs.device)
+        indices = coarse_to_fine_search(
+            values_of, len(obs), size, structure.levels, structure.bins, obs.device, generator
+        )
         return interval_centres(indices, structure.bins)[:, -1]
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.best(obs)[:, : self.sizes[1]]
+
+    def ensemble(self, num_envs: int) -> TemporalEnsemble | None:
+        """A temporal ensemble of so many environments; None without one, and where a sequence is one action."""
+        decay, sequence = self.structure.ensemble_decay, self.structure.sequence
+        if decay is None or sequence == 1:
+            return None
+        return TemporalEnsemble(num_envs, sequence, self.sizes[1], decay, self.support.device)
+
+    def memory(self, num_envs: int) -> ActorMemory | None:
+        ensemble = self.ensemble(num_envs)
+        if ensemble is None:
+            return None
+        shape = (self.structure.sequence, self.sizes[1])
+        return lambda obs, begun: ensemble(self.best(obs).unflatten(-1, shape), begun)
 
 
 def _gru(width: int, generator: torch.Generator | None) -> nn.GRU:

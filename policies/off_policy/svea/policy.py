@@ -93,8 +93,8 @@ class PixelGroups(ObservationGroups):
 class NormalizedPixelActor(NormalizedActor):
     """A network from a `PixelObservation` to the mean action; only the vector is normalised."""
 
-    def _normalized(self, obs: Any) -> Any:
-        return dataclasses.replace(obs, vector=super()._normalized(obs.vector))
+    def normalized(self, obs: Any) -> Any:
+        return dataclasses.replace(obs, vector=super().normalized(obs.vector))
 
 
 class PixelPolicy(Policy):

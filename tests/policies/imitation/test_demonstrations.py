@@ -117,3 +117,41 @@ def test_numbers_that_no_task_gives_are_refused(file, name, values, message):
     save_file(tensors, file)
     with pytest.raises(EmbodiedError, match=message):
         demonstrations.load(file, SPEC, 2)
+
+
+def deviations(noise: float, duration: int) -> torch.Tensor:
+    """(T, N, A) what 4,000 steps of 64 environments are disturbed by."""
+    actor = demonstrations.NoisyDemonstrator(lambda obs: 0.0 * obs["policy"], noise, duration, seed=1)
+    seen = {"policy": torch.zeros(64, 2)}
+    return torch.stack([actor(seen)[0] for _ in range(2_000)])
+
+
+def test_noise_of_demonstrations_lasts_and_has_a_strength_of_each_episode():
+    found = deviations(0.2, 10)[100:]
+    strength = found.std(0)
+    assert strength.max() < 0.25
+    assert strength.mean() == pytest.approx(0.1, abs=0.02)  # uniform from 0 to 0.2
+    assert torch.corrcoef(strength.T)[0, 1] > 0.9  # the same for all components of an action
+    unit = found / strength
+    correlation = (unit[:-10] * unit[10:]).mean()
+    assert correlation == pytest.approx(0.368, abs=0.05)  # 1/e after 10 steps
+
+
+def test_noise_of_an_episode_that_begins_is_not_that_of_the_one_before():
+    actor = demonstrations.NoisyDemonstrator(lambda obs: 0.0 * obs["policy"], 1.0, 1_000, seed=1)
+    seen = {"policy": torch.zeros(32, 2)}
+    before = [actor(seen)[0] for _ in range(500)][-1]
+    ended = torch.arange(32) < 16
+    actor.reset(ended)
+    after = actor(seen)[0]
+    assert (after[ended].abs() < 0.2).all()
+    assert (after - before)[~ended].abs().max() < 0.2
+    assert before.abs().max() > 0.4
+
+
+def test_noisy_demonstrations_are_of_what_was_done():
+    actor = demonstrations.NoisyDemonstrator(homewards, 0.5, 5)
+    steps = demonstrations.record_actor(PointMass(4), actor, 4).steps
+    moved = steps.next_obs["policy"] - steps.obs["policy"]
+    torch.testing.assert_close(moved, 0.1 * steps.action, atol=1e-5, rtol=0.0)
+    assert (steps.action - homewards(steps.obs)).abs().max() > 0.2

@@ -1,6 +1,7 @@
 """SAC: the entropy coefficient rises while the entropy is below its target."""
 
 import pytest
+import torch
 
 from policies.off_policy.sac import SACActorUpdate, SACConfig
 from tests.policies.off_policy.test_learner import QUICK, make, practise
@@ -17,3 +18,12 @@ def test_the_temperature_rises_while_entropy_is_below_its_target(target, rises):
     practise(fixed, 5)
     assert isinstance(fixed.actor_update, SACActorUpdate)
     assert fixed.actor_update.temperature.item() == pytest.approx(0.1)
+
+
+def test_targets_hold_no_entropy_where_it_is_not_backed_up():
+    with_entropy, without = (make(SACConfig(**QUICK, entropy_backup=backup)) for backup in (True, False))
+    obs, noise = torch.zeros(5, with_entropy.actor_update.actor.sizes[0]), torch.zeros(5, 2)
+    (action, bonus), (same, none) = (one.actor_update.next_action(obs, noise) for one in (with_entropy, without))
+    assert torch.equal(action, same)
+    assert none == 0.0
+    assert torch.as_tensor(bonus).abs().min() > 0.0

@@ -1,0 +1,1 @@
+"""Every learner on the problem it is for, in one table: `python -m benchmarks.learners`."""

@@ -1,0 +1,202 @@
+"""A cell of the table: one method on one task with one seed. Its result is one JSON file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from embodied import cli
+from embodied.env.env import Env
+from embodied.evaluation.rollouts import evaluate
+from embodied.factory import make
+from embodied.storage.configs import to_json
+from policies.policy import Policy
+from policies.training.loop import Trainer, train
+from policies.training.task_session import progress_text
+
+EVALUATION_SEED = 1_000_003  # as of `embodied.train`: starts that training has not seen
+POINTS = 25  # of a learning curve
+SCORES = ("success", "success_any", "return", "length")
+"""What is kept of an evaluation, with what intervals there are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What is trained."""
+
+    problem: str
+    task: str
+    method: str
+    seed: int
+    demonstrations: int = 0
+    """Episodes that are shown to the learner."""
+
+    @property
+    def name(self) -> str:
+        """Its file's name, without the folder."""
+        shown = f"_demos{self.demonstrations}" if self.demonstrations else ""
+        return f"{self.method}{shown}_seed{self.seed}"
+
+    def path(self, folder: Path) -> Path:
+        """Where its result lies below the results' folder."""
+        return folder / self.problem / self.task.split("/")[-1] / f"{self.name}.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a cell may take."""
+
+    steps: int
+    """Environment steps."""
+    episodes: int
+    """Of the evaluation."""
+    threads: int
+    """Of torch and of the physics engine each, which take turns."""
+    work: Path
+    """Folder of what cells share: demonstrations, advisers."""
+    seconds: float = math.inf
+    """Of training, by the clock."""
+    smoke: bool = False
+    """Whether networks, batches and numbers of updates are cut down to what shows only that it runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """What a method came to."""
+
+    policy: Policy
+    settings: Any
+    """The algorithm's config."""
+    env_steps: int
+    """Environment steps that it learned from, demonstrations not counted."""
+    updates: int
+    curve: tuple[Mapping[str, float], ...] = ()
+    """Success of the training's own episodes, with the exploration's noise."""
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """Learning curve of a training, thinned; called after each iteration."""
+
+    steps: int
+    points: list[Mapping[str, float]] = dataclasses.field(default_factory=list)
+    _since: list[dict[str, float]] = dataclasses.field(default_factory=list)
+
+    def __call__(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        if "success" in metrics:
+            self._since.append({key: metrics[key] for key in ("episodes", "return", "success")})
+        due = trainer.steps * POINTS >= (len(self.points) + 1) * self.steps
+        if not due or not self._since:
+            return
+        episodes = sum(one["episodes"] for one in self._since)
+        means = {
+            key: sum(one["episodes"] * one[key] for one in self._since) / episodes for key in ("return", "success")
+        }
+        told = {key: metrics[key] for key in ("value", "critic_loss") if key in metrics}
+        self.points.append({"env_steps": trainer.steps, "episodes": episodes, **means, **told})
+        self._since.clear()
+
+
+def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
+    """Train an algorithm on an environment; `options` as of `policies.training.loop.train`."""
+    curve = Curve(budget.steps)
+    with cli.Line("learning", budget.steps) as line:
+
+        def follow(trainer: Trainer, metrics: dict[str, float]) -> None:
+            curve(trainer, metrics)
+            line.update(trainer.steps, progress_text(metrics))
+
+        began = time.monotonic()
+        trainer = train(
+            env, config, total_steps=budget.steps, seed=seed, on_iteration=follow,
+            should_stop=lambda: time.monotonic() - began > budget.seconds, **options,
+        )  # fmt: skip
+    updates = int(getattr(trainer.algorithm, "updates", 0))
+    return Learned(trainer.policy, config, trainer.steps, updates, tuple(curve.points))
+
+
+def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options: Any) -> Env:
+    """Environments of a cell's task on C MuJoCo, with as many threads as the budget has."""
+    return make(cell.task, num_envs, "mujoco", seed, engine_options={"threads": budget.threads}, **options)
+
+
+def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:
+    """Success at the last step and at any, and return, over fresh episodes."""
+    summary = evaluate(env, policy.for_env(env), episodes).summary()
+    kept = {f"{name}{side}" for name in SCORES for side in ("", "_low", "_high")}
+    return {name: value for name, value in summary.items() if name in kept} | {"episodes": float(episodes)}
+
+
+class Problem(Protocol):
+    """One kind of problem, with the methods that are for it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tasks(self) -> tuple[str, ...]: ...
+
+    def steps(self, task: str) -> int:
+        """Environment steps of a cell, unless told otherwise."""
+        ...
+
+    @property
+    def demonstrations(self) -> tuple[int, ...]:
+        """How many episodes are shown; (0,) where none is."""
+        ...
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
+        """The most informative first."""
+        ...
+
+    def prepare(self, cell: Cell, budget: Budget) -> None:
+        """Make what the methods share, before the clock starts."""
+        ...
+
+    def seconds(self, task: str) -> float:
+        """Of training by the clock, after which it ends whatever the steps; infinite where only steps count."""
+        ...
+
+    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+        """What a policy is worth."""
+        ...
+
+
+def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
+    """Train and evaluate a cell; what its file says besides hardware and command."""
+    torch.set_num_threads(budget.threads)
+    problem.prepare(cell, budget)
+    began, cpu = time.perf_counter(), time.process_time()
+    result = problem.methods[cell.method](cell, budget)
+    seconds, spent = time.perf_counter() - began, time.process_time() - cpu
+    evaluation = problem.evaluated(cell, budget, result.policy)
+    whole = time.process_time() - cpu
+    return {
+        **dataclasses.asdict(cell),
+        "evaluation": evaluation,
+        "env_steps": result.env_steps,
+        "updates": result.updates,
+        "wall_seconds": seconds,
+        "core_minutes": spent / 60,
+        "evaluation_core_minutes": (whole - spent) / 60,
+        "curve": list(result.curve),
+        "notes": dict(result.notes),
+        "settings": settings_of(result.settings),
+    }
+
+
+def settings_of(config: Any) -> dict[str, Any]:
+    """A config's values, and its type; files by their names alone."""
+    values = to_json(config)
+    for field in dataclasses.fields(config):
+        if isinstance(value := getattr(config, field.name), Path):
+            values[field.name] = value.name
+    return {"type": type(config).__name__, **values}

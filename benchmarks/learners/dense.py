@@ -1,0 +1,107 @@
+"""Dense rewards: the classic bodies by return after a million steps, hover and a walking Go1 by the clock.
+
+Returns stand beside those of rl-baselines3-zoo, which are of the same reward; settings are the zoo's where it has some.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, learned, scores
+from benchmarks.learners.miniature import miniature
+from embodied.factory import make
+from embodied.registry import join_content
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.off_policy.ddpg import DDPGConfig
+from policies.off_policy.fast_td3 import FastTD3Config
+from policies.off_policy.pql import PQLConfig
+from policies.off_policy.sac import SACConfig
+from policies.off_policy.td3 import TD3Config
+from policies.policy import Policy
+from policies.training.settings import default_settings
+
+REFERENCES: Mapping[str, Mapping[str, float]] = {
+    "locomotion/half-cheetah": {"sac": 9535.0, "td3": 9656.0},
+    "locomotion/ant": {"sac": 4616.0, "td3": 5813.0},
+}
+"""Mean returns of rl-baselines3-zoo after a million steps."""
+CLOCK: Mapping[str, float] = {"swarm/hover": 20.0, "locomotion/go1-joystick-flat": 300.0}
+"""Tasks that are learned against the clock -> s."""
+NUM_ENVS = 16  # of a million steps; as many updates as steps
+WIDE = NetworkConfig((400, 300), Activation.RELU)  # as TD3's authors have them
+MILLION: Mapping[str, Callable[[], Any]] = {
+    "sac": lambda: SACConfig(
+        critic_updates=float(NUM_ENVS), warm_up=10_000, save_buffer=False, bfloat16_matmul=True, critic_group="policy"
+    ),
+    "td3": lambda: TD3Config(**DETERMINISTIC),
+    "ddpg": lambda: DDPGConfig(**DETERMINISTIC),
+    "fast-td3": lambda: FastTD3Config(save_buffer=False, bfloat16_matmul=True, value_low=-100.0, value_high=1000.0),
+    "pql": lambda: PQLConfig(save_buffer=False, bfloat16_matmul=True, buffer_size=1_000_000, warm_up=32_768),
+}
+"""Off-policy methods at a million steps; PPO has each task's own settings."""
+DETERMINISTIC: dict[str, Any] = {
+    "critic_updates": float(NUM_ENVS), "warm_up": 10_000, "save_buffer": False, "bfloat16_matmul": True,
+    "actor_learning_rate": 1e-3, "critic_learning_rate": 1e-3, "actor": WIDE, "critic": WIDE, "critic_group": "policy",
+}  # fmt: skip
+PARALLEL = {"fast-td3": 128, "pql": 1024}
+"""Methods of large batches -> environments."""
+SMALL = NetworkConfig((64, 64), Activation.RELU), NetworkConfig((128, 128), Activation.RELU)
+QUICK: dict[str, Any] = {"actor": SMALL[0], "critic": SMALL[1], "gamma": 0.98, "n_step": 3, "tau": 0.01,
+         "actor_learning_rate": 1e-3, "critic_learning_rate": 1e-3, "save_buffer": False}  # fmt: skip
+AGAINST_THE_CLOCK: Mapping[str, Callable[[], Any]] = {
+    "sac": lambda: SACConfig(**QUICK, temperature_learning_rate=1e-3, initial_temperature=0.05),
+    "td3": lambda: TD3Config(**QUICK, noise_min=0.05, noise_max=0.5),
+    "ddpg": lambda: DDPGConfig(**QUICK, noise_min=0.05, noise_max=0.5),
+    "fast-td3": lambda: FastTD3Config(**{**QUICK, "tau": 0.05}, batch_size=1_024, atoms=51, value_low=-30.0,
+                                      value_high=70.0, weight_decay=0.0, noise_min=0.05, noise_max=0.5),
+    "pql": lambda: PQLConfig(**{**QUICK, "tau": 0.05}, batch_size=1_024, buffer_size=1_000_000, warm_up=32_768),
+}  # fmt: skip
+"""As `benchmarks.off_policy` has them for hover."""
+
+
+def trained(name: str, cell: Cell, budget: Budget) -> Learned:
+    """A method on a task whose reward says at every step how well it goes."""
+    usual = default_settings(join_content().find(cell.task), "ppo")
+    config, num_envs = usual.algorithm_config, usual.num_envs
+    if name != "ppo":
+        config = (AGAINST_THE_CLOCK if cell.task in CLOCK else MILLION)[name]()
+        num_envs = PARALLEL.get(name, 64 if cell.task in CLOCK else NUM_ENVS)
+    if budget.smoke:
+        config, num_envs = miniature(config), 4
+    options = {} if usual.config is None else {"config": usual.config}
+    env = make(cell.task, num_envs, seed=cell.seed, **options)
+    return learned(env, config, budget, cell.seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Dense:
+    """The problem."""
+
+    name: str = "dense"
+    tasks: tuple[str, ...] = (*REFERENCES, *CLOCK)
+    demonstrations: tuple[int, ...] = (0,)
+
+    def steps(self, task: str) -> int:
+        """A million; against the clock, more than there is time for."""
+        return 100_000_000 if task in CLOCK else 1_000_000
+
+    def seconds(self, task: str) -> float:
+        return CLOCK.get(task, math.inf)
+
+    def prepare(self, cell: Cell, budget: Budget) -> None:
+        """Nothing is shared."""
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
+        return {name: functools.partial(trained, name) for name in ("ppo", *MILLION)}
+
+    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+        env = make(cell.task, budget.episodes, seed=EVALUATION_SEED + cell.seed)
+        found: dict[str, Any] = scores(env, policy, budget.episodes)
+        if (reference := REFERENCES.get(cell.task, {}).get(cell.method)) is not None:
+            found["reference_return"] = reference
+        return found

@@ -1,0 +1,71 @@
+"""Pictures: two table tasks learned in one look and tried in others, by SAC from pixels, SVEA and SGQN."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, environment, learned, scores
+from benchmarks.learners.miniature import miniature
+from policies.off_policy.svea.svea import Augmentation, SVEAConfig
+from policies.policy import Policy
+
+CAMERA, RESOLUTION = ("view",), 64
+NUM_ENVS = 16
+LOOKS = ("colours", "camera", "lights")
+"""In which what was learned in the usual look is tried (see `embodied.rendering.visual_randomization`)."""
+SHARED: dict[str, Any] = {"critic_updates": 4.0, "warm_up": 1_000, "reward_scale": 0.1, "save_buffer": False,
+          "batch_size": 128, "bfloat16_matmul": True}  # fmt: skip
+CONFIGS: Mapping[str, SVEAConfig] = {
+    "sac-pixels": SVEAConfig(**SHARED, augmentation=Augmentation.NONE, augmented_share=0.0),
+    "svea": SVEAConfig(**SHARED),
+    "saliency": SVEAConfig(**SHARED, saliency=True),
+}
+"""All that differs is what is done to the pictures."""
+
+
+def seen(cell: Cell, budget: Budget, num_envs: int, seed: int, shift: str | None = None) -> Any:
+    """Environments with the camera."""
+    resolution = 32 if budget.smoke else RESOLUTION
+    return environment(cell, budget, num_envs, seed, cameras=CAMERA, resolution=resolution, visual_shift=shift)
+
+
+def trained(name: str, cell: Cell, budget: Budget) -> Learned:
+    """A method in the usual look, by the task's own dense reward."""
+    config = miniature(CONFIGS[name]) if budget.smoke else CONFIGS[name]
+    return learned(seen(cell, budget, 2 if budget.smoke else NUM_ENVS, cell.seed), config, budget, cell.seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures:
+    """The problem."""
+
+    name: str = "pictures"
+    tasks: tuple[str, ...] = ("manipulation/drawer-close", "manipulation/button-press")
+    demonstrations: tuple[int, ...] = (0,)
+
+    def steps(self, task: str) -> int:
+        del task
+        return 100_000
+
+    def seconds(self, task: str) -> float:
+        del task
+        return math.inf
+
+    def prepare(self, cell: Cell, budget: Budget) -> None:
+        """Nothing is shared."""
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
+        return {name: functools.partial(trained, name) for name in CONFIGS}
+
+    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+        """Success in the usual look, and under `looks` in each of the others."""
+        episodes, seed = budget.episodes, EVALUATION_SEED + cell.seed
+        usual = scores(seen(cell, budget, episodes, seed), policy, episodes)
+        shifts = LOOKS[:1] if budget.smoke else LOOKS
+        looks = {shift: scores(seen(cell, budget, episodes, seed, shift), policy, episodes) for shift in shifts}
+        return {**usual, "looks": looks}

@@ -1,0 +1,169 @@
+"""The table of the learners: its task rewards success alone, its cells are measured once, and every learner has one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.learners import __main__ as command
+from benchmarks.learners import table
+from benchmarks.learners.cells import Budget, Cell, settings_of
+from benchmarks.learners.miniature import miniature
+from benchmarks.learners.sparse import OFF_POLICY
+from benchmarks.learners.sparse_task import HOLD, demonstrated, sparse_environment
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError, UnknownNameError
+from policies.imitation import demonstrations
+from policies.registry import ALGORITHMS
+from policies.training.loading import load_policy
+
+CELL = Cell("sparse", "manipulation/drawer-open", "bc", 0, 10)
+
+
+@pytest.fixture(scope="module")
+def budget(tmp_path_factory) -> Budget:
+    return Budget(steps=64, episodes=2, threads=1, work=tmp_path_factory.mktemp("work"), smoke=True)
+
+
+@pytest.fixture(scope="module")
+def env(budget) -> Env:
+    return sparse_environment(CELL, budget)
+
+
+def test_the_reward_is_1_once_where_success_has_held_and_there_the_episode_ends(env):
+    obs, expert = env.reset(), load_policy("expert", env)
+    total, step = torch.zeros(env.num_envs), env.step(expert(obs))
+    while not step.done.any():
+        step = env.step(expert(step.obs))
+        assert torch.equal(step.reward > 0, step.success)
+        assert torch.equal(step.success, step.terminated)
+        total += step.reward
+    assert step.success.any()
+    assert total[step.success].tolist() == [1.0] * int(step.success.sum())
+    assert (step.info["length"][step.success] > HOLD).all()
+
+
+def test_who_does_nothing_earns_nothing_until_time_is_up(env):
+    env.reset()
+    steps = [env.step(torch.zeros(env.num_envs, env.action_size)) for _ in range(env.max_episode_steps)]
+    assert not torch.stack([step.reward for step in steps]).any()
+    assert not torch.stack([step.terminated for step in steps]).any()
+    assert steps[-1].truncated.all()
+
+
+def test_demonstrations_are_recorded_once_and_each_ends_in_success(budget):
+    path = demonstrated(CELL, budget)
+    written = path.stat().st_mtime_ns
+    assert demonstrated(CELL, budget).stat().st_mtime_ns == written
+    spec = sparse_environment(CELL, budget).observation_spec
+    steps = demonstrations.load(path, spec, 4)
+    assert torch.equal(steps.reward > 0, steps.terminated)
+    assert int(steps.terminated.sum()) == 2
+
+
+def test_every_learner_that_is_listed_has_a_method():
+    methods = {method for problem in command.PROBLEMS for method in problem.methods}
+    assert set(ALGORITHMS) <= methods
+
+
+def chosen(**filters: Any) -> list[Cell]:
+    return [cell for _, cell in command.cells(command.Settings(**filters))]
+
+
+def test_filters_choose_cells_and_each_has_a_file_of_its_own():
+    everything = chosen()
+    assert len({cell.path(Path()) for cell in everything}) == len(everything)
+    few = chosen(
+        problems=("sparse",), tasks=("drawer-open", "push"), methods=("rlpd",), demonstrations=(50,), seeds=(1,)
+    )
+    assert [(cell.task, cell.name) for cell in few] == [
+        ("manipulation/drawer-open", "rlpd_demos50_seed1"),
+        ("manipulation/push", "rlpd_demos50_seed1"),
+    ]
+    assert {cell.seed for cell in everything[: len(everything) // 3]} == {0}
+
+
+@pytest.mark.parametrize("filters", [{"problems": ("spare",)}, {"tasks": ("drawer",)}, {"methods": ("rlp",)}])
+def test_names_that_do_not_exist_are_refused(filters):
+    with pytest.raises(UnknownNameError, match=r"unknown (problem|task|method)"):
+        chosen(**filters)
+
+
+def test_what_is_cut_down_does_not_go_among_the_results():
+    with pytest.raises(EmbodiedError, match="another --out FOLDER"):
+        command.Settings(smoke=True)
+
+
+def test_settings_name_files_without_their_folders(tmp_path):
+    config = OFF_POLICY["cqn-as"]()
+    values = settings_of(type(config)(demonstrations=tmp_path / "shown.safetensors"))
+    assert values["demonstrations"] == "shown.safetensors"
+    assert str(tmp_path) not in json.dumps(values)
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_cut_down_settings_are_valid_and_no_larger(name):
+    config = OFF_POLICY[name]()
+    small = miniature(config)
+    assert type(small) is type(config)
+    assert small.offline_updates <= config.offline_updates
+    assert small.batch_size < config.batch_size
+
+
+def record(method: str, task: str, seed: int, success: float) -> dict[str, Any]:
+    found = {"success": success, "success_low": success - 0.1, "success_high": success + 0.1, "episodes": 100.0}
+    found |= {name.replace("success", "success_any"): value for name, value in found.items() if "success" in name}
+    cell = {"problem": "sparse", "task": f"manipulation/{task}", "method": method, "seed": seed, "demonstrations": 10}
+    return {**cell, "evaluation": found, "env_steps": 100_000, "core_minutes": 3.0}
+
+
+def test_one_seed_has_its_episodes_interval_and_several_have_that_of_the_seeds():
+    one = table.markdown([record("bc", "push", 0, 0.5)])
+    assert "| `manipulation/push` | 10 | bc | 50 (40 to 60) | 50 (40 to 60) | 100,000 | 3.0 |" in one
+    several = table.markdown([record("bc", "push", seed, value) for seed, value in enumerate((0.2, 0.4, 0.6))])
+    assert "| bc | 40 (20 to 60) |" in several
+
+
+def test_over_the_tasks_only_seeds_count_that_all_of_them_have():
+    values = {"bc": 0.3, "rlpd": 0.8}
+    records = [
+        record(method, task, seed, value + 0.01 * seed)
+        for method, value in values.items()
+        for task in ("push", "door-open")
+        for seed in range(3)
+    ]
+    records.append(record("rlpd", "push", 3, 0.0))
+    summary = table.markdown(records).split("Over the tasks")[1]
+    assert "| 10 | bc | 2 x 3 | 31 (30 to 32) | 31 (30 to 32) |  |" in summary
+    assert "| 10 | rlpd | 2 x 3 | 81 (80 to 82) | 81 (80 to 82) | 100 (100 to 100) |" in summary
+
+
+def smoke(folder: Path, *words: str) -> list[Path]:
+    """Files of a smoke run."""
+    command.main(command.parsed(["--smoke", "--out", str(folder), "--work", str(folder / "work"), *words]))
+    return sorted(folder.glob("*/*/*.json"))
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path):
+    words = ("--problems", "sparse", "--methods", "bc", "cqn-as")
+    files = smoke(tmp_path, *words)
+    assert [file.stem for file in files] == ["bc_demos10_seed0", "cqn-as_demos10_seed0"]
+    result = json.loads(files[1].read_text())
+    assert result["env_steps"] >= 64
+    assert result["core_minutes"] > 0
+    assert {"commit", "cpu"} <= set(result["hardware"])
+    assert result["settings"]["type"] == "CQNConfig"
+    assert result["command"].startswith("python -m benchmarks.learners --problems sparse --tasks drawer-open")
+    written = [file.stat().st_mtime_ns for file in files]
+    assert [file.stat().st_mtime_ns for file in smoke(tmp_path, *words)] == written
+
+
+@pytest.mark.slow
+def test_every_method_runs(tmp_path):
+    """A minute and a half of one core."""
+    methods = {(problem.name, method) for problem in command.PROBLEMS for method in problem.methods}
+    assert len(smoke(tmp_path)) == len(methods)
