@@ -33,6 +33,7 @@ REACHED = 0.1  # rad from the target (Playground)
 # A new target is where the last one goes in a second or so of turning: it starts with U(1, 5) rad/s about each axis
 # and slows down by a fifth in every step of twice the control's time (Playground's LEAP hand): 1.5 rad on average.
 KICK = (1.0, 5.0)  # rad/s
+HALF_TURN = 3.14  # rad, to which a person may turn the target about an axis: pi, in digits for a slider
 
 
 @dataclasses.dataclass(frozen=True)
@@ -336,7 +337,9 @@ class Reorient(InHand[TaskState]):
     def command_ranges(self) -> tuple[CommandRange, ...]:
         """The target as a rotation vector: rad about the world's axes, within half a turn."""
         return tuple(
-            CommandRange(f"about {axis}", "rad", -np.pi, np.pi, "goal", (i,), rotation=True, derivatives=("goal_spin",))
+            CommandRange(
+                f"about {axis}", "rad", -HALF_TURN, HALF_TURN, "goal", (i,), rotation=True, derivatives=("goal_spin",)
+            )
             for i, axis in enumerate("xyz")
         )
 
