@@ -86,7 +86,7 @@ _LAZY = {
     "functional": "embodied.factory",
     "make": "embodied.factory",
     "REGISTRY": "embodied.registry",
-    "train_policy": "embodied.train",  # an entry module, which joins mechanism and policies
+    "train_policy": "policies.training.launch",
 }
 
 

@@ -17,7 +17,6 @@ from embodied.datasets.layout import DatasetInfo
 from embodied.datasets.writer import DatasetWriter
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation.suites import shared_config
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
@@ -83,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
     suite = isinstance(entry, Suite)
-    config = shared_config(entry, training=False) if suite else entry.load().config_type()
+    config = entry.shared_config(training=False) if suite else entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
     parsed = cli.parse(kind, words, "collect", Settings(task=tyro.MISSING, config=config))
     return dataclasses.replace(parsed, task=entry.name)

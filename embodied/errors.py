@@ -30,6 +30,8 @@ SUGGESTED = 6  # names of those that contain what was given
 MESSAGE_SHOWN = 300  # characters of what a user's own code raised
 OWN_FILES: set[str] = set()
 """Files of the user's own that were imported by their names: what their code raises is shown by their own lines."""
+WORDINGS: set[Callable[[str], str]] = set()
+"""What changes the words of a message before it is printed: `embodied.cli` names commands as they were typed."""
 
 
 class EmbodiedError(Exception):
@@ -217,6 +219,8 @@ def _exit_for_own(error: Exception) -> None:
 def _exit(code: int, line: str = "") -> NoReturn:
     """Leave the process with `code`, after printing `line` where anybody still reads it."""
     if line:
+        for wording in WORDINGS:
+            line = wording(line)
         with contextlib.suppress(OSError):
             print(" ".join(line.splitlines()), file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):

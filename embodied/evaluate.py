@@ -15,7 +15,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, overall, shared_config
+from embodied.evaluation.suites import evaluate_suite, overall
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
 def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
     if isinstance(entry, Suite):
-        config = shared_config(entry, training=False)
+        config = entry.shared_config(training=False)
         defaults = Settings(tyro.MISSING, episodes=entry.episodes, seed=entry.seed, config=config)
     else:
         defaults = Settings(tyro.MISSING, config=entry.load().config_type())

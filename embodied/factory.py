@@ -20,10 +20,11 @@ from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
-from embodied.errors import EmbodiedError, EngineError, UnknownNameError, alternatives, suggestions
+from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.cameras import camera_config
 from embodied.rendering.visual_randomization import shift_terms
+from embodied.storage.configs import override
 
 
 def make(
@@ -145,24 +146,6 @@ def extended(config: Any, kind: type[Any]) -> Any:
     if isinstance(config, kind) or not issubclass(kind, type(config)):
         return config
     return kind(**{field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
-
-
-def override(config: Any, overrides: dict[str, Any]) -> Any:
-    """`config` with some fields replaced.
-
-    Raises:
-        EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields.
-    """
-    known = [field.name for field in dataclasses.fields(config)]
-    for field in overrides:
-        if field not in known:
-            guess = alternatives(map(repr, suggestions(field, known)))
-            hint = f"; did you mean {guess}?" if guess else ""
-            raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
-    try:
-        return dataclasses.replace(config, **overrides)
-    except (TypeError, ValueError) as error:
-        raise EmbodiedError(f"{type(config).__qualname__}: {error}") from None
 
 
 def default_engine(entry: TaskEntry) -> str:

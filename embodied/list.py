@@ -183,8 +183,8 @@ def print_tasks(registry: Registry, settings: Settings) -> None:
         hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""
         cli.say(
             f"{len(names)} tasks{hidden}; * with a trained policy",
-            cli.as_called("python -m embodied.list TASK   describes one; WORD ... lists those that have the words"),
-            cli.as_called("python -m embodied.list --suites, --learners, --engines, --robots"),
+            "python -m embodied.list TASK   describes one; WORD ... lists those that have the words",
+            "python -m embodied.list --suites, --learners, --engines, --robots",
         )
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from embodied import cli
-from embodied.env.vec_env import PolicyFunction
-from embodied.errors import EmbodiedError, guard
+from embodied.errors import EmbodiedError, UnknownNameError, guard
+from embodied.registry import join_content
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
+    from embodied.env.vec_env import PolicyFunction
     from embodied.rendering.video import Layout
     from policies.training.choices import PolicyCatalogue
 
@@ -91,16 +92,16 @@ class Settings:
 @guard
 def main(arguments: Sequence[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "play")
+    catalogue, task, policy = chosen(settings)  # first: a name that does not exist is refused without torch or OpenGL
     layout = _layout(settings.layout)
     if settings.video is not None:
         from embodied.rendering.video import check_kind
 
         check_kind(settings.video)
-    catalogue, task, policy = chosen(settings)
     if settings.video is not None:
         env = catalogue.make(task, catalogue.needs(task, policy), settings.num_envs)
         rule = catalogue.load(policy, None, env)
-        _say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
+        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
         return film(settings, layout, env, rule)
     from embodied.viewer.player import Player, PlayerSettings
 
@@ -118,23 +119,33 @@ def open_page(url: str) -> None:
         webbrowser.open(url)
 
 
+def named(settings: Settings) -> tuple[str, str | None]:
+    """The task, and the policy where one is named: a run names both.
+
+    Raises:
+        EmbodiedError: neither a task nor a run.
+    """
+    name, policy = settings.task_or_run, settings.policy
+    registry = join_content()
+    if name not in registry and Path(name).exists():
+        from embodied.storage.runs import Run  # with torch, which a name that does not exist is refused without
+
+        policy = policy or name
+        name = Run.open(Path(name)).task
+    return registry[name].name, policy
+
+
 def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:
     """What there is to play, and the task and policy to begin with; says which, where nobody named a policy.
 
     Raises:
         EmbodiedError: neither a task nor a run, or an engine or policy that does not exist.
     """
-    from embodied.registry import join_content
-    from embodied.storage.runs import Run
+    name, policy = named(settings)
+
     from policies.training.choices import PolicyCatalogue
     from policies.training.loading import require_policy
 
-    name, policy = settings.task_or_run, settings.policy
-    registry = join_content()
-    if name not in registry and Path(name).exists():
-        policy = policy or name
-        name = Run.open(Path(name)).task
-    name = registry[name].name  # a name that does not exist is an error before anything is looked for in its place
     options: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
     if settings.cameras:
         options |= {"cameras": settings.cameras, "resolution": settings.resolution}
@@ -149,7 +160,7 @@ def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:
         others = [choice.label for choice in choices[1:]]
         more = f" and {len(others) - 6} more" if len(others) > 6 else ""
         which = "your newest run of it" if Path(policy).exists() else "no run of yours below runs/"
-        _say(f"playing {name} with {policy}: {which}; --policy also takes {', '.join(others[-6:])}{more}")
+        cli.say(f"playing {name} with {policy}: {which}; --policy also takes {', '.join(others[-6:])}{more}")
     return catalogue, name, policy
 
 
@@ -167,7 +178,7 @@ def film(settings: Settings, layout: Layout, env: Env, rule: PolicyFunction) -> 
         size=settings.size,
         layout=Layout.ONE if env.num_envs == 1 else layout,
     )
-    _say(
+    cli.say(
         f"{made.path}: {made.frames} frames at {made.fps:g} per second, mean reward {made.reward:.3g} per step, "
         f"{100 * made.success:.0f} % of the environments solved"
     )
@@ -180,18 +191,12 @@ def _layout(name: str) -> Layout:
     Raises:
         UnknownNameError: there is no such layout.
     """
-    from embodied.errors import UnknownNameError
     from embodied.rendering.video import Layout
 
     try:
         return Layout(name)
     except ValueError:
         raise UnknownNameError("layout", name, [layout.value for layout in Layout]) from None
-
-
-def _say(text: str) -> None:
-    """To standard error, so that nothing mixes with output that is piped."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import task_names
+from embodied.storage.configs import override
 from embodied.storage.task_names import TaskFile
 
 if TYPE_CHECKING:
@@ -81,6 +82,17 @@ class Suite:
     """Episodes of each task in an evaluation."""
     training: str | None = None
     """Training defaults: a `policies.training.defaults.TrainConfig`."""
+
+    def shared_config(self, *, training: bool) -> Any:
+        """The options that all tasks have, as the suite sets them; None where none have all of them in common.
+
+        Some tasks may have more: their config extends this one, and `make` takes it for them.
+        """
+        kinds = {join_content()[task].load().config_type for task in (*self.tasks, *self.held_out)}
+        common = next((kind for kind in kinds if all(issubclass(other, kind) for other in kinds)), None)
+        if common is None:
+            return None
+        return override(common(), {**self.options, **(self.train_options if training else {})})
 
     def __post_init__(self) -> None:
         if not self.tasks or not self.name or "/" in self.name:

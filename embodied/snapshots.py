@@ -55,13 +55,12 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    from embodied.evaluation.suites import shared_config
     from embodied.factory import make
 
     settings = cli.parse(Settings, arguments, "snapshots")
     named = join_content().find(settings.task)
     tasks = named.tasks if isinstance(named, Suite) else (named.name,)
-    config = shared_config(named, training=True) if isinstance(named, Suite) else None
+    config = named.shared_config(training=True) if isinstance(named, Suite) else None
     with cli.Line("snapshots", len(tasks)) as line:
         for number, task in enumerate(tasks):
             env = make(task, settings.num_envs, settings.engine, settings.seed, config=config)
@@ -69,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
             path = buffer_path(settings.out, task)
             save(path, buffer)
             line.update(number + 1, f"{task} -> {path}")
-    cli.say(cli.as_called(f"Train there:  python -m embodied.train {settings.task} --initial-states {settings.out}"))
+    cli.say(f"Train there:  python -m embodied.train {settings.task} --initial-states {settings.out}")
     return 0
 
 

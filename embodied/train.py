@@ -7,32 +7,41 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import join_content
-from policies.training import config_files, launch
-from policies.training.launch import train_policy as train_policy
-from policies.training.seeds import train_seeds
+from policies.training import command_line
+
+if TYPE_CHECKING:
+    from policies.training.launch import train_policy as train_policy
 
 DEFAULT_TASK = "swarm/hover"
-RESUMABLE = {"steps": int, "json": Path}
-"""Settings that may be given anew with --resume -> their type."""
+RESUMABLE = {"steps": int, "json": Path, "watch": bool}
+"""Settings that may be given anew with --resume -> their type; a bool's flag has no value."""
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    if run := cli.flag_value(words, "--resume"):
-        launch.resume(Path(run), resume_changes(words))
+    if not cli.asks_for_help(words) and (run := cli.flag_value(words, "--resume")):
+        changes = resume_changes(words)
+        from policies.training import launch  # with torch and JAX, which help and mistakes in flags do without
+
+        launch.resume(Path(run), changes)
         return 0
     file = cli.flag_value(words, "--config-file")
-    default = DEFAULT_TASK if file is None else config_files.read(Path(file)).task
+    default = DEFAULT_TASK if file is None else command_line.read(Path(file)).task
     name = cli.named_task(words, registry, default or DEFAULT_TASK)
     assert name is not None
-    settings = launch.parse(registry.find(name), words)
+    entry = registry.find(name)
+    command_line.answer_early(entry, words)
+    settings = command_line.parse(entry, words)
+    from policies.training import launch
+    from policies.training.seeds import train_seeds
+
     if settings.seeds:
         return train_seeds(settings, cli.command_line("embodied.train"))
     launch.start(settings)
@@ -54,6 +63,9 @@ def resume_changes(words: list[str]) -> dict[str, Any]:
                 f"{flag!r} cannot be given with --resume, which goes on by the run's own settings; "
                 f"beside it: {', '.join(f'--{name}' for name in RESUMABLE)}"
             )
+        if known[name] is bool:
+            changes[name] = True
+            continue
         text = text if equals or not rest else rest.pop(0)
         try:
             changes[name] = known[name](text)

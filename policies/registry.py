@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-
-from embodied.env.vec_env import ObservationSpec, VecEnv
 from embodied.errors import UnknownNameError
 from embodied.registry import load_target
 
 if TYPE_CHECKING:
+    import torch
+
+    from embodied.env.vec_env import ObservationSpec, VecEnv
     from policies.algorithm import Algorithm
     from policies.training.defaults import TrainConfig
 

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     cli.show(table(made), f"-> {settings.out}, {picture}")
     cli.say(
         f"{made.log.span[1]:.0f} s. Hold the base, keep clear of the limbs, and begin at the first row.",
-        cli.as_called(f"python -m sim2real.preflight LOG --robot {settings.robot} says whether the recording will do."),
+        f"python -m sim2real.preflight LOG --robot {settings.robot} says whether the recording will do.",
     )
     return 0
 

@@ -21,11 +21,10 @@ import tyro
 from embodied.core.task import Task
 from embodied.env.vec_env import POLICY
 from embodied.errors import UnknownNameError, guard, listing, reason
-from embodied.factory import override
 from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
-from embodied.storage.configs import from_json
+from embodied.storage.configs import from_json, override
 from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
 from embodied.storage.paths import shipped
 from embodied.storage.runs import Run

@@ -140,7 +140,7 @@ def _report(settings: Settings, document: dict[str, Any]) -> None:
     cli.show(f"Look at it:   {settings.out / PAGE}")
     begin = "" if settings.policy in ("expert", "random", "zero") else f" --start-from {settings.policy}"
     flags = f"{begin} --initial-states {settings.out / INITIAL_STATES}"
-    cli.say(cli.as_called(f"Train there:  python -m embodied.train {settings.task}{flags}"))
+    cli.say(f"Train there:  python -m embodied.train {settings.task}{flags}")
 
 
 if __name__ == "__main__":

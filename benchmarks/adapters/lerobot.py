@@ -66,8 +66,7 @@ def main(settings: Settings) -> None:
         judged[success] = json.loads((out / "eval_info.json").read_text())
     result = figures(policy, judged, settings)
     cli.show(cli.table(f"{TASK} by LeRobot's ACT", {key: str(result[key]) for key in ("success", "success_any")}))
-    command = "LEROBOT_" + cli.command_line("benchmarks.adapters.lerobot").replace("python", "PYTHON", 1)
-    cli.write_result(settings.json, command, result)
+    cli.write_result(settings.json, "LEROBOT_PYTHON -m benchmarks.adapters.lerobot FOLDER --json FILE", result)
 
 
 def collecting(demos: Path, settings: Settings) -> list[str]:

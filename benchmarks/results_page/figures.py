@@ -24,6 +24,7 @@ FIGURE = re.compile(
     r'\[(?P<text>[^\]\[]*)\](?P<link>\(\S*benchmarks/results/(?P<file>[\w.-]+)\.json "(?P<title>[^"]*)"\))'
 )
 INTERVAL = " with interval"
+SCALED = re.compile(r"(.*?)([*/])([\d.e]+)")
 
 
 class FigureError(Exception):
@@ -79,6 +80,7 @@ def at(value: Any, keys: Sequence[str]) -> float:
 
 def number(value: float, how: str) -> str:
     """A number in Python's format, scaled by what follows it; a space before the percent sign."""
-    spec, sign, scale = re.fullmatch(r"(.*?)(?:([*/])([\d.e]+))?", how).groups()  # type: ignore[union-attr]
-    scaled = value if sign is None else value * float(scale) if sign == "*" else value / float(scale)
-    return format(round(scaled) if spec.endswith("d") else scaled, spec).replace("%", " %")
+    scaled = SCALED.fullmatch(how)
+    spec, sign, scale = scaled.groups() if scaled else (how, "/", "1")
+    shown_value = value * float(scale) if sign == "*" else value / float(scale)
+    return format(round(shown_value) if spec.endswith("d") else shown_value, spec).replace("%", " %")

@@ -1,7 +1,15 @@
 """What the command lines share: arguments, help, notes, progress, tables, results as JSON, a clean stop by Ctrl-C."""
 
-from embodied.cli.arguments import flag_value, given, named_task, parse, parse_known, required_task
-from embodied.cli.commands import as_called
+from embodied.cli.arguments import (
+    answer_early,
+    asks_for_help,
+    flag_value,
+    given,
+    named_task,
+    parse,
+    parse_known,
+    required_task,
+)
 from embodied.cli.flags import Rare
 from embodied.cli.interrupts import Interrupts
 from embodied.cli.results import command_line, describe, write_json, write_result
@@ -13,7 +21,8 @@ __all__ = [
     "Line",
     "Rare",
     "Table",
-    "as_called",
+    "answer_early",
+    "asks_for_help",
     "command_line",
     "console",
     "describe",

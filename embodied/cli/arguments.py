@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import tyro
 
-from embodied.cli.commands import as_called
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
 from embodied.errors import EmbodiedError, alternatives, listing
@@ -41,11 +40,37 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
         print(help_text(program, kind, flags, groups_of(kind, given), everything=ALL in words))
         raise SystemExit(0)
     if unknown := unknown_flags(words, flags):
-        guesses = alternatives(meant(unknown[0], flags))
-        guess = f"did you mean {guesses}? " if guesses else ""
-        raise EmbodiedError(f"unknown flag {unknown[0]}; {guess}{as_called(program)} {ALL} shows all")
+        raise _unknown(unknown[0], meant(unknown[0], flags), program)
     named: dict[str, Any] = {} if default is None else {"default": default}
     return _parsed(kind, words, program, flags, **named)
+
+
+def answer_early(kind: type[S], words: Sequence[str], command: str, default: S, later: str) -> None:
+    """Answer as `parse` would, as far as that is known before one of the nested configs is loaded, and else return.
+
+    That is a short help, which does not show its flags; a flag that may mean another one; and a value that is refused.
+
+    Args:
+        kind: As of `parse`, with a config that has no fields in place of the one to be loaded.
+        words: The command line.
+        command: As of `parse`.
+        default: As of `parse`.
+        later: What the flags of the config that is not loaded begin with, before a full stop: `--config`.
+
+    Raises:
+        EmbodiedError: as `parse`.
+    """
+    program, flags = f"python -m embodied.{command}", flags_of(kind, default)
+    if ALL in words:
+        return
+    if asks_for_help(words):
+        print(help_text(program, kind, flags, groups_of(kind, default), everything=False))
+        raise SystemExit(0)
+    unknown = [word for word in unknown_flags(words, flags) if not word.startswith(f"{later}.")]
+    if not unknown:
+        _parsed(kind, list(words), program, flags, default=default, return_unknown_args=True)
+    elif guesses := meant(unknown[0], flags):
+        raise _unknown(unknown[0], guesses, program)
 
 
 def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[S, list[str]]:
@@ -62,6 +87,12 @@ def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[
     return _parsed(kind, words, program, flags, return_unknown_args=True)
 
 
+def _unknown(word: str, guesses: Sequence[str], program: str) -> EmbodiedError:
+    """What to say of a flag that does not exist."""
+    guess = f"did you mean {alternatives(guesses)}? " if guesses else ""
+    return EmbodiedError(f"unknown flag {word}; {guess}{program} {ALL} shows all")
+
+
 def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Flag], **options: Any) -> Any:
     """What `tyro` makes of a command line; what it refuses in one line instead of its box."""
     said = io.StringIO()
@@ -71,7 +102,7 @@ def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Fla
     except SystemExit as stop:
         if not said.getvalue():
             raise
-        raise EmbodiedError(complaint(said.getvalue(), flags, usage(as_called(program), flags))) from stop
+        raise EmbodiedError(complaint(said.getvalue(), flags, usage(program, flags))) from stop
     sys.stderr.write(said.getvalue())
     return settings
 
@@ -129,8 +160,10 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
         return name
     if asks_for_help(arguments):
         return next(iter(registry))
-    called, lists = as_called(f"python -m {program}"), as_called("python -m embodied.list")
-    raise EmbodiedError(f"which task? {called} TASK; {lists} names all {len(registry)}: {listing(registry, 4)}")
+    raise EmbodiedError(
+        f"which task? python -m {program} TASK; python -m embodied.list names all {len(registry)}: "
+        f"{listing(registry, 4)}"
+    )
 
 
 def flag_value(words: Sequence[str], flag: str) -> str | None:

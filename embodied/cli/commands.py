@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from embodied.errors import WORDINGS
 from embodied.registry import load_target
 
 
@@ -100,7 +101,11 @@ def program() -> str:
 
 
 def call(command: Command, words: Sequence[str]) -> int:
-    """Run a command as if this process had been started as it alone; returns the exit code."""
+    """Run a command as if this process had been started as it alone; returns the exit code.
+
+    From here on every message, note and result names commands in the form in which this one was typed.
+    """
+    WORDINGS.add(as_called)
     sys.argv = [f"{program()} {command.name}", *command.arguments, *words]
     spec = find_spec(command.module)
     package = spec is not None and spec.submodule_search_locations is not None

@@ -7,7 +7,7 @@ import inspect
 import re
 import textwrap
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from embodied.cli.commands import as_called
@@ -41,7 +41,8 @@ def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, 
             group = flag.group
             lines += _wrapped(f"{group}.*  {groups.get(group, '')}".rstrip(), "")
         lines += entry(flag, everything=everything)
-    lines += _hidden(flags, shown)
+    if len(shown) < len(flags):
+        lines += _hidden(groups)
     return as_called("\n".join(lines))
 
 
@@ -128,13 +129,11 @@ def _first_named(shown: Sequence[Flag]) -> Flag | None:
     return next((flag for flag in shown if not flag.positional), None)
 
 
-def _hidden(flags: Sequence[Flag], shown: Sequence[Flag]) -> list[str]:
-    """What a short help says of the flags that it leaves out."""
-    if not (hidden := len(flags) - len(shown)):
-        return []
-    groups = list(dict.fromkeys(flag.group.partition(".")[0] for flag in flags if flag.group))
-    among = f", those of {' and '.join(f'{group}.*' for group in groups)} among them" if groups else ""
-    return ["", *_wrapped(f"{ALL} shows {hidden} more flags{among}, and says more of these.", "")]
+def _hidden(groups: Iterable[str]) -> list[str]:
+    """What a short help says of the flags that it leaves out; the configs among them may not be loaded yet."""
+    outer = dict.fromkeys(group.partition(".")[0] for group in groups)
+    among = f", those of {' and '.join(f'{group}.*' for group in outer)} among them," if outer else ""
+    return ["", *_wrapped(f"{ALL} shows the other flags{among} and says more of these.", "")]
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as Columns
 from rich.text import Text
 
+from embodied.cli.commands import as_called
 from embodied.cli.terminal import output
 
 Cell = str | Text
@@ -86,9 +87,13 @@ def table(title: str, rows: Mapping[str, Cell]) -> Table:
 
 
 def show(*results: Table | Text | str) -> None:
-    """Print results to standard output: tables, and lines that stay whole however long they are."""
+    """Print results to standard output: tables, and lines that stay whole however long they are.
+
+    Lines name commands as they were typed.
+    """
     screen = output()
-    for result in results:
+    for shown in results:
+        result = as_called(shown) if isinstance(shown, str) else shown
         if not screen.is_terminal:
             print(result.plain() if isinstance(result, Table) else _plain(result))
         elif isinstance(result, Table):

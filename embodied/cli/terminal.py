@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from embodied.cli.commands import as_called
+
 LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
 NOTEBOOK_INTERVAL = 0.5  # s between two texts of a notebook's line
 
@@ -27,9 +29,10 @@ def output() -> Console:
 
 
 def say(*notes: str | Text) -> None:
-    """Print notes to standard error, whole lines however long they are."""
+    """Print notes to standard error, whole lines however long they are; commands are named as they were typed."""
     for note in notes:
-        console().print(note, soft_wrap=True, markup=False, emoji=False)
+        said = as_called(note) if isinstance(note, str) else note
+        console().print(said, soft_wrap=True, markup=False, emoji=False)
 
 
 class NotebookLine:

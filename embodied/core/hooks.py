@@ -72,6 +72,9 @@ class CommandRange:
     """Its place in the field. Of a field with a row for each agent: in a row, and the number is the agents' mean."""
     default: float = 0.0
     """Its value where the field is None, because the task then has a value of its own."""
+    rotation: bool = False
+    """Whether the field is a quaternion wxyz; the number then is the component `index` of its rotation vector, and all
+    three components are numbers of the command, in their order."""
     derivatives: tuple[str, ...] = ()
     """Fields with time derivatives of that one, which are zero while a person sets it."""
 

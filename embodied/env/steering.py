@@ -28,6 +28,7 @@ from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import Control, ResetState, StateT, World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
+from embodied.math.rotations import quat_from_rotation_vector, rotation_vector_from_quat
 from embodied.storage.trees import with_leaves
 
 
@@ -187,6 +188,8 @@ def _filled(state: Any, field: str, commands: Sequence[CommandRange]) -> Any:
 
 def _written(numbered: Sequence[tuple[int, CommandRange]], values: Array, agents: bool, leaf: Array) -> Array:
     """A field with the command's numbers in their places; of a row for each agent, with their mean there."""
+    if numbered[0][1].rotation:
+        return quat_from_rotation_vector(values[jnp.array([number for number, _ in numbered])])
     for number, command in numbered:
         if agents:
             place = (..., *command.index)
@@ -198,6 +201,8 @@ def _written(numbered: Sequence[tuple[int, CommandRange]], values: Array, agents
 
 def _read(state: Any, command: CommandRange, agents: bool) -> Array:
     value = functools.reduce(getattr, command.field.split("."), state)
+    if command.rotation:
+        value = rotation_vector_from_quat(value)
     return jnp.mean(value[(..., *command.index)]) if agents else value[command.index]
 
 

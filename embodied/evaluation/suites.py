@@ -16,7 +16,7 @@ from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import Z95, evaluate
-from embodied.factory import make, override
+from embodied.factory import make
 from embodied.registry import Suite, join_content
 
 Rows = list[dict[str, Any]]
@@ -33,18 +33,6 @@ def find_suite(name: str) -> Suite:
     if name not in suites:
         raise UnknownNameError("suite", name, suites)
     return suites[name]
-
-
-def shared_config(suite: Suite, *, training: bool) -> Any:
-    """The options that all tasks have, as the suite sets them; None where none have all of them in common.
-
-    Some tasks may have more: their config extends this one, and `make` takes it for them.
-    """
-    kinds = {join_content()[task].load().config_type for task in (*suite.tasks, *suite.held_out)}
-    common = next((kind for kind in kinds if all(issubclass(other, kind) for other in kinds)), None)
-    if common is None:
-        return None
-    return override(common(), {**suite.options, **(suite.train_options if training else {})})
 
 
 def make_suite(
@@ -76,7 +64,7 @@ def make_suite(
     suite = find_suite(name)
     if num_envs < len(suite.tasks):
         raise EmbodiedError(f"num_envs={num_envs}; expected at least 1 for each of the {len(suite.tasks)} of {name!r}")
-    config = config or shared_config(suite, training=True)
+    config = config or suite.shared_config(training=True)
     share, remain = divmod(num_envs, len(suite.tasks))
     envs = {
         task: make(
@@ -120,7 +108,7 @@ def evaluate_suite(
         options: Of `make`, for every task.
     """
     rows: Rows = []
-    count, config = episodes or suite.episodes, config or shared_config(suite, training=False)
+    count, config = episodes or suite.episodes, config or suite.shared_config(training=False)
     named = [(task, suite.seed, False) for task in suite.tasks]
     named += [(task, suite.held_out_seed, True) for task in suite.held_out]
     for task, seed, held_out in named:

@@ -50,9 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     file = settings.folder / f"{settings.name}.py"
     cli.show(f"wrote {', '.join(map(str, files))}")
     cli.say(
-        cli.as_called(f"Check it:  python -m embodied.check {file}"),
-        cli.as_called(f"See it:    python -m embodied.play {file} --policy random"),
-        cli.as_called(f"Train it:  python -m embodied.train {file}"),
+        f"Check it:  python -m embodied.check {file}",
+        f"See it:    python -m embodied.play {file} --policy random",
+        f"Train it:  python -m embodied.train {file}",
     )
     return 0
 

@@ -106,7 +106,9 @@ def list_runs(settings: Listing) -> int:
     cli.show(*(tables.by_task(rows) if cli.output().is_terminal else [tables.by_path(rows)] * bool(rows)))
     if not rows:
         asked = " ".join((*settings.words, *([settings.learner] if settings.learner else [])))
-        cli.say(f"no runs{f' of {asked}' if asked else ''} below '{settings.root}'; embodied.train makes some")
+        cli.say(
+            f"no runs{f' of {asked}' if asked else ''} below '{settings.root}'; python -m embodied.train makes some"
+        )
     elif len(found) > len(shown):
         cli.say(f"and {len(found) - len(shown)} older ones; --limit 0 shows all")
     return 0

@@ -1,4 +1,4 @@
-"""Configs (nested frozen dataclasses) to JSON values and back."""
+"""Configs (nested frozen dataclasses): some fields replaced; to JSON values and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from embodied.errors import RunError, listing
+from embodied.errors import EmbodiedError, RunError, alternatives, listing, suggestions
 
 T = TypeVar("T")
 
@@ -21,6 +21,24 @@ INFINITIES = ("inf", "-inf")
 UNSAVED = ("out", "resume", "json", "watch", "seeds", "config_file")
 """Settings that belong to a command and not to the run."""
 NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def override(config: Any, overrides: dict[str, Any]) -> Any:
+    """`config` with some fields replaced.
+
+    Raises:
+        EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields.
+    """
+    known = [field.name for field in dataclasses.fields(config)]
+    for field in overrides:
+        if field not in known:
+            guess = alternatives(map(repr, suggestions(field, known)))
+            hint = f"; did you mean {guess}?" if guess else ""
+            raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
+    try:
+        return dataclasses.replace(config, **overrides)
+    except (TypeError, ValueError) as error:
+        raise EmbodiedError(f"{type(config).__qualname__}: {error}") from None
 
 
 def to_json(value: Any) -> Any:

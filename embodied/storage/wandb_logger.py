@@ -10,11 +10,13 @@ import importlib
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embodied.errors import EmbodiedError, reason
 from embodied.storage import task_names
-from embodied.storage.runs import Run
+
+if TYPE_CHECKING:
+    from embodied.storage.runs import Run
 
 PROJECT = "embodied"  # unless the variable WANDB_PROJECT names another
 SUMMARIZED = (bool, int, float, str)  # types of a result's values that the summary takes

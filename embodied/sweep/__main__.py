@@ -81,7 +81,7 @@ def report(sweep: Sweep, command: str, to: Path | None) -> None:
     title = f"best of {len(ranked)} trials, {len(sweep.pruned)} stopped early"
     rows = tuple((value_text(sweep, trial), *_settings_of(sweep, trial)) for trial in ranked[:SHOWN])
     headings = (sweep.goal.measure, *(one.flag for one in sweep.varied))
-    cli.show(cli.Table(title, rows, headings, right=tuple(range(len(headings)))), cli.as_called(best))
+    cli.show(cli.Table(title, rows, headings, right=tuple(range(len(headings)))), best)
     trials = [{"run": trial.user_attrs["run"], "value": trial.value, "flags": sweep.flags(trial)} for trial in ranked]
     values: dict[str, Any] = {"task": task_names.label(sweep.entry.name), "measure": sweep.goal.measure, "best": best,
                               "trials": trials,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import math
 import queue
@@ -12,20 +11,20 @@ from typing import Any
 
 import numpy as np
 import viser
-from viser import uplot
 
 from embodied.core.hooks import CommandRange
 from embodied.env.steering import is_rate
 from embodied.viewer.choices import NEWEST, Choice
+from embodied.viewer.curves import TOLD, History, Plots
 
-HISTORY = 300  # control steps in a plot
-PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#888888")
 FOLLOW, FREE = "follow", "free"
 NARROW = 820  # pixels: the panel begins folded on pages that are narrower, so that the robot is seen
 PUSHES = ("left", "right", "away", "nearer")
 DIGITS = 3  # behind the point, of a command on its slider
-PLOT_ASPECT = 1.4
-TOLD = "command: "  # before the name of a curve that is not measured
+NO_COMMAND = (
+    "Nothing to steer: this task has no single goal that could be moved. What it asks for is drawn with each episode; "
+    "**reset**, or another seed, draws anew. Pushes work."
+)
 
 
 class Event(StrEnum):
@@ -133,10 +132,9 @@ class Panel:
         with self._learning_folder:
             self._learned = gui.add_markdown("")
         self.sliders: list[Any] = []
-        self._plots: dict[str, Any] = {}
-        self._steps: collections.deque[float] = collections.deque(maxlen=HISTORY)
-        self._terms: dict[str, collections.deque[float]] = {}
-        self._followed: list[tuple[np.ndarray, np.ndarray]] = []
+        self._ranges: Sequence[CommandRange] = ()
+        self._plots = Plots(gui)
+        self.history = History()
         self._connect()
 
     def _connect(self) -> None:
@@ -212,15 +210,20 @@ class Panel:
         """
         for handle in self._of_task:
             handle.remove()
-        self._of_task, self.sliders, self._plots = [], [], {}
+        self._of_task, self.sliders, self._ranges = [], [], ranges
+        self._plots.clear()
         self.clear()
         gui = self._gui
         gui.set_panel_label(task)
         self.task.value = task
-        self._command_folder.visible = self._response_folder.visible = bool(ranges)
+        self._command_folder.visible, self._response_folder.visible = True, bool(ranges)
         self.stop.visible = any(is_rate(one) for one in ranges)
         with self._command_folder:
-            self.steer = gui.add_checkbox("Steer", False, hint="Otherwise the task draws the command")
+            if not ranges:
+                self._of_task.append(gui.add_markdown(NO_COMMAND))
+            self.steer = gui.add_checkbox(
+                "Steer", False, hint="Otherwise the task draws the command", visible=bool(ranges)
+            )
             self._of_task.append(self.steer)
             self.sliders = [self._command_slider(one) for one in ranges]
             self._of_task += self.sliders
@@ -287,22 +290,18 @@ class Panel:
 
     def remember(self, seconds: float, terms: Mapping[str, float], command: np.ndarray, measured: np.ndarray) -> None:
         """Remember one control step for the plots: weighted reward terms, command and what the robot does."""
-        self._steps.append(seconds)
-        for name, value in terms.items():
-            self._terms.setdefault(name, collections.deque(maxlen=HISTORY)).append(value)
-        self._followed = [*self._followed[-HISTORY + 1 :], (command, measured)]
+        self.history = self.history.after(seconds, terms, command, measured)
 
     @property
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """(k,) the command and (k,) what the robot did, as last remembered; NaN where nothing is."""
         nothing = np.full(len(self.sliders), np.nan)
-        return self._followed[-1] if self._followed else (nothing, nothing)
+        history = self.history
+        return (history.commands[-1], history.responses[-1]) if history.commands else (nothing, nothing)
 
     def clear(self) -> None:
         """Forget the plots: another environment, or a fresh start."""
-        self._steps.clear()
-        self._terms.clear()
-        self._followed = []
+        self.history = History()
 
     def refresh(self, readings: Readings) -> None:
         """Show new numbers and plots."""
@@ -324,21 +323,13 @@ class Panel:
         rows += ["", "| reward term | sum |", "|---|---:|"]
         rows += [f"| {name} | {value:.3g} |" for name, value in readings.terms.items()]
         self._table.content = "\n".join(rows)
-        if len(self._steps) > 1:
-            self._plot("reward per step", self._curves_folder, self._steps, self._terms)
-        if len(self._steps) > 1 and self.sliders and not np.isnan(readings.measured).all():
-            self._plot("command (dashed) and robot", self._response_folder, self._steps, self._responses(), dashed=TOLD)
-
-    def _responses(self) -> dict[str, Sequence[float]]:
-        """Curves of the command and of what the robot does; of numbers in the first one's unit only."""
-        unit = self.sliders[0].label.rpartition("(")[2]
-        curves: dict[str, Sequence[float]] = {}
-        for number, slider in enumerate(self.sliders):
-            name, _, own = slider.label.rpartition(" (")
-            if own == unit:
-                curves[TOLD + name] = [told[number] for told, _ in self._followed]
-                curves[name] = [done[number] for _, done in self._followed]
-        return curves
+        history = self.history
+        if len(history.seconds) > 1:
+            self._plots.show("reward per step", self._curves_folder, history.seconds, history.terms)
+        if len(history.seconds) > 1 and self.sliders and not np.isnan(readings.measured).all():
+            curves = history.followed([one.name for one in self._ranges], [one.unit for one in self._ranges])
+            title = "command (dashed) and robot"
+            self._plots.show(title, self._response_folder, history.seconds, curves, dashed=TOLD)
 
     def show_learning(self, learning: Mapping[str, Sequence[float]], note: str) -> None:
         """Show how the run that is played has learned: curves over environment steps."""
@@ -349,7 +340,7 @@ class Panel:
         self._learned.content = note
         curves = {name: values for name, values in learning.items() if name != "steps"}
         for name, values in curves.items():
-            self._plot(
+            self._plots.show(
                 f"{name} over millions of steps", self._learning_folder, [s / 1e6 for s in steps], {name: values}
             )
 
@@ -361,40 +352,6 @@ class Panel:
     def say(self, text: str) -> None:
         """Replace the readings by a message while there are none."""
         self.status.content = text
-
-    def _plot(
-        self,
-        title: str,
-        folder: Any,
-        x: Sequence[float] | collections.deque[float],
-        curves: Mapping[str, Any],
-        dashed: str = "\0",
-    ) -> None:
-        shortest = min(len(x), *(len(values) for values in curves.values()))
-        data = tuple(np.array(values, float)[-shortest:] for values in (list(x), *map(list, curves.values())))
-        if title in self._plots:
-            self._plots[title].data = data
-            return
-        colours = {}
-        for name in curves:
-            colours.setdefault(name.removeprefix(dashed), PALETTE[len(colours) % len(PALETTE)])
-        series = [uplot.Series(label="s")]
-        for name in curves:
-            line: uplot.Series = {"label": name, "stroke": colours[name.removeprefix(dashed)], "width": 2}
-            if name.startswith(dashed):
-                line["dash"] = (4, 4)
-            series.append(line)
-        with folder:
-            plot = self._gui.add_uplot(
-                data,
-                tuple(series),
-                title=title,
-                scales={"x": uplot.Scale(time=False)},
-                aspect=PLOT_ASPECT,
-                legend={"live": False},
-            )
-        self._plots[title] = plot
-        self._of_task.append(plot)
 
 
 def _number(value: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import mujoco
 import numpy as np
 
 from embodied.core.hooks import PIXELS
 from embodied.env.env import Env
 from embodied.env.steering import Steering, is_rate, movable
+from embodied.env.step import Step
 from embodied.env.vec_env import PolicyFunction
 from embodied.rendering.scene_state import SceneReader, SceneState, floating_bodies, radius_of
 from embodied.viewer.choices import Needs
@@ -46,8 +44,7 @@ class Playback:
     def reset(self, seed: int) -> None:
         """Start every environment afresh; a command that a person set stays."""
         self.obs = self.env.reset(seed)
-        self.solved = np.zeros(self.env.num_envs, bool)
-        self._info: Mapping[str, Any] = {}
+        self._step: Step | None = None  # whose figures are read a few times a second, not in every step
         self.totals: dict[str, float] = {}
         self._seen = (0, 0)
         if self.steered is not None:
@@ -127,12 +124,12 @@ class Playback:
         Without terms where there is no step before to compare with: the episode, or the watched environment, is new.
         """
         step = self.env.step(self.policy(self.obs))
-        self.obs, self._info = step.obs, step.info
-        self.solved = step.success.cpu().numpy()
+        self.obs, self._step = step.obs, step
         self.simulated += self.env.control_dt
         episode = self.env.episode
-        totals = {name: float(values[index]) for name, values in episode.terms.items()}
-        length = int(episode.steps[index])
+        # Through numpy: to index a JAX array runs a program, a fifth of the time of a step.
+        totals = {name: float(np.asarray(values)[index]) for name, values in episode.terms.items()}
+        length = int(np.asarray(episode.steps)[index])
         follows = (index, length) == (self._seen[0], self._seen[1] + 1) and bool(self.totals)
         change = {name: value - self.totals[name] for name, value in totals.items()} if follows else {}
         self.totals, self._seen = totals, (index, length)
@@ -149,15 +146,13 @@ class Playback:
         """What there is to say of environment `index`."""
         dt = self.env.control_dt
         command, measured = self.command(index)
-        said = ("length", "success_any", "diverged", "return")
-        units = self.env.task.metric_units
-        metrics = {
-            name: (float(value[index]), units.get(name, "")) for name, value in self._info.items() if name not in said
-        }
+        step, said = self._step, ("length", "success_any", "diverged", "return")
+        units, info = self.env.task.metric_units, {} if step is None else step.info
+        metrics = {name: (float(value[index]), units.get(name, "")) for name, value in info.items() if name not in said}
         return Readings(
             seconds=int(self.env.episode.steps[index]) * dt,
             limit=self.env.max_episode_steps * dt,
-            solved=bool(self.solved[index]),
+            solved=step is not None and bool(step.success[index]),
             command=command,
             measured=measured,
             episode_return=float(self.env.episode.total[index]),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, orthogonal
+from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, nonlinearity, orthogonal
 
 
 class CriticEnsemble(nn.Module):
@@ -36,7 +36,7 @@ class CriticEnsemble(nn.Module):
         """
         super().__init__()
         self.count, self.layer_norm = count, layer_norm
-        self.activation = config.activation.module()
+        self.activation = nonlinearity(config.activation)
         widths = (inputs, *config.hidden, outputs)
         gains = [HIDDEN_GAIN] * len(config.hidden) + [config.output_gain]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()

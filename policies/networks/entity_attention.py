@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from embodied.core.entities import COLUMNS, FEATURES, WIDTH, rows_in
-from policies.networks.mlp import HIDDEN_GAIN, MLP, Critic, GaussianActor, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, MLP, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 
 class EntityNetwork(nn.Module):
@@ -28,7 +28,7 @@ class EntityNetwork(nn.Module):
         scales = [feature.scale for feature in FEATURES for _ in range(feature.size)]
         self.register_buffer("scale", torch.tensor(scales), persistent=False)
         self.own, self.heads, width = config.own, config.heads, config.hidden[0]
-        self.activation = config.activation.module()
+        self.activation = nonlinearity(config.activation)
         self.self_embedding = linear(config.own, width, HIDDEN_GAIN, generator)
         self.entity_embedding = linear(WIDTH, width, HIDDEN_GAIN, generator)
         self.nothing = nn.Parameter(torch.zeros(1, 1, width))

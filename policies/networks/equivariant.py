@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from embodied.core.parts import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
-from policies.networks.mlp import HIDDEN_GAIN, Critic, GaussianActor, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 RELATIONS = 6
 """Kinds of kinship between two parts: self, parent, child, sibling, grandparent, grandchild."""
@@ -58,7 +58,7 @@ class Layer(nn.Module):
         self.queries_keys_values = linear(width, 3 * width, 1.0, generator)
         self.gather = linear(width, width, 1.0 / math.sqrt(2 * len(config.hidden)), generator)
         self.widen = linear(width, 2 * width, HIDDEN_GAIN, generator)
-        self.activation = config.activation.module()
+        self.activation = nonlinearity(config.activation)
         self.narrow = linear(2 * width, width, 1.0 / math.sqrt(2 * len(config.hidden)), generator)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:

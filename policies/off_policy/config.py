@@ -13,8 +13,8 @@ from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
 from policies.imitation.advice import Advice
+from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.networks.ensemble import CriticEnsemble
-from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
 from policies.networks.value_heads import CategoricalHead, ScalarHead, ValueHead

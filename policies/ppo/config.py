@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from policies.networks.mlp import Architecture, NetworkConfig
+from policies.networks.config import Architecture, NetworkConfig
 
 UNCLIPPED = 1000.0  # a bound that no body part's observation reaches
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.core.episode import SEEDS, whole_number
 from embodied.errors import EmbodiedError
-from embodied.factory import override
-from embodied.registry import Suite, TaskEntry, join_content
+from embodied.registry import Suite, join_content
 from embodied.storage import task_names
-from embodied.storage.configs import run_document
+from embodied.storage.configs import override, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy
 from policies.registry import DEFAULT, find_algorithm
-from policies.training import config_files
+from policies.training import command_line
+from policies.training.command_line import parse as parse
 from policies.training.loading import load_policy
-from policies.training.settings import CALIBRATION, Settings, build_env, default_settings, saved_settings, settings_type
-from policies.training.task_session import StopEarly, TaskSession
+from policies.training.settings import CALIBRATION, Settings, default_settings, saved_settings
+from policies.training.task_session import StopEarly, TaskSession, build_env
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -80,7 +80,7 @@ def train_policy(
     Raises:
         EmbodiedError: an unknown task, algorithm or setting, a value that is refused, or a folder that is not free.
     """
-    file = None if config_file is None else config_files.read(Path(config_file))
+    file = None if config_file is None else command_line.read(Path(config_file))
     entry = join_content().find(task)
     defaults = default_settings(entry, algorithm or DEFAULT) if file is None else file.settings(entry, algorithm)
     for name in ("seeds", "resume"):
@@ -120,16 +120,6 @@ def _changed(config: Any, changes: Mapping[str, Any]) -> Any:
         if isinstance(value, Mapping) and dataclasses.is_dataclass(getattr(config, name, None))
     }
     return override(config, {**changes, **nested})
-
-
-def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
-    """Parse a command line whose flags are the fields of this task's and this algorithm's configs."""
-    algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
-    if file is None:
-        defaults = default_settings(entry, algorithm or DEFAULT)
-    else:
-        defaults = config_files.read(Path(file)).settings(entry, algorithm)
-    return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
 
 
 def start(

@@ -76,5 +76,5 @@ class Session(ABC):
         assert self.run is not None
         cli.say(
             f"stopped by {self.interrupts.signal} at {self.progress} and saved; go on with",
-            cli.as_called(f"  python -m {self.command} --resume {self.run.path}"),
+            f"  python -m {self.command} --resume {self.run.path}",
         )

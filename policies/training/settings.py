@@ -1,4 +1,4 @@
-"""The settings of a training run, and the environments they describe."""
+"""The settings of a training run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, RunError
-from embodied.evaluation.suites import make_suite, shared_config
-from embodied.factory import make, override
 from embodied.registry import Suite, TaskEntry, join_content
-from embodied.storage.configs import UNSAVED, from_json
+from embodied.storage.configs import UNSAVED, from_json, override
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
 from policies.training.defaults import TrainConfig
 
 if TYPE_CHECKING:
-    from embodied.env.env import Env
-    from embodied.env.suites import JoinedEnv
     from embodied.storage.runs import Run
 
 C = TypeVar("C")
@@ -98,11 +94,11 @@ class Settings(Generic[C, A]):
     against: cli.Rare[str] = "shipped"
     """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
     resume: Path | None = None
-    """Run folder to go on with: its own settings hold, but --steps may extend it."""
+    """Run folder to go on with: its own settings hold, but --steps may extend it, and --watch shows it."""
     checkpoint_seconds: cli.Rare[float] = 60.0
     """Seconds between checkpoints."""
     watch: bool = False
-    """Open a viewer in the browser that shows the policy as it learns, and steers it (see embodied.play)."""
+    """Open a viewer in the browser that shows the policy as it learns, and steers it (see python -m embodied.play)."""
     evaluate_episodes: cli.Rare[int] = 256
     """Fresh episodes to evaluate over at the end, of each task; 0 for none."""
     json: Path | None = None
@@ -127,11 +123,6 @@ class Settings(Generic[C, A]):
             raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
-SHARED = (
-    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",
-    "resolution",
-)  # fmt: skip
-"""Settings that `make` and `make_suite` take."""
 LATER = ("name", "wandb")
 """Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
@@ -140,8 +131,13 @@ CALIBRATION = "calibration.json"
 """A run's own copy of the calibration it is trained with."""
 
 
-def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT) -> Settings[Any, Any]:
+def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT, config: Any = None) -> Settings[Any, Any]:
     """The settings with which an algorithm trains on a task or a suite unless told otherwise.
+
+    Args:
+        entry: The task or suite.
+        algorithm: What learns.
+        config: Stands in for the task's own options, which are loaded with the task, and so with JAX.
 
     Raises:
         EmbodiedError: a suite that is only for evaluation, no such algorithm, or training defaults that are none.
@@ -160,8 +156,13 @@ def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT) -> Sett
     }
     if isinstance(entry, Suite):
         own["evaluate_episodes"] = entry.episodes
-        return Settings(entry.name, config=shared_config(entry, training=True), **own)
-    return Settings(entry.name, config=override(entry.load().config_type(), dict(training.options)), **own)
+    if config is None:
+        config = (
+            entry.shared_config(training=True)
+            if isinstance(entry, Suite)
+            else override(entry.load().config_type(), dict(training.options))
+        )
+    return Settings(entry.name, config=config, **own)
 
 
 def without_training_options(entry: TaskEntry, config: Any) -> Any:
@@ -210,14 +211,3 @@ def _of_another_version(run: Run, difference: str) -> RunError:
     else:
         again = f"begin a new run with its policy: {words} --start-from {run.path}"
     return RunError(f"{run.path} is of another version of embodied ({difference}) and cannot be resumed; {again}")
-
-
-def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
-    """The environments that the settings describe.
-
-    Raises:
-        EmbodiedError: there is no such engine or device, or no such initial states.
-    """
-    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
-    shared = {name: getattr(settings, name) for name in SHARED}
-    return build(settings.task, num_envs, settings.engine, seed, **shared)

@@ -14,7 +14,8 @@ from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, overall
+from embodied.evaluation.suites import evaluate_suite, make_suite, overall
+from embodied.factory import make
 from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
@@ -24,7 +25,7 @@ from policies.policy import Policy
 from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
-from policies.training.settings import Settings, build_env, without_training_options
+from policies.training.settings import Settings, without_training_options
 from policies.training.watching import Watcher
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 StopEarly = Callable[[int, Mapping[str, float]], bool]
 """Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
+SHARED = (
+    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",
+    "resolution",
+)  # fmt: skip
+"""Settings that `make` and `make_suite` take."""
 EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
 
 
@@ -177,8 +183,8 @@ class TaskSession(Session):
         cli.show(f"trained {self.steps:,} steps{last} in {seconds:.1f} s ({cli.number(speed)} steps/s)")
         typed = task_names.typed(settings.task)
         cli.say(
-            cli.as_called(f"Watch it:     python -m embodied.play {self.run.path}"),
-            cli.as_called(f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}"),
+            f"Watch it:     python -m embodied.play {self.run.path}",
+            f"Evaluate it:  python -m embodied.evaluate {typed} --policy {self.run.path}",
         )
         self.result = {**result, "command": self.command_line, "hardware": cli.describe()}
         self.run.write_result(self.result)
@@ -242,3 +248,14 @@ def progress_text(metrics: Mapping[str, float]) -> str:
     if "return" in metrics:
         parts += [f"return {metrics['return']:.4g}", f"success {100 * metrics['success']:.0f} %"]
     return "  ".join(parts)
+
+
+def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | JoinedEnv:
+    """The environments that the settings describe.
+
+    Raises:
+        EmbodiedError: there is no such engine or device, or no such initial states.
+    """
+    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
+    shared = {name: getattr(settings, name) for name in SHARED}
+    return build(settings.task, num_envs, settings.engine, seed, **shared)

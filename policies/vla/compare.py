@@ -11,7 +11,6 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation.suites import shared_config
 from embodied.factory import make
 from embodied.storage.configs import to_json
 from policies.training.loading import open_checkpoint
@@ -78,7 +77,7 @@ def record_both(settings: Settings, policies: dict[str, VLAPolicy]) -> Trajector
     """Trajectories of both policies, task by task, from the suite's own initial states."""
     first = next(iter(policies.values()))
     suite = suite_of(*(settings.task or (trained.task for trained in first.training_tasks)))
-    spec, config, trajectories = first.spec, shared_config(suite, training=False), {}
+    spec, config, trajectories = first.spec, suite.shared_config(training=False), {}
     with cli.Line("watching", len(suite.tasks)) as line:
         for done, task in enumerate(suite.tasks):
             env = make(

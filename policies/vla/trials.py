@@ -9,7 +9,7 @@ from typing import Any
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, listing
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import Rows, evaluate_suite, shared_config
+from embodied.evaluation.suites import Rows, evaluate_suite
 from embodied.factory import make
 from embodied.registry import Suite, join_content
 from policies.vla.data.robot_spec import RobotSpec
@@ -86,7 +86,7 @@ class Trials:
 
     def _env(self, task: str) -> Env:
         if task not in self._envs:
-            config: Any = shared_config(self.suite, training=False)
+            config: Any = self.suite.shared_config(training=False)
             self._envs[task] = make(
                 task, self.episodes, self._engine, SEED, device=self._device, config=config, **self._options
             )

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from embodied.robot.robot import FINGERS
+from embodied.robot.derivation.ends import FINGERS
 from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement
 

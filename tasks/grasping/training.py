@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from policies.networks.mlp import NetworkConfig
+from policies.networks.config import NetworkConfig
 from policies.off_policy.sac import SACConfig
 from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig

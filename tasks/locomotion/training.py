@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 

@@ -1,6 +1,6 @@
 """How the manipulation tasks are trained by default."""
 
-from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig
 from policies.training.defaults import TrainConfig
 

@@ -5,11 +5,13 @@ from embodied.registry import Registry, TaskEntry
 ENGINES = ("rigid", "mujoco", "mjx", "pybullet", "brax")
 
 # name -> target, training defaults, summary
-TASKS = {
+ALONE = {
     "hover": ("hover:Hover", "HOVER", "A thrown Crazyflie recovers and holds a point in the air."),
     "trajectory": ("trajectory:Trajectory", "TRAJECTORY", "A drone follows a smooth path by body rates and thrust."),
     "landing": ("landing:Landing", "LANDING", "A drone comes down on a pad through the air's cushion."),
     "gate-race": ("gate_race:GateRace", "GATE_RACE", "A drone races through a course of gates."),
+}
+TEAMS = {
     "formation": ("formation:Formation", "WAYPOINTS", "Drones take their slots in a formation that travels."),
     "leader-follower": ("formation:LeaderFollower", "WAYPOINTS", "One drone knows the way, the others follow it."),
     "swap": ("formation:Swap", "WAYPOINTS", "Drones change places with the one opposite."),
@@ -23,13 +25,14 @@ TASKS = {
 
 
 def register(registry: Registry) -> None:
-    for name, (target, training, summary) in TASKS.items():
-        registry.register(
-            TaskEntry(
-                name=f"swarm/{name}",
-                target=f"tasks.swarm.{target}",
-                summary=summary,
-                engines=ENGINES,
-                training=f"tasks.swarm.training:{training}",
+    for tasks, module in ((ALONE, "training"), (TEAMS, "team.training")):
+        for name, (target, training, summary) in tasks.items():
+            registry.register(
+                TaskEntry(
+                    name=f"swarm/{name}",
+                    target=f"tasks.swarm.{target}",
+                    summary=summary,
+                    engines=ENGINES,
+                    training=f"tasks.swarm.{module}:{training}",
+                )
             )
-        )

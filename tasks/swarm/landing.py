@@ -8,9 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.hooks import CommandRange
+from embodied.core.world import World
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.waypoints import WaypointConfig, WaypointTask
+from tasks.swarm.team.drone_team import TaskState
+from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
 LEGS = 0.0145  # m from the floor to the body's origin when the drone stands (assets/robots/crazyflie)
 TOUCH = 0.03  # m, height of the point to come down to: half a leg above standing
@@ -71,6 +74,18 @@ class Landing(WaypointTask):
         rate = jnp.where(height > TOUCH, -SINK, 0.0)
         still = jnp.zeros_like(drones.pos)
         return jnp.concatenate([course.pad, height[:, None]], 1), still.at[:, 2].set(rate)
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The pad, or the middle of all pads, within 1 m of the middle of the floor."""
+        return tuple(
+            CommandRange(f"{axis} of the pad", "m", -1.0, 1.0, "goal.course.pad", (i,)) for i, axis in enumerate("xy")
+        )
+
+    def measured_command(self, world: World, state: TaskState[Goal]) -> Array:
+        """The mean of the drones' places, from above."""
+        del state
+        return jnp.mean(Drones.of(world).pos[:, :2], 0)
 
     def lost(self, drones: Drones) -> Array:
         """(A,) bool, drones that hit the floor, sank below their legs' length or left."""

@@ -12,6 +12,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.hooks import CommandRange
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.robot.option import RobotPath, keep_absolute
 from tasks.swarm.control.levels import Level
@@ -141,6 +143,20 @@ class Trajectory(WaypointTask):
         angle = course.frequency * time + course.phase
         point = course.middle + jnp.sum(course.amplitude * jnp.sin(angle), -1)
         return point, jnp.sum(course.amplitude * course.frequency * jnp.cos(angle), -1)
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The middle of the path, or of all paths, half a metre either way; their figures stay."""
+        middle = enumerate(zip("xyz", self.middles.mean(0).tolist(), strict=True))
+        return tuple(
+            CommandRange(f"{axis} of the path", "m", at - 0.5, at + 0.5, "goal.course.middle", (i,))
+            for i, (axis, at) in middle
+        )
+
+    def measured_command(self, world: World, state: TaskState[Goal]) -> Array:
+        """Where the path's middle is if the drone is taken to be at its point: the mean over the drones."""
+        away = Drones.of(world).pos - state.goal.point
+        return jnp.mean(state.goal.course.middle + away, 0)
 
     def course_in_order(self, course: Course, order: Array) -> Course:
         return jax.tree.map(lambda rows: rows[order], course)

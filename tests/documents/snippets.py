@@ -210,6 +210,7 @@ class Workspace:
         self.blocks, self.folder, self.materials = blocks_of(page), folder, materials
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.done: set[Any] = set()
+        self.begun: set[Block] = set()
         for name in ("examples", "assets", "benchmarks"):
             (folder / name).symlink_to(ROOT / name)
 
@@ -221,6 +222,7 @@ class Workspace:
         """
         if block in self.done:
             return
+        assert block not in self.begun, f"{block.place}, which is needed here, has failed"
         for other in wanted(block, self.blocks):
             self.run(other)
         with contextlib.chdir(self.folder):
@@ -228,6 +230,7 @@ class Workspace:
                 if name not in self.done:
                     self.materials[name]()
                     self.done.add(name)
+            self.begun.add(block)
             if block.language == PYTHON:
                 namespace = {"__name__": "__main__"} if block.how.alone else self.namespace
                 code = "\n" * (block.line - 1) + block.code

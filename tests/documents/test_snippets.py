@@ -14,7 +14,7 @@ import embodied.runs.__main__ as runs
 import embodied.sweep.__main__ as sweep
 from embodied import cli
 from embodied.registry import join_content
-from policies.training import config_files, launch
+from policies.training import command_line, launch
 from policies.training.sweep import Varied
 from tests.documents import snippets
 from tests.documents.materials import MATERIALS
@@ -126,7 +126,7 @@ def test_values_of_trainings_and_sweeps_are_right(page: Path, tmp_path: Path) ->
 def test_the_file_of_settings_is_read(tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
         MATERIALS["mine"]()
-        read = config_files.read(Path("mine.toml")).settings(join_content().find("swarm/hover"), None)
+        read = command_line.read(Path("mine.toml")).settings(join_content().find("swarm/hover"), None)
     assert (read.steps, read.config.latency, read.algorithm_config.actor.hidden) == (2_000_000, (0.0, 0.0), (128, 128))
 
 

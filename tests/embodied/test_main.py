@@ -65,7 +65,26 @@ def test_names_are_unique_and_modules_have_a_main():
         assert "main" in defined, command
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "--help"], ["nonsense"]])
+NEEDS_NEITHER = [
+    ["--help"],
+    ["nonsense"],
+    ["list"],
+    ["list", "--help"],
+    ["list", "--learners"],
+    ["play", "--help"],
+    ["play", "swarm/hoover"],
+    ["train", "--help"],
+    ["train", "locomotion/go1-joystick-flat", "--help"],
+    ["train", "swarm/hoover"],
+    ["train", "swarm/hover", "--lr", "1e-3"],
+    ["train", "swarm/hover", "--steps", "many", "--config.preset", "p250"],
+    ["train", "mt10", "--seeds", "0", "0"],
+    ["train", "--algorithm", "pppo"],
+    ["train", "--resume", "runs", "--seed", "1"],
+]
+
+
+@pytest.mark.parametrize("words", NEEDS_NEITHER)
 def test_what_needs_neither_jax_nor_torch_imports_neither(words):
     code = (
         "import sys, embodied.__main__ as program\n"
@@ -109,6 +128,30 @@ def test_commands_are_named_in_the_form_in_which_the_program_was_started(monkeyp
     assert as_called(text) == "embodied train TASK, embodied twin-rl, python -m tasks.questions.clutter.score."
     monkeypatch.setattr(sys, "argv", ["python -m embodied list"])
     assert as_called("python -m embodied.doctor") == "python -m embodied doctor"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train", "--resume", "swarm"), None),
+        (("evaluate",), "which task? embodied evaluate TASK; embodied list names all"),
+        (("collect", "mt10"), "where to? embodied collect TASK --out FOLDER"),
+        (("curves",), "which runs? embodied curves RUN"),
+        (("evaluate", "swarm/coverage", "--policy", "shipped"), "Train one: embodied train swarm/coverage"),
+    ],
+)
+def test_errors_name_commands_as_they_were_typed(words, said, capsys):
+    line = refused(capsys, *words)
+    assert "python -m" not in line
+    assert said is None or said in line
+
+
+def test_notes_and_results_name_commands_as_they_were_typed(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["embodied new"])
+    cli.say("Train it:  python -m embodied.train my_reach.py")
+    cli.show("python -m embodied.list TASK describes one")
+    said = capsys.readouterr()
+    assert (said.err, said.out) == ("Train it:  embodied train my_reach.py\n", "embodied list TASK describes one\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -21,7 +21,7 @@ from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import CheckpointError
 from embodied.storage.runs import Run
-from policies.training import launch, settings
+from policies.training import launch, settings, task_session
 
 SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
          "--evaluate-episodes", "0"]  # fmt: skip
@@ -229,6 +229,12 @@ def damaged(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
+def test_what_a_resume_changes_is_read_from_its_flags():
+    words = ["--resume", "runs/a", "--watch", "--steps=500", "--json", "a.json"]
+    assert train.resume_changes(words) == {"watch": True, "steps": 500, "json": Path("a.json")}
+    assert train.resume_changes(["--resume", "runs/a"]) == {}
+
+
 def test_resume_of_a_truncated_checkpoint(capsys, finished, tmp_path):
     run = damaged(finished, tmp_path)
     tensors = next(run.glob("checkpoints/*/state.safetensors"))
@@ -273,10 +279,10 @@ def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
     banked = dataclasses.replace(
         settings.default_settings(join_content().find("swarm/hover")), initial_states=path, initial_states_share=1.0
     )
-    env = settings.build_env(banked, 4, 0)
+    env = task_session.build_env(banked, 4, 0)
     assert isinstance(env, embodied.Env)
     env.reset()
     np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(buffer.reset_states.qpos, (4, 1)), atol=1e-6)
     suite = settings.default_settings(join_content().find("mt10"))
     with pytest.raises(EmbodiedError, match=r"no initial states can be read from .*reach"):
-        settings.build_env(dataclasses.replace(suite, initial_states=path), 10, 0)
+        task_session.build_env(dataclasses.replace(suite, initial_states=path), 10, 0)

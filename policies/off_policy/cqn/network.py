@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear, orthogonal
+from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear, nonlinearity, orthogonal
 from policies.networks.structured_actor import StructuredActor
 
 BinValues = Callable[[int, Tensor], Tensor]
@@ -74,7 +74,7 @@ class CQNNetwork(nn.Module):
         self._structure, self._actions, width = structure, actions, config.hidden[-1]
         body = NetworkConfig(config.hidden[:-1], config.activation, HIDDEN_GAIN)
         self.body = MLP(inputs, width, body, generator)
-        self.activation = config.activation.module()
+        self.activation = nonlinearity(config.activation)
         self.mix = linear(width + actions + structure.levels + structure.sequence, width, HIDDEN_GAIN, generator)
         self.gru = _gru(width, generator) if structure.sequence > 1 else None
         self.value = linear(width, actions * structure.atoms, config.output_gain, generator)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.networks.ensemble import CriticEnsemble
-from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear, nonlinearity
 from policies.networks.structured_actor import StructuredActor
 
 SEED = 0  # of the fixed noise of a policy's samples
@@ -32,7 +32,7 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, width: int, config: NetworkConfig, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.norm, self.activation = nn.LayerNorm(width), config.activation.module()
+        self.norm, self.activation = nn.LayerNorm(width), nonlinearity(config.activation)
         self.hidden = linear(width, 4 * width, HIDDEN_GAIN, generator)
         self.output = linear(4 * width, width, 1.0, generator)
 
@@ -59,7 +59,7 @@ class Denoiser(nn.Module):
         self.register_buffer("alphas_cumprod", (1 - betas).cumprod(0), persistent=False)
         self.start = linear(inputs + actions + steps, width, HIDDEN_GAIN, generator)
         self.blocks = nn.Sequential(*(ResidualBlock(width, config, generator) for _ in config.hidden))
-        self.activation = config.activation.module()
+        self.activation = nonlinearity(config.activation)
         self.end = linear(width, actions, config.output_gain, generator)
 
     def forward(self, noisy: Tensor, obs: Tensor, step: Tensor) -> Tensor:

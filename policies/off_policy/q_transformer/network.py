@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear
+from policies.networks.mlp import HIDDEN_GAIN, MLP, NetworkConfig, linear, nonlinearity
 from policies.networks.structured_actor import StructuredActor
 from policies.off_policy.cqn.network import bin_indices, interval_centres
 
@@ -43,7 +43,7 @@ class CausalBlock(nn.Module):
 
     def __init__(self, width: int, heads: int, config: NetworkConfig, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.heads, self.activation = heads, config.activation.module()
+        self.heads, self.activation = heads, nonlinearity(config.activation)
         self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query_key_value = linear(width, 3 * width, 1.0, generator)
         self.attention_output = linear(width, width, 1.0, generator)

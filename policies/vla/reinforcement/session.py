@@ -9,7 +9,7 @@ from typing import Any
 
 from embodied import cli
 from embodied.evaluation import tables
-from embodied.evaluation.suites import Rows, overall, shared_config
+from embodied.evaluation.suites import Rows, overall
 from embodied.factory import make
 from embodied.registry import Suite
 from embodied.storage.checkpoints import Checkpoint
@@ -47,7 +47,7 @@ class RLSession(VLASession):
         super().__init__(COMMAND, task, settings.checkpoint_seconds)
         self.settings, self.suite = settings, suite
         spec, device = policy.spec, str(policy.device)
-        config = shared_config(suite, training=True)
+        config = suite.shared_config(training=True)
         tasks = []
         for task in suite.tasks:
             env = make(

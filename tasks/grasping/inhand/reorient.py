@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import (
@@ -25,6 +25,7 @@ from embodied.math.rotations import (
     quat_integrate,
     quat_multiply,
     random_quat,
+    rotation_vector_from_quat,
 )
 from tasks.grasping.inhand.base import CONTROL_HZ, PHYSICS_DT, InHand, InHandConfig
 
@@ -330,6 +331,19 @@ class Reorient(InHand[TaskState]):
             "angle": state.angle,
             "level": state.level,
         }
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The target as a rotation vector: rad about the world's axes, within half a turn."""
+        return tuple(
+            CommandRange(f"about {axis}", "rad", -np.pi, np.pi, "goal", (i,), rotation=True, derivatives=("goal_spin",))
+            for i, axis in enumerate("xyz")
+        )
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        """How the cube lies."""
+        del state
+        return rotation_vector_from_quat(world["cube_quat"])
 
     def goal_visualization(self, world: World, state: TaskState) -> Mapping[str, Array]:
         del world

@@ -19,7 +19,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.parts import FEATURES, SLOTS, actions_of
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -235,6 +235,17 @@ class Reach(Task[TaskState]):
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Speed towards the target in m/s, distance to it in m, and the targets reached so far, all on average."""
         return {"approach_speed": state.approach, "target_distance": state.distance, "reached": state.reached}
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The target, as far from the middle of the floor as one is from the next."""
+        far = self.config.target_distance[1]
+        return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        """Where the torso is."""
+        del state
+        return world["torso_pos"][:2]
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         return {"target": jnp.append(state.target, 0.05)}

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
 from policies.training.defaults import TrainConfig
 

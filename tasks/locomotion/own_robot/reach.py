@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.hooks import CommandRange
 from embodied.core.randomization import Range, Term
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
@@ -126,6 +127,17 @@ class Guided(Joystick):
             "target_distance": self._distance(world, state),
             "reached": state.reached,
         }
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """The target, as far from the middle of the floor as one is from the next."""
+        far = self.config.target_distance[1]
+        return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
+
+    def measured_command(self, world: World, state: Any) -> Array:
+        """Where the trunk is."""
+        del state
+        return world["position"][:2]
 
     def debug_markers(self, world: World, state: Any) -> Mapping[str, Array]:
         return {"target": jnp.append(state.target, self.ground.height(state.target[None])[0] + 0.05)}

@@ -20,7 +20,8 @@ from embodied.registry import join_content
 
 WALKS, FLIES, TEAM = "locomotion/go1-joystick-flat", "swarm/hover", "swarm/formation"
 STEERED = [WALKS, FLIES, TEAM, "swarm/swap", "manipulation/reach", "manipulation/push", "manipulation/track-pose",
-           "grasping/leap-pour", "locomotion/g1-joystick-flat"]  # fmt: skip
+           "grasping/leap-pour", "grasping/leap-reorient", "swarm/trajectory", "swarm/landing",
+           "locomotion/reach-cheetah-11-leftfleg", "locomotion/g1-joystick-flat"]  # fmt: skip
 
 
 def steered(name: str, num_envs: int = 2) -> tuple[Env, Steering]:

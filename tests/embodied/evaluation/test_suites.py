@@ -12,7 +12,7 @@ import torch
 from embodied import evaluate, train
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import wilson
-from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite, overall, shared_config
+from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite, overall
 from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
@@ -75,12 +75,12 @@ def test_all_tasks_step_side_by_side_each_as_alone_and_say_which_they_are(toy: S
 
 def test_a_suite_has_the_options_that_all_its_tasks_share_and_those_with_more_keep_theirs() -> None:
     mixed = Suite("mixed", "", ("manipulation/reach", "manipulation/pick-among"), options={"goals": 3})
-    config = shared_config(mixed, training=False)
+    config = mixed.shared_config(training=False)
     assert type(config) is TabletopConfig
     among = make("manipulation/pick-among", 1, "mujoco", config=config).task.config
     assert among == PickAmongConfig(goals=3)
     strangers = Suite("strangers", "", ("manipulation/reach", "swarm/hover"))
-    assert shared_config(strangers, training=False) is None
+    assert strangers.shared_config(training=False) is None
 
 
 def test_an_evaluation_meets_every_start_once(toy: Suite) -> None:

@@ -5,9 +5,7 @@ Needs the extra `browser`, and Chromium: the one on PATH, else playwright's own 
 
 from __future__ import annotations
 
-import importlib
 import re
-import shutil
 import threading
 import time
 import traceback
@@ -28,25 +26,8 @@ from policies.training.loading import shipped_path
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 WALKS = "locomotion/go1-joystick-flat"
-SOFTWARE = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-            "--ignore-gpu-blocklist"]  # fmt: skip
 WIDTH, HEIGHT = 1000, 560
 PATIENCE = 90.0  # s that a page drawn in software, beside other work, may take
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    try:
-        api = importlib.import_module("playwright.sync_api")
-    except ImportError:
-        pytest.skip("no browser: playwright is not installed")
-    with api.sync_playwright() as playwright:
-        try:
-            found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SOFTWARE)
-        except api.Error as error:
-            pytest.skip(f"no browser: {str(error).splitlines()[0]}")
-        yield found
-        found.close()
 
 
 class Shown:

@@ -169,3 +169,13 @@ def test_a_slider_steps_in_round_numbers_within_its_range(player: Player) -> Non
     slider = player.panel._command_slider(CommandRange("forward", "m/s", -1.5, 1.5, "command", (0,)))
     assert (slider.min, slider.max, slider.step, slider.value) == (-1.5, 1.5, 0.01, 0.0)
     assert slider.label == "forward (m/s)"
+
+
+def test_where_nothing_can_be_steered_the_panel_says_so(player: Player) -> None:
+    panel = player.panel
+    panel.show_task("swarm/coverage", (), (), {}, 1, 1.0)
+    assert panel._command_folder.visible
+    assert not panel.steer.visible
+    assert not panel._response_folder.visible
+    assert any("Nothing to steer" in str(getattr(handle, "content", "")) for handle in panel._of_task)
+    assert panel.command.shape == (0,)

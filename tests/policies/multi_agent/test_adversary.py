@@ -16,8 +16,8 @@ from policies.multi_agent.adversary import AdversaryEnv, Infiltrated, check_mino
 from policies.policy import zero_policy
 from policies.registry import default_config
 from policies.training.loop import Trainer
+from tasks.swarm.team.training import WAYPOINTS
 from tasks.swarm.team.waypoints import WaypointConfig
-from tasks.swarm.training import WAYPOINTS
 
 
 def swap(worlds: int = 4, agents: int = 3) -> embodied.Env:

@@ -13,7 +13,7 @@ from embodied import train
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from embodied.storage.runs import Run
-from policies.training import config_files, launch
+from policies.training import command_line, launch
 from policies.training.settings import saved_settings
 
 FEW = {"num_envs": 16, "algorithm_config": {"unroll": 8, "minibatches": 2, "epochs": 1, "actor": {"hidden": (16,)}}}
@@ -82,7 +82,7 @@ def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
     file.write_text('task = "swarm/hover"\nsteps = 5\n[algorithm_config]\ngamma = 0.9\nactor = {hidden = [8, 8]}\n')
     entry = join_content().find("swarm/hover")
     usual, parsed = launch.parse(entry, []), launch.parse(entry, ["--config-file", str(file)])
-    assert config_files.read(file).task == "swarm/hover"
+    assert command_line.read(file).task == "swarm/hover"
     assert (parsed.steps, parsed.num_envs) == (5, usual.num_envs)
     assert parsed.algorithm_config.actor.hidden == (8, 8)
     assert parsed.algorithm_config.learning_rate == usual.algorithm_config.learning_rate

@@ -17,7 +17,6 @@ from embodied.core.hooks import PROPRIO
 from embodied.env.adapters.lerobot.vector_env import LeRobotVectorEnv, Success
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.evaluation.suites import shared_config
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
@@ -163,7 +162,7 @@ def make_env(
     """
     if not cameras:
         raise EmbodiedError("no --env.cameras; expected names of cameras, separated by commas")
-    config = shared_config(entry, training=False) if isinstance(entry, Suite) else None
+    config = entry.shared_config(training=False) if isinstance(entry, Suite) else None
     return make(
         task, num_envs, engine, config=config, cameras=cameras, resolution=resolution, visual_shift=visual_shift
     )

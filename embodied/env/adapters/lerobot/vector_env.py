@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Dict
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
@@ -65,7 +65,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         assert isinstance(spaces, Dict)
         pixels = Dict({camera.removeprefix(PIXELS): spaces[camera] for camera in self.cameras})
         self.single_observation_space = Dict({"pixels": pixels, "agent_pos": spaces[state]})
-        self.single_action_space: Box = action_space(env)
+        self.single_action_space = action_space(env)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
         self.metadata = {**metadata(env), "autoreset_mode": AutoresetMode.SAME_STEP}

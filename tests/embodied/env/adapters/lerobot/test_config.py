@@ -80,7 +80,7 @@ def test_lerobots_command_line_says_it_in_one_line(
         "sys.argv", ["lerobot-eval", "--policy.type=act", "--env.type=embodied", "--env.task=drawer-close"]
     )
     with pytest.raises(SystemExit):
-        evaluate()
+        evaluate()  # pyright: ignore[reportCallIssue] - LeRobot fills the argument in
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: `env`: unknown task 'drawer-close'; did you mean 'manipulation/drawer-close'")
 

@@ -60,7 +60,7 @@ def test_an_episode_depends_on_its_seed_alone() -> None:
 def test_an_episode_ends_once_and_earns_nothing_afterwards() -> None:
     env = seeing(8)
     env.reset(seed=0)
-    ended = np.zeros(8, bool)
+    ended = early = np.zeros(8, bool)
     for actions in plan(8):
         _, reward, terminated, truncated, infos = env.step(actions)
         done = terminated | truncated

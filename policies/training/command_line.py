@@ -1,25 +1,57 @@
-"""Settings of a training from a file: a run's own `config.json`, or a JSON or TOML file with some of its keys."""
+"""The command line of a training, whose flags depend on task and algorithm, and the file of settings that it may name.
+
+That is a run's own `config.json`, or a JSON or TOML file with some of its keys.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embodied import cli
 from embodied.errors import EmbodiedError, closest, listing, reason
 from embodied.registry import Suite, TaskEntry
 from embodied.storage import task_names
 from embodied.storage.configs import UNSAVED, from_json, to_json
 from embodied.storage.files import read_file, read_json
 from policies.registry import DEFAULT
-from policies.training.settings import CALIBRATION, SAID, Settings, default_settings
+from policies.training.settings import CALIBRATION, SAID, Settings, default_settings, settings_type
 
 TOML = ".toml"
 OWN = ("config", "algorithm_config")
 """Settings whose type depends on task and algorithm."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NotLoaded:
+    """Stands in for the options of a task that is not loaded: it has none."""
+
+
+def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
+    """Parse a command line whose flags are the fields of this task's and this algorithm's configs."""
+    algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
+    if file is None:
+        defaults = default_settings(entry, algorithm or DEFAULT)
+    else:
+        defaults = read(Path(file)).settings(entry, algorithm)
+    return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
+
+
+def answer_early(entry: TaskEntry | Suite, words: Sequence[str]) -> None:
+    """Answer a short help, and refuse what is wrong in any case, before the task is loaded, and JAX with it.
+
+    Torch is loaded only for an algorithm whose config needs it, which the default one's does not.
+
+    Raises:
+        EmbodiedError: no such algorithm, a flag that neither the task nor the algorithm can have, or a wrong value.
+    """
+    if cli.flag_value(words, "--config-file") is None:
+        defaults = default_settings(entry, cli.flag_value(words, "--algorithm") or DEFAULT, NotLoaded())
+        cli.answer_early(settings_type(defaults), words, "train", defaults, later="--config")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""Where limbs end: the legs that a robot stands on, and the tip that an arm reaches with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from embodied.errors import ModelError, UnknownNameError
+from embodied.robot.derivation.pose import neutral_pose, place
+from embodied.robot.derivation.tree import Limb, Tree, lowest_point, sole
+from embodied.robot.description import NAME, Description
+
+FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
+GRIPPER = 0.06  # m: sideways moving fingers travel no further
+FINGERS = ("finger", "gripper", "jaw", "claw")  # in the name of a last joint that ends an arm
+
+
+def legs_of(path: Path, tree: Tree, said: Description) -> tuple[Limb, ...]:
+    """The limbs that stand on the ground."""
+    model = tree.model
+    if said.feet:
+        found = [next((limb for limb in tree.limbs if _has(model, limb, foot)), None) for foot in said.feet]
+        for foot, limb in zip(said.feet, found, strict=True):
+            if limb is None:
+                ends = [model.body(body).name for limb in tree.limbs for body in limb.bodies]
+                raise UnknownNameError(f"foot in {path} (key feet)", foot, ends)
+        return tuple(limb for limb in found if limb is not None)
+    data = mujoco.MjData(model)
+    place(model, data, tree.joints, neutral_pose(model, tree.joints))
+    ends = [(lowest_point(data, model, limb.bodies)[0], limb) for limb in tree.limbs if len(limb.joints) >= 2]
+    finite = [z for z, _ in ends if np.isfinite(z)]
+    if not finite:
+        raise ModelError(f"{path}: no limb ends in a shape that collides; give the feet's links a <collision>")
+    ground, base = min(finite), float(data.xpos[tree.root, 2])
+    level = ground + max(FOOT_LEVEL * abs(base - ground), 0.02)
+    legs = tuple(limb for z, limb in ends if z <= level)
+    if len(legs) < 2:
+        ends_in = ", ".join(f"{model.body(limb.end).name} at {z - base:.2f} m" for z, limb in ends[:6])
+        raise ModelError(f"{path}: limbs end at different heights below the base ({ends_in}); name feet in {NAME}")
+    return legs
+
+
+def _has(model: mujoco.MjModel, limb: Limb, name: str) -> bool:
+    return any(model.body(body).name == name for body in limb.bodies)
+
+
+def foot_of(data: mujoco.MjData, leg: Limb) -> tuple[str, np.ndarray]:
+    """Body, and the middle (3,) m of its lowest shapes in the world frame, of what a leg stands on."""
+    body, point = sole(data, data.model, leg)
+    return data.model.body(body).name, point
+
+
+def tip_of(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
+    """The body that an arm reaches with: what was said, else the last one before the fingers part."""
+    model = tree.model
+    if said.tip is not None:
+        names = [model.body(body).name for body in range(1, model.nbody)]
+        names += [model.site(site).name for site in range(model.nsite)]
+        if said.tip not in names:
+            raise UnknownNameError(f"body or site in {path} (key tip)", said.tip, names)
+        return said.tip
+    arm = sorted(joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs))
+    while len(arm) > 1 and (_is_finger(model, arm[-1]) or model.joint(arm[-1]).name in leaders):
+        arm.pop()
+    if not arm:
+        raise ModelError(f"{path}: the arm's limbs have no joint in common; say tip in {NAME}")
+    beyond = [joint for joint in tree.joints if joint not in arm]
+    if beyond:  # what carries the fingers
+        return model.body(int(model.body_parentid[model.jnt_bodyid[beyond[0]]])).name
+    return model.body(tree.limbs[0].bodies[-1]).name
+
+
+def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
+    """Whether a joint is called a gripper's, or slides no further than the finger of one does."""
+    if any(word in model.joint(joint).name.lower() for word in FINGERS):
+        return True
+    slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
+    return slides and bool(model.jnt_limited[joint]) and float(np.ptp(model.jnt_range[joint])) <= GRIPPER
+
+
+def point_of(data: mujoco.MjData, name: str) -> np.ndarray:
+    """(3,) m, world frame, of a site or body."""
+    sites = {data.model.site(site).name for site in range(data.model.nsite)}
+    return (data.site(name).xpos if name in sites else data.body(name).xpos).copy()

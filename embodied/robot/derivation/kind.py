@@ -1,0 +1,130 @@
+"""What a robot is: its base, whether that floats, and whether it is legged, an arm, a hand or a multirotor."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+import mujoco
+
+from embodied.errors import ModelError, UnknownNameError
+from embodied.robot.derivation import forms
+from embodied.robot.derivation.tree import Tree
+from embodied.robot.description import NAME, Description
+from embodied.robot.files import ModelFile
+from embodied.robot.rotors import has_rotors
+
+HAND_MASS = 3.0  # kg, and
+HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
+FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
+
+
+class Kind(StrEnum):
+    """What a robot is."""
+
+    LEGGED = "legged"
+    ARM = "arm"
+    HAND = "hand"
+    MULTIROTOR = "multirotor"
+
+
+def root_of(path: Path, model: mujoco.MjModel, said: Description) -> int:
+    """The base: the body that was named, else the only one in the world that carries joints or floats."""
+    if said.trunk is not None:
+        names = [model.body(body).name for body in range(1, model.nbody)]
+        if said.trunk not in names:
+            raise UnknownNameError(f"body in {path} (key trunk)", said.trunk, names)
+        return int(model.body(said.trunk).id)
+    tops = [body for body in range(1, model.nbody) if int(model.body_parentid[body]) == 0]
+    moving = [top for top in tops if any(_carries(model, top, joint) for joint in range(model.njnt))]
+    if len(moving) == 1:
+        return moving[0]
+    if not moving and len(tops) == 1:
+        return tops[0]
+    if not moving:
+        raise ModelError(f"{path}: 0 bodies in the world move (none): a scene, or a part that another file includes")
+    names = ", ".join(model.body(body).name or f"#{body}" for body in moving)
+    raise ModelError(f"{path}: {len(moving)} bodies in the world move ({names}); say which by trunk in {NAME}")
+
+
+def _carries(model: mujoco.MjModel, top: int, joint: int) -> bool:
+    body = int(model.jnt_bodyid[joint])
+    while int(model.body_parentid[body]) != 0:
+        body = int(model.body_parentid[body])
+    return body == top
+
+
+def floats(model: mujoco.MjModel, root: int) -> bool:
+    """Whether a base hangs on a free joint."""
+    first = int(model.body_jntadr[root])
+    return first >= 0 and int(model.jnt_type[first]) == int(mujoco.mjtJoint.mjJNT_FREE)
+
+
+def refuse_ball_joints(path: Path, tree: Tree) -> None:
+    """Refuse a joint that no motor turns."""
+    model = tree.model
+    for joint in range(model.njnt):
+        if int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_BALL):
+            raise ModelError(
+                f"{path}: joint {model.joint(joint).name!r} is a ball, which no motor turns; make it three hinges"
+            )
+
+
+def kind_of(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[Kind, bool]:
+    """What the robot is, and whether its base floats."""
+    floating = floats(tree.model, tree.root)
+    if said.base is None and not floating and not file.is_urdf:
+        _refuse_planar(path, tree)
+    if said.kind is not None and said.kind not in [*Kind]:
+        raise UnknownNameError(f"kind of robot in {NAME}", said.kind, Kind)
+    if said.kind is not None:
+        kind = Kind(said.kind)
+    else:
+        kind = Kind.MULTIROTOR if has_rotors(tree, said, floating) else _guessed(path, tree, floating)
+    if said.base is not None and said.base not in ("free", "fixed"):
+        raise UnknownNameError(f"base in {NAME}", said.base, ("free", "fixed"))
+    held = not file.is_urdf and int(tree.model.body_jntnum[tree.root]) > 0  # by joints of its own
+    free = floating or (not held and kind in (Kind.LEGGED, Kind.MULTIROTOR))
+    return kind, said.base == "free" if said.base is not None else free
+
+
+def _guessed(path: Path, tree: Tree, floating: bool) -> Kind:
+    branches, model = tree.first_joints(), tree.model
+    if not tree.joints:
+        raise ModelError(
+            f"{path}: no joint that a motor could turn and no rotors: an object, not a robot; if it flies, say rotors "
+            f"in {NAME}"
+        )
+    long = [limb for limb in tree.limbs if len(limb.joints) >= 2]
+    small = tree.mass() < HAND_MASS and float(model.stat.extent) < HAND_SIZE
+    if len(arms := forms.arms(tree)) > 1 and not small and (len(branches) == 1 or forms.stands_on_its_base(tree)):
+        raise ModelError(
+            f"{path}: {len(arms)} arms on one base, which end in {', '.join(arms[:4])}; expected one: leave the others "
+            "out of a copy of the file"
+        )
+    if len(branches) == 1 and not floating and max((len(limb.joints) for limb in tree.limbs), default=0) >= 3:
+        return Kind.ARM
+    if (wheel := forms.wheel(tree)) is not None:
+        raise ModelError(
+            f"{path}: stands on {wheel!r}, which turns on one joint without limits: robots on wheels have no tasks here"
+        )
+    if len(branches) >= 2 and len(long) >= 2:
+        fingers = max(len(limb.joints) for limb in long) <= FINGER and not forms.has_four_corners(tree)
+        return Kind.HAND if small and not floating and fingers else Kind.LEGGED
+    limbs = ", ".join(f"{model.body(limb.end).name} ({len(limb.joints)})" for limb in tree.limbs[:6]) or "none"
+    raise ModelError(
+        f"{path}: cannot tell what this robot is, of {len(tree.joints)} joints and limbs that end in {limbs}; say kind "
+        f"in {NAME}: {', '.join(Kind)}"
+    )
+
+
+def _refuse_planar(path: Path, tree: Tree) -> None:
+    """Refuse a base on slides and hinges that no actuator drives: it moves in a plane."""
+    model = tree.model
+    first = int(model.body_jntadr[tree.root])
+    own = range(first, first + int(model.body_jntnum[tree.root]))
+    if own and not set(own) & set(tree.joints):
+        raise ModelError(
+            f"{path}: its base hangs on {', '.join(model.joint(joint).name for joint in own)}, which nothing drives; a "
+            f"base that floats has a <freejoint/>, and one that does not has no joint (or say base in {NAME})"
+        )

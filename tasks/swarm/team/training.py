@@ -1,0 +1,58 @@
+"""How the tasks of several drones are trained by default."""
+
+import dataclasses
+
+from policies.networks.config import Activation, Architecture, NetworkConfig
+from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
+from policies.training.defaults import TrainConfig
+from tasks.swarm import base_station, coverage, flock, pursuit
+from tasks.swarm.team import waypoints
+
+
+def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int | None = None) -> TrainConfig:
+    """MAPPO with attention over entities: one policy for all drones.
+
+    Args:
+        own: Numbers with which a drone's observation begins.
+        num_envs: Worlds.
+        steps: Steps of all drones together: a world of eight takes eight at a time.
+        critic_own: The same for the critic, where it sees a group of its own.
+    """
+    actor = NetworkConfig((64, 64), Activation.SILU, architecture=Architecture.ENTITIES, own=own)
+    critic = dataclasses.replace(actor, output_gain=1.0, own=critic_own or own)
+    return TrainConfig(
+        num_envs,
+        steps,
+        algorithms=(
+            PPOConfig(
+                unroll=32,
+                epochs=3,
+                minibatches=12,
+                learning_rate=1e-3,
+                schedule=Schedule.LINEAR,
+                initial_std=0.5,
+                reward_scale=0.1,
+                # Commands of a full metre per second would stay there, and drones that meet would not give way.
+                bound_coef=1.0,
+                # Statistics would depend on which row an entity happens to stand in; the rows come scaled.
+                normalize_observations=False,
+                observation_clip=UNCLIPPED,
+                actor=actor,
+                critic=critic,
+            ),
+        ),
+    )
+
+
+WAYPOINTS = team(waypoints.EGO_SIZE)
+"""Formation, leader and followers, meeting, swapping."""
+NAVIGATION = team(waypoints.EGO_SIZE, num_envs=320)
+"""`swarm/navigation`, of three."""
+FLOCK = team(flock.EGO_SIZE)
+"""`swarm/flock`."""
+PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
+"""`swarm/pursuit`, trained with four."""
+COVERAGE = team(coverage.EGO_SIZE)
+"""`swarm/coverage`."""
+BASE_STATION = team(base_station.EGO_SIZE)
+"""`swarm/base-station`."""

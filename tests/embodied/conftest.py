@@ -1,0 +1,28 @@
+"""A browser for the tests of the viewer and of report pages."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+SOFTWARE = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+            "--ignore-gpu-blocklist"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    try:
+        api = importlib.import_module("playwright.sync_api")
+    except ImportError:
+        pytest.skip("no browser: playwright is not installed")
+    with api.sync_playwright() as playwright:
+        try:
+            found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SOFTWARE)
+        except api.Error as error:
+            pytest.skip(f"no browser: {str(error).splitlines()[0]}")
+        yield found
+        found.close()
