@@ -1,7 +1,7 @@
 """Proximal policy optimisation: act, record, update."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from embodied.env.rollout import PerceptronActor
 from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
+from embodied.math.symmetry import Mirror
 from policies.algorithm import Algorithm, DivergedError, MismatchError, SettingsError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
@@ -22,8 +23,9 @@ from policies.policy import NormalizedActor, Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.gae import gae
 from policies.ppo.learning_rate import LearningRate
-from policies.ppo.losses import policy_loss, value_loss
-from policies.ppo.rollout_buffer import Rollout
+from policies.ppo.losses import PolicyLoss, ValueLoss, policy_loss, value_loss
+from policies.ppo.rollout_buffer import ActorBatch, CriticBatch, Rollout
+from policies.ppo.symmetry import Images, SymmetricParameters
 
 MEASURES = ("policy_loss", "value_loss", "kl", "clip_fraction")
 """Means over a minibatch that are measured along with its gradient."""
@@ -46,6 +48,7 @@ class PPO(Algorithm):
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        mirror: Callable[[], Mirror] | None = None,
     ) -> None:
         """Build networks, normalisers and buffers.
 
@@ -56,6 +59,10 @@ class PPO(Algorithm):
             config: Settings.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
+            mirror: The environment's (`VecEnv.mirror`), asked where the settings use symmetry.
+
+        Raises:
+            EmbodiedError: the settings do not fit the environments, or use a symmetry that these do not have.
         """
         sizes = vector_sizes(observation_spec)
         if POLICY not in sizes:
@@ -71,9 +78,16 @@ class PPO(Algorithm):
         self.config, self.device, self.num_envs = config, torch.device(device), num_envs
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
         self._build_networks(sizes, action_size, seed)
+        self._images: Images | None = None
+        self._symmetric: SymmetricParameters | None = None
+        if config.symmetry.used:
+            self._use_symmetry(mirror)
         used = {group: sizes[group] for group in (POLICY, self.critic_group)}
-        clip = config.observation_clip
-        self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in used.items()}
+        reflect = {} if self._images is None else self._images.groups
+        self.normalizers = {
+            group: Normalizer(size, self.device, config.observation_clip, reflect.get(group))
+            for group, size in used.items()
+        }
         self.rollout = Rollout(
             config.unroll,
             num_envs,
@@ -104,6 +118,15 @@ class PPO(Algorithm):
         perceptrons = {config.actor.architecture, config.critic.architecture} == {Architecture.MLP}
         self._workers = Workers(self.device, chunk=0 if perceptrons else ATTENTION_CHUNK)
 
+    def _use_symmetry(self, mirror: Callable[[], Mirror] | None) -> None:
+        if mirror is None:
+            raise SettingsError("symmetry is used, but no mirror of the environment was given; expected VecEnv.mirror")
+        found = mirror()
+        self._images = Images(found, POLICY, self.critic_group, self.device)
+        if self.config.symmetry.network:
+            self._symmetric = SymmetricParameters(self.actor, self.critic, found, (POLICY, self.critic_group))
+            self._symmetric.begin(self.optimizer.vector)
+
     @property
     def unroll(self) -> int:
         """Control steps of every environment per iteration."""
@@ -122,7 +145,7 @@ class PPO(Algorithm):
         """Begin with another policy's network, noise and statistics; the critic begins untaught.
 
         Raises:
-            MismatchError: its network has other layers than this learner's.
+            MismatchError: its network has other layers than this learner's, or is not symmetric where this one's is.
         """
         own = {name: tuple(tensor.shape) for name, tensor in self.actor.named_parameters()}
         given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
@@ -136,6 +159,8 @@ class PPO(Algorithm):
         # In place: every parameter is a view into the optimiser's vector.
         for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):
             parameter.copy_(source)
+        if self._symmetric is not None:
+            self._symmetric.check(self.optimizer.vector)
         self._keep_exploring()
         self._old_log_std.copy_(self.actor.log_std)
         network = policy.network
@@ -319,6 +344,8 @@ class PPO(Algorithm):
         """Take one gradient step; returns the measures of the minibatch and the gradient's norm."""
         total = distributed.mean_(self._gradient(index))
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
+        if self._symmetric is not None:
+            self._symmetric.average_(gradient)
         if self._updates < self.config.critic_warm_up:
             gradient[: self._actor_numbers].zero_()
         self.learning_rate.adapt(measures[MEASURES.index("kl")])
@@ -332,14 +359,35 @@ class PPO(Algorithm):
         def differentiate(rows: Tensor) -> Tensor:
             actor, critic = self.rollout.actor_batch(rows), self.rollout.critic_batch(rows)
             with torch.enable_grad():  # the setting belongs to a thread
-                mean, log_std = self.actor.mean(actor.obs), self.actor.log_std
-                policy = self._policy_loss(mean, log_std, self._old_log_std, actor, len(index), self.config)
-                value = self._value_loss(self.critic(critic.obs), critic, len(index), self.config)
-                gradient = self.optimizer.gradient(policy.total + value.total)
+                mean = self.actor.mean(actor.obs)
+                policy, value = self._losses(mean, actor, critic, len(index))
+                total = policy.total + value.total
+                if self._images is not None and self._symmetric is None:
+                    total = self._with_images(self._images, total, mean, actor, critic, len(index))
+                gradient = self.optimizer.gradient(total)
             return torch.cat([gradient, torch.stack([policy.surrogate, value.error, policy.kl, policy.clipped])])
 
         # Chunks are summed in their order, so that the bits do not depend on the number of workers.
         return torch.stack(self._workers.map(differentiate, self._workers.split(index))).sum(0)
+
+    def _losses(self, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int) -> tuple[PolicyLoss, ValueLoss]:
+        """Losses of a chunk of a minibatch of `size` transitions, in which the actor now prefers `mean` (B, A)."""
+        policy = self._policy_loss(mean, self.actor.log_std, self._old_log_std, actor, size, self.config)
+        return policy, self._value_loss(self.critic(critic.obs), critic, size, self.config)
+
+    def _with_images(
+        self, images: Images, total: Tensor, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int
+    ) -> Tensor:
+        """The loss () `total` of a chunk, where the actor now prefers `mean` (B, A), together with its mirror image's."""
+        symmetry, image = self.config.symmetry, images.of_actor(actor)
+        mirrored = self.actor.mean(image.obs)
+        if symmetry.augmentation:
+            policy, value = self._losses(mirrored, image, images.of_critic(critic), size)
+            total = (total + policy.total + value.total) / 2
+        if symmetry.loss_coef:
+            apart = (mirrored - images.action(mean).detach()).square().mean(-1).sum() / size
+            total = total + symmetry.loss_coef * apart
+        return total
 
     def _forward(self, network: nn.Module, rows: Tensor, out: Tensor) -> Tensor:
         """Write the network's outputs for `rows` into `out`, a chunk at a time."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from embodied.storage import trees
 from policies.training.loop import Trainer, train
 
@@ -36,6 +37,10 @@ class PointMass:
         self.time = torch.zeros(num_envs, dtype=torch.int64)
         self.total = torch.zeros(num_envs)
         self.finished: list[Tensor] = []
+
+    def mirror(self) -> Mirror:
+        """In the first axis: the point's second coordinate and the second action change sign."""
+        return Mirror(PLANAR, {"policy": PLANAR, "critic": Reflection((0, 1, 2), (1, -1, 1))})
 
     def reset(self) -> dict[str, Tensor]:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))
