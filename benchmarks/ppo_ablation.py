@@ -1,7 +1,7 @@
 """What PPO's options are worth: trainings that differ in one option, at equal environment steps.
 
 Each arm is a command line of `embodied.train`, repeated over seeds. Reported are the final evaluation over fresh
-episodes, curves over the training, and processor seconds, which a busy machine leaves as they are, where wall time is not.
+episodes, curves over the training, and processor seconds, which say more than wall time does on a busy machine.
 
 python -m benchmarks.ppo_ablation symmetry --steps 3000000 --json benchmarks/results/ppo_symmetry.json
 """

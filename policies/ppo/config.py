@@ -22,8 +22,8 @@ class SymmetryConfig:
     """What PPO makes of a robot's left-right symmetry, where its task declares one (`Task.mirror`)."""
 
     network: bool = False
-    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to learn
-    from as with augmentation at no cost, but for a robot that is not quite symmetric."""
+    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to
+    learn from as with augmentation, at no cost."""
     augmentation: bool = False
     """Learn from each transition's mirror image too; an update takes twice the time."""
     loss_coef: float = 0.0

@@ -378,7 +378,7 @@ class PPO(Algorithm):
     def _with_images(
         self, images: Images, total: Tensor, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int
     ) -> Tensor:
-        """The loss () `total` of a chunk, where the actor now prefers `mean` (B, A), together with its mirror image's."""
+        """The loss () `total` of a chunk, where the actor now prefers `mean` (B, A), and its mirror image's."""
         symmetry, image = self.config.symmetry, images.of_actor(actor)
         mirrored = self.actor.mean(image.obs)
         if symmetry.augmentation:

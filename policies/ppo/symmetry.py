@@ -3,11 +3,11 @@
 Of a symmetric robot the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
 arXiv:2403.04359, section III), with the same advantage, return and probability of having been sampled.
 
-A perceptron computes a mirrored output from a mirrored input if each layer's weights W and biases b fulfil W = R W Q and
-b = R b, with the reflections Q of its inputs and R of its outputs; hidden units are reflected by reversing their order
-(an equivariant network of the group of two elements; Ordoñez-Apraez et al. 2023, arXiv:2302.10433). Weights that begin so
-stay so if every gradient is averaged with its image, since Adam treats all numbers alike. That average is the gradient of
-the transitions and their mirror images together, without computing the latter.
+A perceptron computes a mirrored output from a mirrored input if each layer's weights W and biases b fulfil W = R W Q
+and b = R b, with the reflections Q of its inputs and R of its outputs; hidden units are reflected by reversing their
+order (an equivariant network of the group of two elements; Ordoñez-Apraez et al. 2023, arXiv:2302.10433). Weights that
+begin so stay so if every gradient is averaged with its image, since Adam treats all numbers alike. That average is the
+gradient of the transitions and their mirror images together, without computing the latter.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class SymmetricParameters:
         difference = (vector - self._image(vector)).abs().max().item()
         if difference > TOLERANCE:
             raise MismatchError(
-                f"cannot start from a policy whose weights differ from their mirror image by {difference:.2g}; expected "
-                "one that learned with symmetry.network, or symmetry.augmentation instead of it here"
+                f"cannot start from a policy whose weights differ from their mirror image by {difference:.2g}; "
+                "expected one that learned with symmetry.network, or symmetry.augmentation instead of it here"
             )
 
 

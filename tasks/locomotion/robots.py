@@ -59,10 +59,10 @@ class LeggedRobot:
         )
 
     def reflections(self, model: mujoco.MjModel) -> tuple[Reflection, Reflection]:
-        """How joints (n) and feet (k) are reflected left-right: by where they lie in the home pose, and along which axes.
+        """How joints (n) and feet (k) are reflected left-right: by where they and their axes lie in the home pose.
 
-        A mirrored joint turns about its mirrored axis, which is a pseudovector, and counts the other way where its partner's
-        axis points the other way.
+        A mirrored joint turns about its mirrored axis, which is a pseudovector, and counts the other way where its
+        partner's axis points the other way.
 
         Raises:
             EmbodiedError: a joint or a foot has no mirror image; names it.

@@ -123,7 +123,7 @@ def test_what_cannot_be_mirrored_is_said_in_one_line() -> None:
     with pytest.raises(EmbodiedError, match="locomotion/hopper does not say how it looks in a mirror") as none:
         make("locomotion/hopper", device="cpu").mirror()
     task: Task[Any] = Hover().with_observations("policy", height=lambda world, state: world["position"][2:])
-    with pytest.raises(EmbodiedError, match="'policy/height' has no mirror image.*position, up") as unknown:
+    with pytest.raises(EmbodiedError, match=r"'policy/height' has no mirror image.*position, up") as unknown:
         task.mirror.of_groups(task.observation_terms)
     less = Hover().without(observations=["critic/latency"])
     assert len(less.mirror.of_groups(less.observation_terms).observed["critic"]) == 22
