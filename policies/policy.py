@@ -10,14 +10,16 @@ import copy
 import importlib
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
 from embodied.env.vec_env import POLICY, PolicyFunction
+from embodied.errors import EmbodiedError
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
+from policies.networks.recurrent import RecurrentActor
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import StructuredActor
 
@@ -25,6 +27,15 @@ KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architectu
 """What a stored policy of each architecture is called."""
 SQUASHED = "squashed-mlp"
 """What a stored policy is called whose actions a tangent bounds."""
+
+
+class ActingEnv(Protocol):
+    """What a policy asks of the environments that it acts in."""
+
+    @property
+    def episode_length(self) -> Tensor:
+        """(N,) control steps taken so far in the running episodes."""
+        ...
 
 
 class NormalizedActor(nn.Module):
@@ -50,6 +61,11 @@ class NormalizedActor(nn.Module):
     def forward(self, obs: Tensor) -> Tensor:
         """(N, size) to (N, A), unbounded unless the actor is squashed."""
         return self.actor(self._normalized(obs))
+
+    def step(self, obs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of a recurrent actor, with its hidden state (N, H) before and after."""
+        assert isinstance(self.actor, RecurrentActor)
+        return self.actor.mean(self._normalized(obs), hidden)
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The action of standard normal `noise`, (N, A)."""
@@ -99,6 +115,15 @@ class Policy:
         """Whether it can act where observations and actions have these lengths: one pair, or those of many bodies."""
         return self.network.actor.fits(observation_size, action_size)
 
+    @property
+    def memory(self) -> int:
+        """Numbers that it remembers from one control step to the next: its hidden state; 0 of most."""
+        return self.config.memory
+
+    def acting_in(self, env: ActingEnv) -> PolicyFunction:
+        """The policy of one set of environments, called once per control step: itself, unless it remembers."""
+        return RememberingPolicy(self, env) if self.memory else self
+
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
         """Choose actions.
@@ -109,7 +134,14 @@ class Policy:
 
         Returns:
             (N, A) or (N, agents, A), in [-1, 1].
+
+        Raises:
+            EmbodiedError: it remembers, so it must be known which episodes begin.
         """
+        if self.memory:
+            raise EmbodiedError(
+                f"a policy of kind '{self.kind}' remembers; expected Policy.acting_in(env) to be called"
+            )
         if not isinstance(obs, Tensor):
             obs = obs[self.group]
         if self.config.architecture is Architecture.MLP and obs.shape[-1] != self.observation_size:
@@ -119,6 +151,12 @@ class Policy:
             )
         return self._chosen(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1]).clamp(-1.0, 1.0)
 
+    @torch.no_grad()
+    def step(self, obs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions (N, A), not bounded, and the next hidden state (N, H), of a recurrent policy."""
+        mean, following = self.network.step(obs, hidden)
+        return self._explored(mean), following
+
     def _chosen(self, obs: Any) -> Tensor:
         """Actions (N, A), of what the network reads of N observations."""
         action = self.network(obs)
@@ -126,6 +164,15 @@ class Policy:
             return action
         noise = torch.empty_like(action).normal_(generator=self._generator)
         return self.network.sample(obs, noise)
+
+    def _explored(self, mean: Tensor) -> Tensor:
+        """Actions around their means, after `stochastic`."""
+        if self._generator is None:
+            return mean
+        noise = torch.empty_like(mean).normal_(generator=self._generator)
+        actor = self.network.actor
+        assert isinstance(actor, RecurrentActor)
+        return torch.addcmul(mean, noise, actor.deviation(mean.shape[-1]))
 
     def stochastic(self, seed: int) -> Self:
         """Return the same policy with sampled actions."""
@@ -149,7 +196,7 @@ class Policy:
         if isinstance(self.network.actor, StructuredActor):
             meta["structure"] = asdict(self.network.actor.structure)
         if self.config.architecture is not Architecture.MLP:
-            meta |= {"heads": self.config.heads, "own": self.config.own}
+            meta |= {"heads": self.config.heads, "own": self.config.own, "memory": self.memory}
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
 
     @classmethod
@@ -169,6 +216,7 @@ class Policy:
             architecture=kinds[meta["kind"]],
             heads=meta.get("heads", NetworkConfig.heads),
             own=meta.get("own", NetworkConfig.own),
+            memory=meta.get("memory", NetworkConfig.memory),
         )
         size, actions = meta["observation_size"], meta["action_size"]
         actor: GaussianActor | SquashedActor | StructuredActor
@@ -185,6 +233,26 @@ class Policy:
         require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
+
+
+class RememberingPolicy:
+    """A recurrent policy in one set of environments, whose hidden states it keeps; a `PolicyFunction`."""
+
+    def __init__(self, policy: Policy, env: ActingEnv) -> None:
+        """Take a policy, which may go on learning, and the environments, of which it asks who begins an episode."""
+        self.group, self.policy, self._env = policy.group, policy, env
+        self._hidden = torch.zeros(0, policy.memory)
+
+    @torch.no_grad()
+    def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """(N, A) or (N, agents, A) in [-1, 1]; called once per control step."""
+        seen, policy = obs[self.group], self.policy
+        begins = (self._env.episode_length == 0).to(seen.device).repeat_interleave(seen[0].numel() // seen.shape[-1])
+        rows = seen.flatten(0, -2)
+        if len(self._hidden) != len(rows):
+            self._hidden = rows.new_zeros(len(rows), policy.memory)
+        action, self._hidden = policy.step(rows, self._hidden.masked_fill(begins[:, None], 0.0))
+        return action.unflatten(0, seen.shape[:-1]).clamp(-1.0, 1.0)
 
 
 def zero_policy(action_size: int) -> PolicyFunction:

@@ -118,7 +118,11 @@ class PPOConfig:
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
+        architectures = {self.actor.architecture, self.critic.architecture}
+        if Architecture.GRU in architectures:
+            # What a network remembers of observations has no mirror image.
+            _require(not self.symmetry.used, "symmetry", self.symmetry, "unused with architecture gru")
+        for architecture in architectures - {Architecture.MLP, Architecture.GRU}:
             # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the
             # observation an entity happens to stand in.
             only = f"with architecture {architecture}"

@@ -153,7 +153,8 @@ def policy_for_env(
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
-    return with_task_id(policy, identities.index(env.name), len(identities)) if known else policy
+    acting = policy.acting_in(env)
+    return with_task_id(acting, identities.index(env.name), len(identities)) if known else acting
 
 
 def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:

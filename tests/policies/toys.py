@@ -98,6 +98,37 @@ class PointMass:
         self.total = self.total.masked_fill(where, 0.0)
 
 
+class Recall(PointMass):
+    """The first observation of an episode says 1 or -1, the others 0; every action is to be that number.
+
+    The reward is minus the distance: 0 with memory, and -1 a step at best without, but for the first one.
+    """
+
+    observation_spec: Mapping[str, ObservationSpec] = vectors(policy=1)
+    action_size = 1
+    max_episode_steps = 6
+
+    def step(self, action: Tensor) -> StepData:
+        self.time += 1
+        distance = (action[:, 0].clamp(-1, 1) - self.position[:, 0].sign()).abs()
+        self.total -= distance
+        done = self.time >= self.max_episode_steps
+        final_obs = self._observe()
+        self.finished.append(self.total[done])
+        self._restart(done)
+        return StepData(self._observe(), -distance, torch.zeros_like(done), done, distance < 0.1, final_obs)
+
+    @property
+    def episode_length(self) -> Tensor:
+        return self.time
+
+    def spread_episode_lengths(self) -> None:
+        """Nobody has seen the number of an episode that began before it."""
+
+    def _observe(self) -> dict[str, Tensor]:
+        return {"policy": torch.where(self.time[:, None] == 0, self.position[:, :1].sign(), 0.0)}
+
+
 A = TypeVar("A")
 
 

@@ -124,9 +124,9 @@ def test_what_cannot_be_mirrored_is_said_in_one_line() -> None:
         make("locomotion/hopper", device="cpu").mirror()
     task: Task[Any] = Hover().with_observations("policy", height=lambda world, state: world["position"][2:])
     with pytest.raises(EmbodiedError, match=r"'policy/height' has no mirror image.*position, up") as unknown:
-        task.mirror.of_groups(task.observation_terms)
-    less = Hover().without(observations=["critic/latency"])
-    assert len(less.mirror.of_groups(less.observation_terms).observed["critic"]) == 22
+        env_of(task, "rigid").mirror()
+    less = env_of(Hover().without(observations=["critic/latency"]), "rigid")
+    assert len(less.mirror().observed["critic"]) == 22
 
     def lame(spec: mujoco.MjSpec) -> None:
         spec.body("FR_thigh").pos[0] += 0.1

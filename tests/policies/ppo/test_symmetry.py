@@ -64,6 +64,7 @@ def test_the_averaged_gradient_is_that_of_transitions_and_their_images() -> None
         buffer.normal_(generator=ppo.noise_generator)
     index = torch.arange(len(rollout))
     averaged = ppo._gradient(index)[:-4]
+    assert ppo._symmetric is not None
     ppo._symmetric.average_(averaged)
     images = PPO(
         PointMass.observation_spec, 2, 64, dataclasses.replace(QUICK, symmetry=SymmetryConfig(augmentation=True)),
