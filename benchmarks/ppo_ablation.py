@@ -26,25 +26,39 @@ from embodied.errors import UnknownNameError
 
 @dataclasses.dataclass(frozen=True)
 class Ablation:
-    """Command lines that are compared on one task."""
+    """Command lines that are compared."""
 
-    task: str
     arms: Mapping[str, tuple[str, ...]]
-    """Name -> flags of `embodied.train` that set it apart."""
+    """Name -> words of `embodied.train`: the task, then flags that set the arm apart."""
     measures: tuple[str, ...]
     """Metrics of a training whose curves are kept."""
 
 
+GO1, HOVER, PARTIAL = "locomotion/go1-joystick-flat", "swarm/hover", "benchmarks/partial_hover.py"
 ABLATIONS: Mapping[str, Ablation] = {
     "symmetry": Ablation(
-        task="locomotion/go1-joystick-flat",
         arms={
-            "none": (),
-            "network": ("--ppo.symmetry.network",),
-            "augmentation": ("--ppo.symmetry.augmentation",),
-            "loss": ("--ppo.symmetry.loss-coef", "1"),
+            "none": (GO1,),
+            "network": (GO1, "--ppo.symmetry.network"),
+            "augmentation": (GO1, "--ppo.symmetry.augmentation"),
         },
         measures=("return", "velocity_error", "failure", "length"),
+    ),
+    "symmetry-hover": Ablation(
+        arms={
+            "none": (HOVER,),
+            "network": (HOVER, "--ppo.symmetry.network"),
+            "augmentation": (HOVER, "--ppo.symmetry.augmentation"),
+            "loss": (HOVER, "--ppo.symmetry.loss-coef", "1"),
+        },
+        measures=("return", "success", "position_error"),
+    ),
+    "memory": Ablation(
+        arms={
+            "none": (PARTIAL,),
+            "gru": (PARTIAL, "--ppo.actor.architecture", "gru", "--ppo.actor.memory", "64"),
+        },
+        measures=("return", "success", "position_error"),
     ),
 }
 POINTS = 12  # of a curve: means over so many equal parts of a training
@@ -55,7 +69,7 @@ class Settings:
     """What is measured."""
 
     ablation: tyro.conf.Positional[str]
-    """Which: symmetry."""
+    """Which: symmetry, symmetry-hover or memory."""
     arms: tuple[str, ...] = ()
     """Some of its arms; by default all."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -83,7 +97,7 @@ def main(settings: Settings) -> None:
             cli.write_result(
                 settings.json,
                 cli.command_line("benchmarks.ppo_ablation"),
-                {"task": ablation.task, "steps": settings.steps, "episodes": settings.episodes}
+                {"steps": settings.steps, "episodes": settings.episodes}
                 | {"arms": {name: " ".join(words) for name, words in ablation.arms.items()}}
                 | {"summary": summary(rows), "runs": rows},
             )
@@ -96,7 +110,7 @@ def measured(settings: Settings, ablation: Ablation, arm: str, seed: int) -> dic
     if not cost.exists():
         before = _processor_seconds()
         words = ("--seed", str(seed), "--steps", str(settings.steps), "--evaluate-episodes", str(settings.episodes))
-        command = (sys.executable, "-m", "embodied.train", ablation.task, *ablation.arms[arm], *words)
+        command = (sys.executable, "-m", "embodied.train", *ablation.arms[arm], *words)
         subprocess.run((*command, "--out", str(run)), check=True, stdout=subprocess.DEVNULL)
         cost.write_text(json.dumps(_processor_seconds() - before))
     result = json.loads((run / "result.json").read_text())

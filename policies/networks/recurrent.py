@@ -97,8 +97,6 @@ class RecurrentNetwork(nn.Module):
 class RecurrentActor(GaussianActor):
     """A Gaussian around a `RecurrentNetwork`'s output, with a standard deviation that is a parameter of its own."""
 
-    mean: RecurrentNetwork
-
     def __init__(
         self,
         inputs: int,
@@ -118,8 +116,6 @@ class RecurrentActor(GaussianActor):
 
 class RecurrentCritic(Critic):
     """The expected return of a sequence of observations."""
-
-    value: RecurrentNetwork
 
     def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
         nn.Module.__init__(self)

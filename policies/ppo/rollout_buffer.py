@@ -86,10 +86,9 @@ class Rollout:
         """(N, H) hidden states before the first step."""
         self.whole = actor_memory + critic_memory > 0
         """Whether batches are of whole sequences."""
-        actor = ActorBatch(self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
-        critic = CriticBatch(self.critic_obs, self.value, self.returns)
-        self._actor_rows = [buffer.flatten(0, 1) for buffer in actor if buffer is not None]
-        self._critic_rows = [buffer.flatten(0, 1) for buffer in critic if buffer is not None]
+        actor = (self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
+        self._actor_rows = [buffer.flatten(0, 1) for buffer in actor]
+        self._critic_rows = [buffer.flatten(0, 1) for buffer in (self.critic_obs, self.value, self.returns)]
 
     def __len__(self) -> int:
         """Number of transitions, T N."""
@@ -118,12 +117,12 @@ class Rollout:
     def actor_batch(self, index: Tensor) -> ActorBatch:
         """Copy the units at `index`, for the actor."""
         rows, sequences = self._rows(index, self.actor_memory)
-        return ActorBatch(*(own.index_select(0, rows) for own in self._actor_rows), sequences)
+        return ActorBatch(*(own.index_select(0, rows) for own in self._actor_rows), sequences=sequences)
 
     def critic_batch(self, index: Tensor) -> CriticBatch:
         """Copy the units at `index`, for the critic."""
         rows, sequences = self._rows(index, self.critic_memory)
-        return CriticBatch(*(own.index_select(0, rows) for own in self._critic_rows), sequences)
+        return CriticBatch(*(own.index_select(0, rows) for own in self._critic_rows), sequences=sequences)
 
     def _rows(self, index: Tensor, hidden: Tensor) -> tuple[Tensor, Sequences | None]:
         """Rows of the flattened buffers, and where they are whole sequences, how these begin."""

@@ -210,7 +210,8 @@ class TaskSession(Session):
         if not adversaries:
             return policy.acting_in(env), None
         assert env.agents is not None
-        return Infiltrated(load_policy(self.settings.against, env), policy, adversaries), env.agents - adversaries
+        team, own = load_policy(self.settings.against, env), policy.acting_in(env)
+        return Infiltrated(team, own, adversaries), env.agents - adversaries
 
     def _evaluate_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
         """Evaluate on the suite's own starts, task by task."""

@@ -41,9 +41,9 @@ REDUCE = {"sum": "sum", "amax": "max", "amin": "min", "mean": "sum", "any": "max
 class _Acting(nn.Module):
     """A policy's network with its bounds, as `Policy.__call__` applies them."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: Any) -> None:
         super().__init__()
-        self.network = network
+        self.network: Any = network
 
     def forward(self, observation: Tensor, *hidden: Tensor) -> tuple[Tensor, ...]:
         action, *following = self.network.step(observation, *hidden) if hidden else (self.network(observation),)

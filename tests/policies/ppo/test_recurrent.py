@@ -20,8 +20,8 @@ CRITIC = dataclasses.replace(ACTOR, output_gain=1.0)
 QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=ACTOR, critic=CRITIC)
 
 
-def learned(config: PPOConfig, iterations: int = 40) -> Trainer:
-    return train(Recall(128), config, total_steps=iterations * config.unroll * 128)
+def learned(config: PPOConfig, iterations: int = 20) -> Trainer:
+    return train(Recall(64), config, total_steps=iterations * config.unroll * 64)
 
 
 def result(trainer: Trainer) -> float:
@@ -34,10 +34,10 @@ def result(trainer: Trainer) -> float:
 
 
 def test_it_recalls_what_an_episode_began_with() -> None:
-    config = dataclasses.replace(QUICK, unroll=10, epochs=4, gamma=0.5, learning_rate=3e-3)
+    config = dataclasses.replace(QUICK, unroll=12, epochs=4, gamma=0.5, learning_rate=5e-3)
     plain = NetworkConfig((16,))
     forgetful = dataclasses.replace(config, actor=plain, critic=dataclasses.replace(plain, output_gain=1.0))
-    assert result(learned(config)) > -1.5
+    assert result(learned(config)) > -1.0
     assert result(learned(forgetful)) < -4.5
 
 
