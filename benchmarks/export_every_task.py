@@ -42,7 +42,7 @@ from sim2real.bundles.step.golden import outside
 from sim2real.contract.contract import STATE
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
-from sim2real.graphs.from_torch import policy_nodes
+from sim2real.graphs.from_torch import PolicyNodes
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
 from sim2real.graphs.to_c import identifier
@@ -101,7 +101,7 @@ def measure(name: str, inputs: int) -> dict[str, Any]:
         if not is_whole_step(task):
             export.write(folder, policy, describe(task, name))
             return {"kind": "terms", "policy": how, "golden": True, "c_check": c_code.prove(folder)}
-        described = describe_step(task, name, policy_nodes(policy))
+        described = describe_step(task, name, PolicyNodes(policy))
         files, digest = step_bundle.contents(described, policy)
         made = export.finished(folder, files, described.contract, digest)
         checked = c_code.prove(folder)

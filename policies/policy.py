@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Protocol, Self
 
@@ -16,8 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from embodied.env.vec_env import POLICY, PolicyFunction
+from embodied.errors import EmbodiedError
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
+from policies.networks.recurrent import RecurrentActor
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import ActorMemory, StructuredActor
 
@@ -25,6 +27,15 @@ KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architectu
 """What a stored policy of each architecture is called."""
 SQUASHED = "squashed-mlp"
 """What a stored policy is called whose actions a tangent bounds."""
+
+
+class ActingEnv(Protocol):
+    """What a policy asks of the environments that it acts in."""
+
+    @property
+    def episode_length(self) -> Tensor:
+        """(N,) control steps taken so far in the running episodes."""
+        ...
 
 
 class NormalizedActor(nn.Module):
@@ -51,6 +62,11 @@ class NormalizedActor(nn.Module):
         """(N, size) to (N, A), unbounded unless the actor is squashed."""
         return self.actor(self.normalized(obs))
 
+    def step(self, obs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of a recurrent actor, with its hidden state (N, H) before and after."""
+        assert isinstance(self.actor, RecurrentActor)
+        return self.actor.mean(self.normalized(obs), hidden)
+
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The action of standard normal `noise`, (N, A)."""
         return self.actor.sample(self.normalized(obs), noise)
@@ -58,18 +74,6 @@ class NormalizedActor(nn.Module):
     def normalized(self, obs: Tensor) -> Tensor:
         """Raw observations (N, size) as the actor reads them."""
         return ((obs - self.observation_mean) * self.observation_scale).clamp(-self.clip, self.clip)
-
-
-class Episodes(Protocol):
-    """The running episodes of N environments; `embodied.Env` has them."""
-
-    @property
-    def num_envs(self) -> int: ...
-
-    @property
-    def episode_length(self) -> Tensor:
-        """(N,) control steps taken so far."""
-        ...
 
 
 class Policy:
@@ -85,8 +89,6 @@ class Policy:
         """
         self.network, self.config, self.group = network, config, group
         self._generator: torch.Generator | None = None
-        self._memory: ActorMemory | None = None
-        self._begun: Callable[[], Tensor] | None = None
 
     @property
     def kind(self) -> str:
@@ -114,6 +116,24 @@ class Policy:
         """Whether it can act where observations and actions have these lengths: one pair, or those of many bodies."""
         return self.network.actor.fits(observation_size, action_size)
 
+    @property
+    def memory(self) -> int:
+        """Numbers that it remembers from one control step to the next: its hidden state; 0 of most."""
+        return self.config.memory
+
+    def acting_in(self, env: ActingEnv) -> PolicyFunction:
+        """The policy of one set of environments, called once per control step: itself, unless it remembers.
+
+        CQN's actor remembers what it predicted, for a temporal ensemble; before this call, and where it is exported, it
+        acts by its newest prediction alone. A recurrent actor does not act before this call.
+        """
+        return self if self.actor_memory(1) is None else RememberingPolicy(self, env)
+
+    def actor_memory(self, rows: int) -> ActorMemory | None:
+        """Its actor with an empty memory of so many environments or agents; None where it remembers nothing."""
+        actor = self.network.actor
+        return actor.memory(rows) if isinstance(actor, RecurrentActor | StructuredActor) else None
+
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
         """Choose actions.
@@ -124,7 +144,14 @@ class Policy:
 
         Returns:
             (N, A) or (N, agents, A), in [-1, 1].
+
+        Raises:
+            EmbodiedError: it remembers, so it must be known which episodes begin.
         """
+        if self.memory:
+            raise EmbodiedError(
+                f"a policy of kind '{self.kind}' remembers; expected Policy.acting_in(env) to be called"
+            )
         if not isinstance(obs, Tensor):
             obs = obs[self.group]
         if self.config.architecture is Architecture.MLP and obs.shape[-1] != self.observation_size:
@@ -134,29 +161,27 @@ class Policy:
             )
         return self._chosen(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1]).clamp(-1.0, 1.0)
 
+    @torch.no_grad()
+    def step(self, obs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions (N, A), not bounded, and the next hidden state (N, H), of a recurrent policy."""
+        mean, following = self.network.step(obs, hidden)
+        return self.explored(mean), following
+
     def _chosen(self, obs: Any) -> Tensor:
         """Actions (N, A), of what the network reads of N observations."""
-        if self._memory is not None and self._begun is not None:
-            return self._memory(self.network.normalized(obs), self._begun())
         action = self.network(obs)
         if self._generator is None:
             return action
         noise = torch.empty_like(action).normal_(generator=self._generator)
         return self.network.sample(obs, noise)
 
-    def for_env(self, env: Episodes) -> Self:
-        """The policy of one set of environments, to be called once per control step.
-
-        It is the same policy unless its actor remembers, as CQN's does, which acts by a temporal ensemble. Before this
-        call, and where it is exported, such a policy acts by its newest prediction alone.
-        """
+    def explored(self, mean: Tensor) -> Tensor:
+        """Actions around a recurrent actor's means (N, A), after `stochastic`; any other's are what they are."""
         actor = self.network.actor
-        memory = actor.memory(env.num_envs) if isinstance(actor, StructuredActor) else None
-        if memory is None:
-            return self
-        bound = copy.copy(self)
-        bound._memory, bound._begun = memory, lambda: (env.episode_length == 0).to(self.network.observation_mean.device)
-        return bound
+        if self._generator is None or not isinstance(actor, RecurrentActor):
+            return mean
+        noise = torch.empty_like(mean).normal_(generator=self._generator)
+        return torch.addcmul(mean, noise, actor.deviation(mean.shape[-1]))
 
     def stochastic(self, seed: int) -> Self:
         """Return the same policy with sampled actions."""
@@ -180,7 +205,7 @@ class Policy:
         if isinstance(self.network.actor, StructuredActor):
             meta["structure"] = asdict(self.network.actor.structure)
         if self.config.architecture is not Architecture.MLP:
-            meta |= {"heads": self.config.heads, "own": self.config.own}
+            meta |= {"heads": self.config.heads, "own": self.config.own, "memory": self.memory}
         return meta, {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
 
     @classmethod
@@ -200,6 +225,7 @@ class Policy:
             architecture=kinds[meta["kind"]],
             heads=meta.get("heads", NetworkConfig.heads),
             own=meta.get("own", NetworkConfig.own),
+            memory=meta.get("memory", NetworkConfig.memory),
         )
         size, actions = meta["observation_size"], meta["action_size"]
         actor: GaussianActor | SquashedActor | StructuredActor
@@ -216,6 +242,27 @@ class Policy:
         require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
+
+
+class RememberingPolicy:
+    """A policy that remembers in one set of environments, with what it remembers of each; a `PolicyFunction`."""
+
+    def __init__(self, policy: Policy, env: ActingEnv) -> None:
+        """Take a policy, which may go on learning, and the environments, of which it asks who begins an episode."""
+        self.group, self.policy, self._env = policy.group, policy, env
+        self._memory, self._rows = policy.actor_memory(1), 1
+
+    @torch.no_grad()
+    def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """(N, A) or (N, agents, A) in [-1, 1]; called once per control step."""
+        seen, policy = obs[self.group], self.policy
+        begins = (self._env.episode_length == 0).to(seen.device).repeat_interleave(seen[0].numel() // seen.shape[-1])
+        rows = seen.flatten(0, -2)
+        if self._rows != len(rows):
+            self._memory, self._rows = policy.actor_memory(len(rows)), len(rows)
+        assert self._memory is not None
+        action = policy.explored(self._memory(policy.network.normalized(rows), begins))
+        return action.unflatten(0, seen.shape[:-1]).clamp(-1.0, 1.0)
 
 
 def zero_policy(action_size: int) -> PolicyFunction:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from embodied.errors import UnknownNameError
+from embodied.math.symmetry import Mirror
 from embodied.registry import load_target
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ class Build(Protocol):
         *,
         device: torch.device | str,
         seed: int,
+        mirror: Callable[[], Mirror],
     ) -> Algorithm:
-        """Build networks and buffers for N = `num_envs` environments with these observation groups."""
+        """Build networks and buffers for N = `num_envs` environments with these observation groups.
+
+        `mirror` is `VecEnv.mirror`, which algorithms that use a robot's symmetry call.
+        """
         ...
 
 
@@ -152,4 +157,6 @@ def build_algorithm(env: VecEnv, config: Any, seed: int) -> Algorithm:
     """The algorithm to which settings belong, for an environment."""
     entry = algorithm_of(config)
     build: Build = entry.load(entry.build_target)
-    return build(env.observation_spec, env.action_size, env.num_envs, config, device=env.device, seed=seed)
+    return build(
+        env.observation_spec, env.action_size, env.num_envs, config, device=env.device, seed=seed, mirror=env.mirror
+    )

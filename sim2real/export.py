@@ -41,7 +41,7 @@ from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import describe_step
-from sim2real.graphs.from_torch import policy_nodes
+from sim2real.graphs.from_torch import PolicyNodes
 from sim2real.graphs.identified import IdentifiedPolicy
 
 
@@ -100,7 +100,7 @@ def written(out: Path, policy: Any, task: Task[Any], name: str) -> bundle.Bundle
     """A bundle of any policy, in the form that suits it; as `write`."""
     if (seeing := SEEING.get(type(policy))) is not None:
         return write_planner(out, seeing(policy, task, name), task, name)
-    if is_whole_step(task):
+    if is_whole_step(task) or policy.memory:
         return write_step(out, policy, task, name)
     return write(out, policy, describe(task, name))
 
@@ -203,7 +203,7 @@ def write_step(out: Path, policy: Policy, task: Task[Any], name: str) -> bundle.
     check_place(out)
     if policy.group != POLICY:
         raise ExportError(f"the policy reads '{policy.group}'; a step hands it '{POLICY}'")
-    described = describe_step(task, name, policy_nodes(policy))
+    described = describe_step(task, name, PolicyNodes(policy))
     files, digest = step_bundle.contents(described, policy)
     return finished(out, files, described.contract, digest)
 

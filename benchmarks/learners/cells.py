@@ -129,7 +129,7 @@ def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options:
 
 def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:
     """Success at the last step and at any, and return, over fresh episodes."""
-    summary = evaluate(env, policy.for_env(env), episodes).summary()
+    summary = evaluate(env, policy.acting_in(env), episodes).summary()
     kept = {f"{name}{side}" for name in SCORES for side in ("", "_low", "_high")}
     return {name: value for name, value in summary.items() if name in kept} | {"episodes": float(episodes)}
 

@@ -1,4 +1,4 @@
-"""Checks of what a task says of itself: docstrings, instructions, options."""
+"""Checks of what a task says of itself: docstrings, instructions, options, its image in a mirror."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from embodied.check.findings import Finding
+from embodied.check.findings import Finding, place_of
 from embodied.cli.flags import field_texts
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError
@@ -42,6 +42,25 @@ def observations_are_documented(task: Task[Any]) -> Iterator[Finding]:
                 yield Finding(
                     f"observation {group}/{term}", "the docstring of observe does not name it", "its size and unit"
                 )
+
+
+def a_mirror_shows_every_observed_term(task: Task[Any]) -> Iterator[Finding]:
+    """Where a task says how it looks in a mirror: each term with its length, and the action."""
+    try:
+        mirror = task.mirror
+    except EmbodiedError:  # a robot from a file that is not symmetric
+        return
+    if mirror is None:
+        return
+    try:
+        mirror.of_groups(task.observation_terms)
+    except EmbodiedError as error:
+        yield Finding("mirror", str(error), "every observed term", place_of(task, "mirror"))
+    if len(mirror.action) != task.action_size:
+        yield Finding(
+            "mirror", f"it reflects actions of {len(mirror.action)} numbers", f"{task.action_size}",
+            place_of(task, "mirror"),
+        )  # fmt: skip
 
 
 def options_are_documented(task: Task[Any]) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
 from embodied.errors import EmbodiedError
+from embodied.math.symmetry import Mirror
 
 Observation = Mapping[str, Mapping[str, Array]]
 """Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
@@ -133,6 +134,9 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """Whether `episode_instruction` depends on the episode; otherwise every episode has the `instruction`."""
     metric_units: Mapping[str, str] = {}
     """Unit of each of the `metrics` that has one."""
+    mirror: Mirror | None = None
+    """How the action and every observed term look when the world is reflected left-right, where the robot is symmetric
+    and its task does not tell left from right; None where nobody said."""
     max_reward: ClassVar[float | None] = None
     """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
     None where it measures other things too."""

@@ -29,6 +29,7 @@ from embodied.env.vectorized import (
     VectorizedSimulator,
 )
 from embodied.errors import ActionError, EmbodiedError
+from embodied.math.symmetry import Mirror
 from embodied.registry import TaskEntry
 from embodied.rendering.cameras import CameraConfig, CameraObserver
 from embodied.rendering.render_state import RenderState, render_state_fn
@@ -162,6 +163,16 @@ class Env:
         }
         shapes = {} if self.cameras is None else self.cameras.shapes
         return vectors | {group: ObservationSpec(shape, torch.uint8) for group, shape in shapes.items()}
+
+    def mirror(self) -> Mirror:
+        """How actions and observation groups look when the world is reflected left-right.
+
+        Raises:
+            EmbodiedError: the task does not say, or not of every observed term.
+        """
+        if self.task.mirror is None:
+            raise EmbodiedError(f"{self.name} does not say how it looks in a mirror; expected a task with a `mirror`")
+        return self.task.mirror.of_groups(self.observation_terms)
 
     @property
     def episode(self) -> Episode[Any]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.math.symmetry import Mirror
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -42,6 +43,10 @@ class AgentsEnv:
             if spec.shape[0] == env.agents  # cameras that no agent carries are left out
         }
         self.action_size, self.max_episode_steps, self.device = env.action_size, env.max_episode_steps, env.device
+
+    def mirror(self) -> Mirror:
+        """Of each agent, as of the environment."""
+        return self.env.mirror()
 
     def reset(self) -> dict[str, Tensor]:
         return self._rows(self.env.reset())

@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from embodied.env.vec_env import ObservationSpec, Step, StepData, VecEnv, vector_sizes
+from embodied.errors import EmbodiedError
+from embodied.math.symmetry import Mirror
 
 COUNTS = ("episodes", "diverged")
 """Statistics that are counts, and add up; the others are means over episodes."""
@@ -59,6 +61,14 @@ class JoinedEnv:
         """What every episode draws anew, of each environment."""
         parts = {name: getattr(env, "variations", {}) for name, env in zip(self.names, self.envs, strict=True)}
         return {f"{name} {what}": text for name, part in parts.items() for what, text in part.items()}
+
+    def mirror(self) -> Mirror:
+        """None.
+
+        Raises:
+            EmbodiedError: always.
+        """
+        raise EmbodiedError(f"{self.name} is {len(self.envs)} tasks; expected one task that says how it is mirrored")
 
     def reset(self) -> dict[str, Tensor]:
         return self._joined([env.reset() for env in self.envs])

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.rollout import PerceptronActor, RolloutData
+from embodied.math.symmetry import Mirror
 
 if TYPE_CHECKING:
     # To a type checker, what it is to a caller: pyright takes functools' for no property of a protocol.
@@ -138,6 +139,14 @@ class VecEnv(Protocol):
     @property
     def max_episode_steps(self) -> int:
         """Control steps after which an episode is truncated."""
+        ...
+
+    def mirror(self) -> Mirror:
+        """How actions and observation groups look when the world is reflected left-right.
+
+        Raises:
+            EmbodiedError: nobody said; in one line.
+        """
         ...
 
     def reset(self) -> Mapping[str, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
+from embodied.math.symmetry import Mirror
 from policies.algorithm import Algorithm, DivergedError
 from policies.imitation.demonstrations import load as load_demonstrations
 from policies.imitation.demonstrations import load_source
@@ -126,6 +127,7 @@ class BehaviourCloning(Algorithm):
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        mirror: Callable[[], Mirror] | None = None,
     ) -> None:
         """Build network and normaliser; arguments as of `OffPolicyLearner`."""
         if POLICY not in observation_spec:

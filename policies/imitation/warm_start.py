@@ -47,8 +47,10 @@ def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 
         samples: At least; more where an episode in every environment has more steps.
 
     Raises:
-        EmbodiedError: Some of the expert's actions are not finite.
+        EmbodiedError: Some of the expert's actions are not finite, or the policy is to be one that remembers.
     """
+    if config.actor.memory:
+        raise EmbodiedError("an imitation learns single steps; expected an actor without memory, not architecture gru")
     generator = torch.Generator(env.device).manual_seed(seed)
     steps = max(env.max_episode_steps, math.ceil(samples / env.num_envs))
     obs, target = _collect(env, expert, config.initial_std, steps, generator)

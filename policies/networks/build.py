@@ -7,6 +7,7 @@ import torch
 from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
 from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
+from policies.networks.recurrent import RecurrentActor, RecurrentCritic
 from policies.networks.structured_actor import StructuredActor
 from policies.off_policy.cqn.network import CQNActor
 from policies.off_policy.idql.network import IDQLActor
@@ -14,11 +15,13 @@ from policies.off_policy.q_transformer.network import QTransformerActor
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
     Architecture.MLP: GaussianActor,
+    Architecture.GRU: RecurrentActor,
     Architecture.PARTS: PartsActor,
     Architecture.ENTITIES: EntitiesActor,
 }
 CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.MLP: Critic,
+    Architecture.GRU: RecurrentCritic,
     Architecture.PARTS: PartsCritic,
     Architecture.ENTITIES: EntitiesCritic,
 }

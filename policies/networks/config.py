@@ -21,6 +21,8 @@ class Architecture(StrEnum):
     """A multilayer perceptron."""
     PARTS = "parts"
     """A transformer over body parts that turns with the world, for observations laid out by `embodied.core.parts`."""
+    GRU = "gru"
+    """A gated recurrent unit, which remembers, before a multilayer perceptron."""
     ENTITIES = "entities"
     """Attention over what is around an agent, for observations laid out by `embodied.core.entities`."""
 
@@ -36,19 +38,25 @@ class NetworkConfig:
     output_gain: float = 0.01
     """Scale of the last layer's orthogonal weights; small, so that the first actions are near zero."""
     architecture: Architecture = Architecture.MLP
-    """mlp; parts for tasks that observe a body part by part; entities for tasks of many agents."""
+    """mlp; gru, which remembers what it observed; parts for tasks that observe a body part by part; entities for tasks
+    of many agents."""
     heads: int = 4
     """Attention heads of architectures parts and entities; they divide the first layer's width among them."""
     own: int = 0
     """Of architecture entities: with how many numbers of the agent's own an observation begins."""
+    memory: int = 0
+    """Of architecture gru: units of the gated recurrent unit before the layers."""
 
     def __post_init__(self) -> None:
-        if self.architecture is not Architecture.MLP and (self.heads < 1 or self.hidden[0] % self.heads):
+        attends = self.architecture in (Architecture.PARTS, Architecture.ENTITIES)
+        if attends and (self.heads < 1 or self.hidden[0] % self.heads):
             raise ValueError(f"hidden={self.hidden} heads={self.heads}: the first width must be divisible by heads")
         if self.architecture is Architecture.PARTS and len(set(self.hidden)) != 1:
             raise ValueError(f"hidden={self.hidden}: a transformer needs layers of one width")
         if (self.architecture is Architecture.ENTITIES) != (self.own > 0):
             raise ValueError(f"own={self.own}: positive with architecture entities, 0 with any other")
+        if (self.architecture is Architecture.GRU) != (self.memory > 0):
+            raise ValueError(f"memory={self.memory}: positive with architecture gru, 0 with any other")
         if any(width < 1 for width in self.hidden):
             raise ValueError(f"hidden={self.hidden}: every layer needs at least one unit")
         if not (math.isfinite(self.output_gain) and self.output_gain > 0):

@@ -61,9 +61,9 @@ class StructuredActor(nn.Module):
         """What it takes for the best action: (N, inputs) to (N, A)."""
         raise NotImplementedError
 
-    def memory(self, num_envs: int) -> ActorMemory | None:
+    def memory(self, rows: int) -> ActorMemory | None:
         """The actor with a memory of so many environments; None where it needs none, as here."""
-        del num_envs
+        del rows
         return None
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
+from embodied.math.symmetry import Mirror
 from policies.algorithm import Algorithm, DivergedError
 from policies.imitation.advice import QFunction
 from policies.imitation.demonstration_replay import DemonstrationReplay
@@ -38,6 +39,7 @@ class OffPolicyLearner(Algorithm):
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        mirror: Callable[[], Mirror] | None = None,
     ) -> None:
         """Build networks, normalisers and buffer.
 
@@ -48,6 +50,7 @@ class OffPolicyLearner(Algorithm):
             config: Settings, whose type says which algorithm.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, all random draws.
+            mirror: Not asked.
         """
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size

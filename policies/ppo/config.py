@@ -18,6 +18,29 @@ class Schedule(StrEnum):
 
 
 @dataclass(frozen=True)
+class SymmetryConfig:
+    """What PPO makes of a robot's left-right symmetry, where its task declares one (`Task.mirror`)."""
+
+    network: bool = False
+    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to
+    learn from as with augmentation, at no cost."""
+    augmentation: bool = False
+    """Learn from each transition's mirror image too; an update takes twice the time."""
+    loss_coef: float = 0.0
+    """Weight of the squared distance between mean actions in the mirror and mirrored mean actions."""
+
+    def __post_init__(self) -> None:
+        _require(self.loss_coef >= 0, "loss_coef", self.loss_coef, "0 or more")
+        images = self.augmentation or self.loss_coef
+        _require(not (self.network and images), "network", True, "False with augmentation or loss_coef: it has both")
+
+    @property
+    def used(self) -> bool:
+        """Whether any of it is on."""
+        return self.network or self.augmentation or self.loss_coef > 0
+
+
+@dataclass(frozen=True)
 class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017)."""
 
@@ -76,6 +99,8 @@ class PPOConfig:
     from."""
     critic_group: str = "critic"
     """Observation group the critic reads; where the environment has no such group, it reads the actor's."""
+    symmetry: SymmetryConfig = field(default_factory=SymmetryConfig)
+    """Use of the robot's left-right symmetry."""
     compile: bool = False
     """Fuse the loss's element-wise operations with torch.compile; no faster on a CPU, and slow to start."""
 
@@ -93,7 +118,11 @@ class PPOConfig:
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for architecture in {self.actor.architecture, self.critic.architecture} - {Architecture.MLP}:
+        architectures = {self.actor.architecture, self.critic.architecture}
+        if Architecture.GRU in architectures:
+            # What a network remembers of observations has no mirror image.
+            _require(not self.symmetry.used, "symmetry", self.symmetry, "unused with architecture gru")
+        for architecture in architectures - {Architecture.MLP, Architecture.GRU}:
             # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the
             # observation an entity happens to stand in.
             only = f"with architecture {architecture}"
@@ -102,6 +131,7 @@ class PPOConfig:
                 self.observation_clip >= UNCLIPPED, "observation_clip", self.observation_clip,
                 f"{UNCLIPPED:g} or more {only}",
             )  # fmt: skip
+            _require(not self.symmetry.network, "symmetry.network", True, f"False {only}")
         if self.schedule is Schedule.ADAPTIVE:
             low, high = self.learning_rate_min, self.learning_rate_max
             expected = f"between learning_rate_min={low} and learning_rate_max={high}"

@@ -1,7 +1,7 @@
 """Proximal policy optimisation: act, record, update."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from embodied.env.rollout import PerceptronActor
 from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
+from embodied.math.symmetry import Mirror
 from policies.algorithm import Algorithm, DivergedError, MismatchError, SettingsError
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import MLP, Architecture
 from policies.networks.normalizer import Normalizer
+from policies.networks.recurrent import RecurrentNetwork, Sequences, outputs
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW
@@ -22,8 +24,9 @@ from policies.policy import NormalizedActor, Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.gae import gae
 from policies.ppo.learning_rate import LearningRate
-from policies.ppo.losses import policy_loss, value_loss
-from policies.ppo.rollout_buffer import Rollout
+from policies.ppo.losses import PolicyLoss, ValueLoss, policy_loss, value_loss
+from policies.ppo.rollout_buffer import ActorBatch, CriticBatch, Rollout
+from policies.ppo.symmetry import Images, SymmetricParameters
 
 MEASURES = ("policy_loss", "value_loss", "kl", "clip_fraction")
 """Means over a minibatch that are measured along with its gradient."""
@@ -46,6 +49,7 @@ class PPO(Algorithm):
         *,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        mirror: Callable[[], Mirror] | None = None,
     ) -> None:
         """Build networks, normalisers and buffers.
 
@@ -56,6 +60,10 @@ class PPO(Algorithm):
             config: Settings.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
+            mirror: The environment's (`VecEnv.mirror`), asked where the settings use symmetry.
+
+        Raises:
+            EmbodiedError: the settings do not fit the environments, or use a symmetry that these do not have.
         """
         sizes = vector_sizes(observation_spec)
         if POLICY not in sizes:
@@ -71,9 +79,16 @@ class PPO(Algorithm):
         self.config, self.device, self.num_envs = config, torch.device(device), num_envs
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
         self._build_networks(sizes, action_size, seed)
+        self._images: Images | None = None
+        self._symmetric: SymmetricParameters | None = None
+        if config.symmetry.used:
+            self._use_symmetry(mirror)
         used = {group: sizes[group] for group in (POLICY, self.critic_group)}
-        clip = config.observation_clip
-        self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in used.items()}
+        reflect = {} if self._images is None else self._images.groups
+        self.normalizers = {
+            group: Normalizer(size, self.device, config.observation_clip, reflect.get(group))
+            for group, size in used.items()
+        }
         self.rollout = Rollout(
             config.unroll,
             num_envs,
@@ -81,8 +96,16 @@ class PPO(Algorithm):
             action_size,
             actor_group=POLICY,
             critic_group=self.critic_group,
+            actor_memory=config.actor.memory,
+            critic_memory=config.critic.memory,
             device=self.device,
         )
+        if config.minibatches > self.rollout.units:
+            raise SettingsError(
+                f"minibatches={config.minibatches} exceeds the {num_envs} environments, of which a network that "
+                "remembers learns whole sequences"
+            )
+        self._hidden = self.rollout.actor_memory.clone()
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
         self.order_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
@@ -101,8 +124,17 @@ class PPO(Algorithm):
         parameters = [*self.actor.parameters(), *self.critic.parameters()]
         self.optimizer = FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=config.max_grad_norm)
         self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
-        perceptrons = {config.actor.architecture, config.critic.architecture} == {Architecture.MLP}
-        self._workers = Workers(self.device, chunk=0 if perceptrons else ATTENTION_CHUNK)
+        attends = {config.actor.architecture, config.critic.architecture} - {Architecture.MLP, Architecture.GRU}
+        self._workers = Workers(self.device, chunk=ATTENTION_CHUNK if attends else 0)
+
+    def _use_symmetry(self, mirror: Callable[[], Mirror] | None) -> None:
+        if mirror is None:
+            raise SettingsError("symmetry is used, but no mirror of the environment was given; expected VecEnv.mirror")
+        found = mirror()
+        self._images = Images(found, POLICY, self.critic_group, self.device)
+        if self.config.symmetry.network:
+            self._symmetric = SymmetricParameters(self.actor, self.critic, found, (POLICY, self.critic_group))
+            self._symmetric.begin(self.optimizer.vector)
 
     @property
     def unroll(self) -> int:
@@ -122,7 +154,7 @@ class PPO(Algorithm):
         """Begin with another policy's network, noise and statistics; the critic begins untaught.
 
         Raises:
-            MismatchError: its network has other layers than this learner's.
+            MismatchError: its network has other layers than this learner's, or is not symmetric where this one's is.
         """
         own = {name: tuple(tensor.shape) for name, tensor in self.actor.named_parameters()}
         given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
@@ -136,6 +168,8 @@ class PPO(Algorithm):
         # In place: every parameter is a view into the optimiser's vector.
         for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):
             parameter.copy_(source)
+        if self._symmetric is not None:
+            self._symmetric.check(self.optimizer.vector)
         self._keep_exploring()
         self._old_log_std.copy_(self.actor.log_std)
         network = policy.network
@@ -204,7 +238,9 @@ class PPO(Algorithm):
         rollout, t = self.rollout, self._time
         for group, buffer in rollout.obs.items():
             self._observe(group, obs[group], buffer[t])
-        mean = self._forward(self.actor.mean, rollout.actor_obs[t], rollout.mean[t])
+        if t == 0:
+            rollout.actor_memory.copy_(self._hidden)
+        mean = self._act(rollout.actor_obs[t], rollout.mean[t])
         noise = self._noise.normal_(generator=self.noise_generator)
         action = torch.addcmul(mean, noise, self._old_log_std.exp())
         rollout.action[t].copy_(action)
@@ -219,6 +255,7 @@ class PPO(Algorithm):
         rollout.terminated[t].copy_(step.terminated)
         rollout.truncated[t].copy_(step.truncated)
         rollout.final_obs[t].copy_(step.final_obs[self.critic_group])
+        self._hidden.masked_fill_((rollout.terminated[t] | rollout.truncated[t])[:, None], 0.0)
         self._time += 1
 
     @one_thread()
@@ -259,7 +296,12 @@ class PPO(Algorithm):
             "noise_generator": self.noise_generator.get_state(),
             "order_generator": self.order_generator.get_state(),
             "updates": self._updates,
+            **({"memory": self._memory()} if self.rollout.whole else {}),
         }
+
+    def _memory(self) -> dict[str, Tensor]:
+        """What actor and critic remember of the running episodes, (N, H) each."""
+        return {"actor": self._hidden.clone(), "critic": self.rollout.critic_memory.clone()}
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
         """Continue from what `state` returned: bit for bit, unless another rank's noise would be repeated.
@@ -276,6 +318,9 @@ class PPO(Algorithm):
         if explore_alike:
             self.noise_generator.set_state(tree["noise_generator"].cpu())
             self.order_generator.set_state(tree["order_generator"].cpu())
+        if self.rollout.whole:
+            for name, hidden in (("actor", self._hidden), ("critic", self.rollout.critic_memory)):
+                hidden.copy_(tree["memory"][name]) if explore_alike else hidden.zero_()
         self._old_log_std.copy_(self.actor.log_std.detach())
         self._time, self._updates = 0, int(tree["updates"])
 
@@ -291,13 +336,8 @@ class PPO(Algorithm):
     @torch.no_grad()
     def _estimate(self, obs: Mapping[str, Tensor]) -> None:
         """Values, advantages and log probabilities of the whole rollout, once for all epochs."""
-        rollout, config, normalizer = self.rollout, self.config, self.normalizers[self.critic_group]
-        self._forward(self.critic.value, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
-        # Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
-        final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
-        if len(rows[0]):
-            final_value[rows] = self.critic(normalizer(rollout.final_obs[rows]))
-        last_value = self.critic(normalizer(obs[self.critic_group]))
+        rollout, config = self.rollout, self.config
+        final_value, last_value = self._values(self.normalizers[self.critic_group], obs[self.critic_group])
         advantage, returns = gae(
             rollout.reward,
             rollout.value,
@@ -315,10 +355,34 @@ class PPO(Algorithm):
         z = gaussian.standardize(rollout.action, rollout.mean, self._old_log_std)
         rollout.log_prob.copy_(gaussian.log_density(z, self._old_log_std))
 
+    def _values(self, normalizer: Normalizer, last_obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Fill in the values of the rollout; returns (T, N) those where the time limit ended an episode, and (N,) those
+        after the last step.
+
+        Only terminal observations of truncated episodes are evaluated; elsewhere the value is never read.
+        """
+        rollout, network = self.rollout, self.critic.value
+        final_value, rows = torch.zeros_like(rollout.value), rollout.truncated.nonzero(as_tuple=True)
+        final_obs, last_obs = normalizer(rollout.final_obs[rows]), normalizer(last_obs)
+        if isinstance(network, RecurrentNetwork):
+            sequences = Sequences(rollout.critic_memory, rollout.begins)
+            values, states = network.over(rollout.critic_obs.flatten(0, 1), sequences)
+            rollout.value.view(-1, 1).copy_(values)
+            final_value[rows] = network(final_obs, states[rows])[0].squeeze(-1)
+            ended = rollout.terminated[-1] | rollout.truncated[-1]
+            self._critic_hidden = states[-1].masked_fill(ended[:, None], 0.0)
+            return final_value, network(last_obs, self._critic_hidden)[0].squeeze(-1)
+        self._forward(network, rollout.critic_obs.flatten(0, 1), rollout.value.view(-1, 1))
+        if len(rows[0]):
+            final_value[rows] = self.critic(final_obs)
+        return final_value, self.critic(last_obs)
+
     def _minibatch(self, index: Tensor) -> Tensor:
         """Take one gradient step; returns the measures of the minibatch and the gradient's norm."""
         total = distributed.mean_(self._gradient(index))
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
+        if self._symmetric is not None:
+            self._symmetric.average_(gradient)
         if self._updates < self.config.critic_warm_up:
             gradient[: self._actor_numbers].zero_()
         self.learning_rate.adapt(measures[MEASURES.index("kl")])
@@ -327,19 +391,58 @@ class PPO(Algorithm):
         return torch.cat([measures, norm[None]])
 
     def _gradient(self, index: Tensor) -> Tensor:
-        """(P + 4,) gradient of the loss of the transitions at `index` (B,), followed by `MEASURES`."""
+        """(P + 4,) gradient of the loss of a minibatch, by the rollout's `index`, followed by `MEASURES`."""
+        size = self.rollout.size(index)
 
         def differentiate(rows: Tensor) -> Tensor:
             actor, critic = self.rollout.actor_batch(rows), self.rollout.critic_batch(rows)
             with torch.enable_grad():  # the setting belongs to a thread
-                mean, log_std = self.actor.mean(actor.obs), self.actor.log_std
-                policy = self._policy_loss(mean, log_std, self._old_log_std, actor, len(index), self.config)
-                value = self._value_loss(self.critic(critic.obs), critic, len(index), self.config)
-                gradient = self.optimizer.gradient(policy.total + value.total)
+                mean = outputs(self.actor.mean, actor.obs, actor.sequences)
+                policy, value = self._losses(mean, actor, critic, size)
+                total = policy.total + value.total
+                if self._images is not None and self._symmetric is None:
+                    total = self._with_images(self._images, total, mean, actor, critic, size)
+                gradient = self.optimizer.gradient(total)
             return torch.cat([gradient, torch.stack([policy.surrogate, value.error, policy.kl, policy.clipped])])
 
         # Chunks are summed in their order, so that the bits do not depend on the number of workers.
-        return torch.stack(self._workers.map(differentiate, self._workers.split(index))).sum(0)
+        chunk = max(1, self._workers.chunk // self.rollout.steps) if self.rollout.whole else self._workers.chunk
+        return torch.stack(self._workers.map(differentiate, index.split(chunk))).sum(0)
+
+    def _losses(self, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int) -> tuple[PolicyLoss, ValueLoss]:
+        """Losses of a chunk of a minibatch of `size` transitions, in which the actor now prefers `mean` (B, A)."""
+        policy = self._policy_loss(mean, self.actor.log_std, self._old_log_std, actor, size, self.config)
+        value = outputs(self.critic.value, critic.obs, critic.sequences).squeeze(-1)
+        return policy, self._value_loss(value, critic, size, self.config)
+
+    def _with_images(
+        self, images: Images, total: Tensor, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int
+    ) -> Tensor:
+        """The loss () `total` of a chunk, where the actor now prefers `mean` (B, A), and its mirror image's."""
+        symmetry, image = self.config.symmetry, images.of_actor(actor)
+        mirrored = self.actor.mean(image.obs)
+        if symmetry.augmentation:
+            policy, value = self._losses(mirrored, image, images.of_critic(critic), size)
+            total = (total + policy.total + value.total) / 2
+        if symmetry.loss_coef:
+            apart = (mirrored - images.action(mean).detach()).square().mean(-1).sum() / size
+            total = total + symmetry.loss_coef * apart
+        return total
+
+    def _act(self, obs: Tensor, out: Tensor) -> Tensor:
+        """Write mean actions (N, A) for normalised observations (N, size) into `out`, and remember these."""
+        network = self.actor.mean
+        if not isinstance(network, RecurrentNetwork):
+            return self._forward(network, obs, out)
+
+        def run(chunk: tuple[Tensor, Tensor, Tensor]) -> None:
+            with torch.no_grad():  # the setting belongs to a thread
+                mean, hidden = network(chunk[0], chunk[1])
+            chunk[1].copy_(hidden)
+            chunk[2].copy_(mean)
+
+        self._workers.map(run, list(zip(*map(self._workers.split, (obs, self._hidden, out)), strict=True)))
+        return out
 
     def _forward(self, network: nn.Module, rows: Tensor, out: Tensor) -> Tensor:
         """Write the network's outputs for `rows` into `out`, a chunk at a time."""
@@ -365,6 +468,8 @@ class PPO(Algorithm):
         extra = (log_std.exp().mean(), gaussian.entropy(log_std), explained, self.learning_rate.value)
         fetched = torch.cat([measures, torch.stack(extra)]).tolist()
         self._old_log_std.copy_(log_std)
+        if self.config.critic.memory:
+            rollout.critic_memory.copy_(self._critic_hidden)
         self._time = 0
         self._updates += 1
         if self.config.normalize_observations:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from policies.networks.recurrent import Sequences
+
 
 class ActorBatch(NamedTuple):
     """What the actor learns from, in contiguous memory."""
@@ -20,6 +22,8 @@ class ActorBatch(NamedTuple):
     """(B,) their log density under it."""
     advantage: Tensor
     """(B,) advantage estimate."""
+    sequences: Sequences | None = None
+    """Where the transitions are whole sequences, step after step of all: how these begin."""
 
 
 class CriticBatch(NamedTuple):
@@ -31,6 +35,8 @@ class CriticBatch(NamedTuple):
     """(B,) value estimated with the parameters of the rollout."""
     returns: Tensor
     """(B,) what it should have been."""
+    sequences: Sequences | None = None
+    """As of the actor's batch."""
 
 
 class Rollout:
@@ -45,6 +51,8 @@ class Rollout:
         *,
         actor_group: str,
         critic_group: str,
+        actor_memory: int = 0,
+        critic_memory: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
         """Allocate.
@@ -56,6 +64,8 @@ class Rollout:
             action_size: A.
             actor_group: Group the actor reads.
             critic_group: Group the critic reads; shares memory with the actor's where it is the same.
+            actor_memory: Numbers that the actor remembers.
+            critic_memory: Numbers that the critic remembers. If one of them does, batches are of whole sequences.
             device: Where everything lies.
         """
 
@@ -70,24 +80,53 @@ class Rollout:
         self.reward = empty()
         self.terminated, self.truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self.log_prob, self.value, self.advantage, self.returns = empty(), empty(), empty(), empty()
-        actor = ActorBatch(self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
-        critic = CriticBatch(self.critic_obs, self.value, self.returns)
+        self.actor_memory, self.critic_memory = (
+            torch.zeros(num_envs, size, device=device) for size in (actor_memory, critic_memory)
+        )
+        """(N, H) hidden states before the first step."""
+        self.whole = actor_memory + critic_memory > 0
+        """Whether batches are of whole sequences."""
+        actor = (self.actor_obs, self.action, self.mean, self.log_prob, self.advantage)
         self._actor_rows = [buffer.flatten(0, 1) for buffer in actor]
-        self._critic_rows = [buffer.flatten(0, 1) for buffer in critic]
+        self._critic_rows = [buffer.flatten(0, 1) for buffer in (self.critic_obs, self.value, self.returns)]
 
     def __len__(self) -> int:
         """Number of transitions, T N."""
         return self.steps * self.num_envs
 
+    @property
+    def units(self) -> int:
+        """How many things there are to draw minibatches of: transitions, or environments with their whole sequence."""
+        return self.num_envs if self.whole else len(self)
+
+    @property
+    def begins(self) -> Tensor:
+        """(T, N) bool, an episode begins with step t; of the first step the hidden states say so already."""
+        ended = self.terminated | self.truncated
+        return torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
+
     def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Tensor]:
-        """Divide all transitions at random into `count` index vectors, as equal in length as can be."""
-        order = torch.randperm(len(self), generator=generator, device=self.device)
+        """Divide all units at random into `count` index vectors, as equal in length as can be."""
+        order = torch.randperm(self.units, generator=generator, device=self.device)
         yield from order.tensor_split(count)
 
+    def size(self, index: Tensor) -> int:
+        """Number of transitions in the units at `index`."""
+        return len(index) * self.steps if self.whole else len(index)
+
     def actor_batch(self, index: Tensor) -> ActorBatch:
-        """Copy the transitions at `index`, for the actor."""
-        return ActorBatch(*(rows.index_select(0, index) for rows in self._actor_rows))
+        """Copy the units at `index`, for the actor."""
+        rows, sequences = self._rows(index, self.actor_memory)
+        return ActorBatch(*(own.index_select(0, rows) for own in self._actor_rows), sequences=sequences)
 
     def critic_batch(self, index: Tensor) -> CriticBatch:
-        """Copy the transitions at `index`, for the critic."""
-        return CriticBatch(*(rows.index_select(0, index) for rows in self._critic_rows))
+        """Copy the units at `index`, for the critic."""
+        rows, sequences = self._rows(index, self.critic_memory)
+        return CriticBatch(*(own.index_select(0, rows) for own in self._critic_rows), sequences=sequences)
+
+    def _rows(self, index: Tensor, hidden: Tensor) -> tuple[Tensor, Sequences | None]:
+        """Rows of the flattened buffers, and where they are whole sequences, how these begin."""
+        if not self.whole:
+            return index, None
+        first = torch.arange(self.steps, device=self.device)[:, None] * self.num_envs
+        return (first + index).flatten(), Sequences(hidden[index], self.begins[:, index])

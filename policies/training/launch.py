@@ -18,7 +18,7 @@ from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
-from policies.policy import Policy
+from policies.policy import Policy, RememberingPolicy
 from policies.registry import DEFAULT, find_algorithm
 from policies.training import command_line
 from policies.training.command_line import parse as parse
@@ -246,6 +246,7 @@ def _with_policy(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Se
     policy = load_policy(settings.start_from, cast("Env", env))
     if settings.start_from == EXPERT:
         return settings, _imitation(settings, env, policy)
+    policy = policy.policy if isinstance(policy, RememberingPolicy) else policy
     if not isinstance(policy, Policy):
         raise EmbodiedError(f"--start-from {settings.start_from}: expected a trained policy: a run or a checkpoint")
     config = dataclasses.replace(settings.algorithm_config, actor=policy.config)

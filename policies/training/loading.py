@@ -153,8 +153,8 @@ def policy_for_env(
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
-    bound = policy.for_env(env)
-    return with_task_id(bound, identities.index(env.name), len(identities)) if known else bound
+    acting = policy.acting_in(env)
+    return with_task_id(acting, identities.index(env.name), len(identities)) if known else acting
 
 
 def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:

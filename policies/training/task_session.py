@@ -214,18 +214,19 @@ class TaskSession(Session):
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
         adversaries = self.settings.adversaries
         if not adversaries:
-            return policy.for_env(env), None
+            return policy.acting_in(env), None
         assert env.agents is not None
-        return Infiltrated(load_policy(self.settings.against, env), policy, adversaries), env.agents - adversaries
+        team, own = load_policy(self.settings.against, env), policy.acting_in(env)
+        return Infiltrated(team, own, adversaries), env.agents - adversaries
 
     def _evaluate_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
         """Evaluate on the suite's own starts, task by task."""
 
         def rule_of(env: Env) -> PolicyFunction:
-            bound = policy.for_env(env)
+            acting = policy.acting_in(env)
             if not suite.identified or env.name not in suite.tasks:
-                return bound
-            return with_task_id(bound, suite.tasks.index(env.name), len(suite.tasks))
+                return acting
+            return with_task_id(acting, suite.tasks.index(env.name), len(suite.tasks))
 
         settings = self.settings
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:

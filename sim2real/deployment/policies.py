@@ -24,13 +24,13 @@ class ShippedPolicy:
         from embodied.storage import checkpoints
         from sim2real.contract.describe import describe, is_whole_step
         from sim2real.contract.describe_step import describe_step
-        from sim2real.graphs.from_torch import policy_nodes
+        from sim2real.graphs.from_torch import PolicyNodes
 
         made: Any = join_content()[task].load()()
         self._policy = policy_from_checkpoint(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
         self._tensor, self._graph = torch.from_numpy, None
-        if is_whole_step(made):
-            described = describe_step(made, task, policy_nodes(self._policy))
+        if is_whole_step(made) or self._policy.memory:
+            described = describe_step(made, task, PolicyNodes(self._policy))
             self.contract: Contract = described.contract
             self._graph = described.graph
         else:

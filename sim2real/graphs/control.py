@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -32,11 +32,23 @@ ALIKE = 1e-5  # between a number of the state and what is measured when the epis
 BEGUN = "deployment.begun"
 """What is remembered besides the task's state: 0 in the first step, 1 after,"""
 PREVIOUS = "deployment.last_action"
-"""and the policy's last action."""
+"""the policy's last action,"""
+MEMORY = "deployment.memory"
+"""and what a recurrent policy remembers: its hidden state, zero before the first step."""
 ACTION, OBSERVATION, TARGET = "action", "observation", "target"
 
-Policy = Callable[[Builder, int], int]
-"""From the node of an observation to the node of the action, in [-1, 1]."""
+
+class Policy(Protocol):
+    """What puts a policy into a graph."""
+
+    @property
+    def memory(self) -> int:
+        """Numbers that it remembers from step to step; 0: none."""
+        ...
+
+    def __call__(self, build: Builder, given: Sequence[int], /) -> Sequence[int]:
+        """From the nodes of an observation, and of what is remembered, to the action in [-1, 1], and to that then."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +166,7 @@ class _Step:
 
         whole = inline(build, observe, world, self._state(self.seen))
         self.observation = build.take(whole, np.arange(build.size(whole) // agents))
-        self.action = build.input(PLANNED, size) if policy is None else policy(build, self.observation)
+        self.action, *self.memory = [build.input(PLANNED, size)] if policy is None else self._acted(policy)
         action = self._of_team(self.action, agents, shape)
         command, state = inline(build, task.process_action, world, self._state(self.seen), action, key)
         if task.setpoints:
@@ -170,6 +182,11 @@ class _Step:
             low, high = (build.constant(limit) for limit in limits)
             self.target = build.binary("min", build.binary("max", self.target, low), high)
         self.after = dict(zip(self.names, self._nodes(state), strict=True))
+
+    def _acted(self, policy: Policy) -> Sequence[int]:
+        """Nodes of a policy's action, and of what it then remembers if it does."""
+        memory = [self.build.input(STATE + MEMORY, policy.memory)] if policy.memory else []
+        return policy(self.build, [self.observation, *memory])
 
     def _shape_of(self, function: Callable[..., Any], world: World, action: Argument, key: Any) -> tuple[Any, Any]:
         """Shape and type of a command."""
@@ -248,6 +265,8 @@ class _Step:
             return self.build.constant(1.0)
         if name == PREVIOUS:
             return self.build.take(self.action, places)
+        if name == MEMORY:
+            return self.build.take(self.memory[0], places)
         return self.build.take(self.after[name], places)
 
     def _reading(self, begin: np.ndarray) -> Measured | None:
@@ -305,7 +324,7 @@ class _Step:
         return Told(name, len(places), self.task.commands[name], _floats(example[places]), some)
 
     def _remembered(self, name: str, places: np.ndarray) -> Remembered:
-        if name in (BEGUN, PREVIOUS):
+        if name in (BEGUN, PREVIOUS, MEMORY):
             return Remembered(name, len(places), _floats(np.zeros(len(places))))
         begin = [value.reshape(-1)[places].astype(float) for value in self.drawn[name]]
         if name in self.task.first_commands:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 import warnings
@@ -40,50 +41,62 @@ REDUCE = {"sum": "sum", "amax": "max", "amin": "min", "mean": "sum", "any": "max
 class _Acting(nn.Module):
     """A policy's network with its bounds, as `Policy.__call__` applies them."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: Any) -> None:
         super().__init__()
-        self.network = network
+        self.network: Any = network
 
-    def forward(self, observation: Tensor) -> Tensor:
-        return self.network(observation).clamp(-1.0, 1.0)
+    def forward(self, observation: Tensor, *hidden: Tensor) -> tuple[Tensor, ...]:
+        action, *following = self.network.step(observation, *hidden) if hidden else (self.network(observation),)
+        return (action.clamp(-1.0, 1.0), *following)
 
 
-def policy_nodes(policy: Policy) -> Callable[[Builder, int], int]:
-    """What puts a policy into a graph: from the node of its observation to the node of its action.
+@dataclasses.dataclass(frozen=True)
+class PolicyNodes:
+    """What puts a policy into a graph.
 
     Raises:
         GraphError: when called, where the network does what has no translation.
     """
-    acting = _Acting(policy.network).eval().cpu().float()
 
-    def nodes(build: Builder, observation: int) -> int:
-        size = build.size(observation)
+    policy: Policy
+
+    @property
+    def memory(self) -> int:
+        """Numbers that it remembers from step to step; 0: none."""
+        return self.policy.memory
+
+    def __call__(self, build: Builder, given: Sequence[int]) -> list[int]:
+        """From the nodes of its observation, and of what it remembers, to those of its action, and of that after it."""
+        size, policy = build.size(given[0]), self.policy
         if not policy.fits(size, policy.action_size):
             raise GraphError(f"the policy reads {policy.observation_size} numbers; the task observes {size}")
-        return inline(build, acting, observation)
-
-    return nodes
+        return inline_all(build, _Acting(policy.network).eval().cpu().float(), given)
 
 
 def inline(build: Builder, module: nn.Module, x: int) -> int:
     """The node that a module gives of a node, seen as a batch of one row."""
+    return inline_all(build, module, [x])[0]
+
+
+def inline_all(build: Builder, module: nn.Module, given: Sequence[int]) -> list[int]:
+    """The nodes that a module gives of several, seen as batches of one row."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        example = (torch.zeros(1, build.size(x)),)
+        example = tuple(torch.zeros(1, build.size(x)) for x in given)
         program = torch.export.export(module, example).run_decompositions()
-    return _Lowering(build, program, x).result()
+    return _Lowering(build, program, given).result()
 
 
 class _Lowering:
     """Turns an exported program's calls into nodes."""
 
-    def __init__(self, build: Builder, program: Any, x: int) -> None:
-        self.build, self.program, self.x = build, program, x
+    def __init__(self, build: Builder, program: Any, given: Sequence[int]) -> None:
+        self.build, self.program, self.given = build, program, given
         self.values: dict[Any, Any] = {}
         """Call -> its node; of calls that give several, a list."""
 
-    def result(self) -> int:
-        graph = self.program.graph
+    def result(self) -> list[int]:
+        graph, given = self.program.graph, iter(self.given)
         kept = {**self.program.state_dict, **self.program.constants}
         signature = self.program.graph_signature
         names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
@@ -92,11 +105,12 @@ class _Lowering:
             if node.op == "placeholder":
                 named = names.get(node.name)
                 known = named is not None
-                self.values[node] = self.build.constant(kept[named].detach().cpu().float().numpy()) if known else self.x
+                number = self.build.constant(kept[named].detach().cpu().float().numpy()) if known else next(given)
+                self.values[node] = number
             elif node.op == "call_function":
                 self.values[node] = self._call(node)
             elif node.op == "output":
-                return self.values[node.args[0][0]]
+                return [self.values[one] for one in node.args[0]]
         raise GraphError("the network returns nothing")
 
     def _call(self, node: Any) -> Any:

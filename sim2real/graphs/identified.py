@@ -21,8 +21,13 @@ class _Identified(nn.Module):
         self.register_buffer("observation_mean", network.observation_mean[: -len(told)])
 
     def forward(self, observation: Tensor) -> Tensor:
-        told = self.told.expand(*observation.shape[:-1], len(self.told))
-        return self.network(torch.cat([observation, told], -1))
+        return self.network(self._told(observation))
+
+    def step(self, observation: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        return self.network.step(self._told(observation), hidden)
+
+    def _told(self, observation: Tensor) -> Tensor:
+        return torch.cat([observation, self.told.expand(*observation.shape[:-1], len(self.told))], -1)
 
 
 class IdentifiedPolicy(Policy):

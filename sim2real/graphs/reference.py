@@ -20,7 +20,7 @@ from embodied.env.vec_env import POLICY
 from embodied.storage.trees import with_leaves
 from sim2real.bundles.step.golden import around
 from sim2real.contract.contract import COMMAND, STATE, Step
-from sim2real.graphs.control import BEGUN, PREVIOUS, draws_of, nominal
+from sim2real.graphs.control import BEGUN, MEMORY, PREVIOUS, draws_of, nominal
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.sources import Sources
 
@@ -152,7 +152,7 @@ class Reference:
 
     def _given(self, given: Any, start: str) -> dict[str, tuple[tuple[int, ...], Any]]:
         fields = {name.removeprefix(start): value for name, value in given.items() if name.startswith(start)}
-        own = {name: value for name, value in fields.items() if name not in (BEGUN, PREVIOUS)}
+        own = {name: value for name, value in fields.items() if name not in (BEGUN, PREVIOUS, MEMORY)}
         return {name: (self._places[name], value) for name, value in own.items()}
 
     def _sensed(self, qpos: Any, qvel: Any, sensordata: Any, given: Any) -> tuple[Any, Any]:

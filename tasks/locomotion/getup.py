@@ -17,6 +17,7 @@ from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_multiply
 from embodied.math.sampling import tilted
+from embodied.math.symmetry import Reflection, unchanged
 from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
 UPRIGHT = 0.966  # cos 15 degrees, success: the trunk leans less than this ...
@@ -115,6 +116,9 @@ class Getup(LeggedTask[TaskState]):
     """rad, or (n,) of each joint, that a moved target may be ahead."""
     instruction = ("Stand up.", "Get back on your feet.", "Roll over and stand in your home pose.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=6.0)
+
+    def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
+        return {"target": joints, "limp": unchanged(1)}
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()

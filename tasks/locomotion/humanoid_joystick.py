@@ -14,6 +14,7 @@ from jax import Array
 from embodied.core.hooks import Observation, Timing
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
+from embodied.math.symmetry import Reflection, unchanged
 from embodied.parts.pushes import Pushes
 from tasks.locomotion.commands import CommandConfig
 from tasks.locomotion.ground import Rough
@@ -102,6 +103,9 @@ class HumanoidJoystick(Joystick):
                     home.ctrl[index] = pose + (home.ctrl[index] - pose) * stiffness / kp
                     actuator.gainprm[0], actuator.biasprm[1], actuator.biasprm[2] = kp, -kp, -kv
         return spec
+
+    def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
+        return {**super().further_reflections(joints, feet), "phase": unchanged(2).rows(feet)}
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """The Playground's 103 numbers for the policy, and more for the critic.

@@ -16,6 +16,7 @@ from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
+from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR, Reflection, unchanged
 from embodied.parts.pushes import Push, Pushes
 from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
 from tasks.locomotion.ground import Rough
@@ -86,6 +87,7 @@ MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on t
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
 """(21, 2) m, forward and sideways: where the critic is told the height of rough ground."""
+SCAN_REFLECTION = unchanged(7).rows(Reflection((2, 1, 0), (1, 1, 1)))  # seven rows from right to left
 
 
 @jax.tree_util.register_dataclass
@@ -143,6 +145,18 @@ class Joystick(LeggedTask[TaskState]):
     swing: float = 0.1
     """m, how high a moving foot should be."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
+
+    def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
+        return {
+            "command": PLANAR_COMMAND,
+            "accelerometer": VECTOR,
+            "angvel_w": PSEUDOVECTOR,
+            "foot_vel": feet.rows(VECTOR),
+            "air_time": feet,
+            "push": PLANAR,
+            "push_wait": unchanged(2),
+            "ground": SCAN_REFLECTION,
+        }
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """Near the home pose, at a random heading, moving a little; on rough ground at any level."""

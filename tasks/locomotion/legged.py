@@ -17,6 +17,7 @@ from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rewards import limit_violation, squared_norm
 from embodied.math.rotations import quat_rotate_inverse
+from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Mirror, Reflection, unchanged
 from embodied.parts.latency import Latency, delayed
 from embodied.parts.sensing import EncoderBias, ObservationNoise
 from tasks.locomotion.ground import Flat, Rough
@@ -110,6 +111,26 @@ class LeggedTask(Task[M], Generic[M]):
         """Term -> weight per control step; the config gives them per second."""
         weights = dataclasses.asdict(self.config.weights)
         return {name: self.timing.control_dt * weight for name, weight in weights.items()}
+
+    @property
+    def mirror(self) -> Mirror:  # type: ignore[override]  # a declaration that is computed
+        """The action and what `sense` and `privileged` observe; children add what they observe besides.
+
+        Raises:
+            EmbodiedError: a joint or a foot of the robot has no mirror image; names it.
+        """
+        joints, feet = self.robot.reflections(self.model)
+        sensed = {
+            "linvel": VECTOR, "gyro": PSEUDOVECTOR, "gravity": VECTOR, "joint_pos": joints, "joint_vel": joints,
+        }  # fmt: skip
+        clean = {f"clean_{name}": reflection for name, reflection in sensed.items()}
+        own = {"last_action": joints, "torque": joints, "contact": feet, "height": unchanged(1)}
+        return Mirror(joints, {**sensed, **clean, **own, **self.further_reflections(joints, feet)})
+
+    def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
+        """Observed terms of this task besides, from the reflections of joints (n) and feet (k)."""
+        del joints, feet
+        return {}
 
     def build_spec(self) -> mujoco.MjSpec:
         """The robot on its ground.

@@ -7,6 +7,10 @@ import dataclasses
 import mujoco
 import numpy as np
 
+from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Reflection, partners
+
+UNLIKE = 0.05  # of the height, and of the cosine between axes: what two sides of one robot may differ by
+
 
 @dataclasses.dataclass(frozen=True)
 class LeggedRobot:
@@ -53,6 +57,32 @@ class LeggedRobot:
             limits=np.array([joint.range for joint in joints], np.float32),
             trunk=model.body(self.trunk).id,
         )
+
+    def reflections(self, model: mujoco.MjModel) -> tuple[Reflection, Reflection]:
+        """How joints (n) and feet (k) are reflected left-right: by where they and their axes lie in the home pose.
+
+        A mirrored joint turns about its mirrored axis, which is a pseudovector, and counts the other way where its
+        partner's axis points the other way.
+
+        Raises:
+            EmbodiedError: a joint or a foot has no mirror image; names it.
+        """
+        data = mujoco.MjData(model)
+        root = model.jnt_qposadr[model.body(self.trunk).jntadr[0]]
+        data.qpos = model.key("home").qpos
+        data.qpos[root : root + 7] = [0, 0, self.height, 1, 0, 0, 0]
+        mujoco.mj_forward(model, data)
+        joints = [model.joint(name).id for name in self.joint_names]
+        along = PSEUDOVECTOR(data.xaxis[joints]) @ data.xaxis[joints].T
+        index = partners(self._apart(data.xanchor[joints]) + 1 - np.abs(along), self.joint_names, UNLIKE)
+        sign = tuple(1 if along[i, j] > 0 else -1 for i, j in enumerate(index))
+        places = np.array([data.sensor(f"{foot}_pos").data for foot in self.feet])
+        feet = partners(self._apart(places), self.feet, UNLIKE)
+        return Reflection(index, sign), Reflection(feet, (1,) * len(feet))
+
+    def _apart(self, places: np.ndarray) -> np.ndarray:
+        """(n, n) distance of each mirrored place (n, 3) from each, as a fraction of the height."""
+        return np.linalg.norm(VECTOR(places)[:, None] - places, axis=-1) / self.height
 
 
 @dataclasses.dataclass(frozen=True)

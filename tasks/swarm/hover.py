@@ -21,6 +21,7 @@ from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
 from embodied.math.sampling import ball, between, coarse_noise, tilted
+from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Mirror, Reflection, unchanged
 from embodied.robot.option import RobotPath, keep_absolute
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.dynamics.multirotor import Multirotor
@@ -35,6 +36,9 @@ CLOSE = 0.10  # m, success: this near ...
 SLOW = 0.10  # m/s, ... this slow ...
 STEADY = 2.0  # s, ... for this long at the episode's end
 CONTROL_DT = 0.02  # s
+ROTORS = Reflection(
+    (3, 2, 1, 0), (1, 1, 1, 1)
+)  # front right, back right, back left, front left; partners turn oppositely
 PHYSICS_DT = 0.002  # s
 
 # XLA's CPU compiler would compute what a vector's elements share once per element; apart, it takes half the time.
@@ -174,6 +178,19 @@ class Hover(Task[TaskState]):
         self.action_size = self.drone.count
         self.setpoints = ("rotor speed, as the drone's constants have it (the Crazyflie's in rpm)",) * self.drone.count
         self.target = np.array([0.0, 0.0, height], np.float32)
+
+    @property
+    def mirror(self) -> Mirror | None:  # type: ignore[override]  # a declaration that depends on the robot
+        """Of the Crazyflie: its rotors 1 and 4, 2 and 3 change places. None of a robot of one's own."""
+        if self.config.robot:
+            return None
+        return Mirror(
+            ROTORS,
+            {
+                "position": VECTOR, "up": VECTOR, "velocity": VECTOR, "gyro": PSEUDOVECTOR, "action": ROTORS,
+                "rotors": ROTORS, "strength": unchanged(1), "latency": unchanged(1), "steady": unchanged(1),
+            },
+        )  # fmt: skip
 
     @property
     def robot_name(self) -> str:

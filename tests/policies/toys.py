@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from embodied.storage import trees
 from policies.training.loop import Trainer, train
 
@@ -36,6 +37,10 @@ class PointMass:
         self.time = torch.zeros(num_envs, dtype=torch.int64)
         self.total = torch.zeros(num_envs)
         self.finished: list[Tensor] = []
+
+    def mirror(self) -> Mirror:
+        """In the first axis: the point's second coordinate and the second action change sign."""
+        return Mirror(PLANAR, {"policy": PLANAR, "critic": Reflection((0, 1, 2), (1, -1, 1))})
 
     def reset(self) -> dict[str, Tensor]:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))
@@ -91,6 +96,37 @@ class PointMass:
         self.position = torch.where(where[:, None], start, self.position)
         self.time = self.time.masked_fill(where, 0)
         self.total = self.total.masked_fill(where, 0.0)
+
+
+class Recall(PointMass):
+    """The first observation of an episode says 1 or -1, the others 0; every action is to be that number.
+
+    The reward is minus the distance: 0 with memory, and -1 a step at best without, but for the first one.
+    """
+
+    observation_spec: Mapping[str, ObservationSpec] = vectors(policy=1)
+    action_size = 1
+    max_episode_steps = 6
+
+    def step(self, action: Tensor) -> StepData:
+        self.time += 1
+        distance = (action[:, 0].clamp(-1, 1) - self.position[:, 0].sign()).abs()
+        self.total -= distance
+        done = self.time >= self.max_episode_steps
+        final_obs = self._observe()
+        self.finished.append(self.total[done])
+        self._restart(done)
+        return StepData(self._observe(), -distance, torch.zeros_like(done), done, distance < 0.1, final_obs)
+
+    @property
+    def episode_length(self) -> Tensor:
+        return self.time
+
+    def spread_episode_lengths(self) -> None:
+        """Nobody has seen the number of an episode that began before it."""
+
+    def _observe(self) -> dict[str, Tensor]:
+        return {"policy": torch.where(self.time[:, None] == 0, self.position[:, :1].sign(), 0.0)}
 
 
 A = TypeVar("A")

@@ -174,8 +174,8 @@ class CQNActor(StructuredActor):
             return None
         return TemporalEnsemble(num_envs, sequence, self.sizes[1], decay, self.support.device)
 
-    def memory(self, num_envs: int) -> ActorMemory | None:
-        ensemble = self.ensemble(num_envs)
+    def memory(self, rows: int) -> ActorMemory | None:
+        ensemble = self.ensemble(rows)
         if ensemble is None:
             return None
         shape = (self.structure.sequence, self.sizes[1])

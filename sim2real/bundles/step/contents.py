@@ -71,14 +71,25 @@ def golden_of(described: Described, policy: Policy | None) -> GoldenSteps:
     observation, action, target = walk(step, inputs, lambda given: described.graph.run(**given))
     if policy is None:
         return GoldenSteps(inputs, action, target)
-    device = policy.network.observation_mean.device
-    expected = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
+    expected = _in_torch(policy, observation)
     if not np.abs(action - expected).max(initial=0) <= TOLERANCE:
         raise ExportError(
             f"the exported network is {np.abs(action - expected).max():.2g} away from the policy in torch, more than "
             f"{TOLERANCE}"
         )
     return GoldenSteps(inputs, action, target)
+
+
+def _in_torch(policy: Policy, observation: np.ndarray) -> np.ndarray:
+    """(count, A) what a policy does with observations (count, n) of consecutive steps."""
+    seen = torch.from_numpy(observation).to(policy.network.observation_mean.device)
+    if not policy.memory:
+        return policy(seen).cpu().numpy()
+    hidden, actions = seen.new_zeros(1, policy.memory), []
+    for row in seen:
+        action, hidden = policy.step(row[None], hidden)
+        actions.append(action[0].clamp(-1.0, 1.0))
+    return torch.stack(actions).cpu().numpy()
 
 
 def starting(described: Described) -> dict[str, np.ndarray]:

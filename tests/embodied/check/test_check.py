@@ -61,6 +61,14 @@ FAULTS = {
     command_ranges = (CommandRange("x", "m", 0.0, 1.0, "gaol"),)
 """,
     ),
+    "mirror without a term": (
+        "a mirror shows every observed term",
+        "mirror: observed term 'policy/speed' has no mirror image",
+        """
+    from embodied.math.symmetry import Mirror, unchanged
+    mirror = Mirror(unchanged(1), {"place": unchanged(1)})
+""",
+    ),
     "command measured in other numbers": (
         "commands are fields of the state",
         "measured_command: its shape is (2,); expected (0,)",

@@ -25,7 +25,7 @@ def test_minibatches_visit_every_transition_once():
 def test_gathered_rows_belong_together():
     rollout = identifiable(steps=5, num_envs=7)
     for index in rollout.minibatches(3, torch.Generator().manual_seed(0)):
-        for rows in (*rollout.actor_batch(index), *rollout.critic_batch(index)):
+        for rows in filter(torch.is_tensor, (*rollout.actor_batch(index), *rollout.critic_batch(index))):
             assert rows.is_contiguous()
             assert torch.equal(rows.reshape(len(index), -1), index[:, None].expand(-1, rows[0].numel()).float())
 

@@ -12,19 +12,21 @@ import pytest
 import embodied
 from benchmarks.export_every_task import untrained
 from embodied.errors import EmbodiedError
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import Architecture, NetworkConfig
 from sim2real import deploy, export
 from sim2real.bundles.bundle import Bundle
 from sim2real.bundles.step.golden import advance, begin
 from sim2real.deployment.controllers import StepController
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.policies import ShippedPolicy
+from sim2real.graphs.sources import Sources
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.estimated import EstimatedRobot, load_estimator
 from sim2real.robots.lerobot import LeRobot
 from sim2real.robots.registry import connect
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
+from tasks.swarm.hover import Hover, HoverConfig
 from tests.sim2real.test_lerobot import Device
 
 pytest.importorskip("onnxruntime")
@@ -39,6 +41,30 @@ def tracking(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     shutil.copy(ARM, folder / "arm.xml")
     task = TrackPose(TrackPoseConfig(robot=str(folder / "arm.xml")))
     return export.write_step(folder / "bundle", untrained(task, NetworkConfig()), task, "manipulation/track-pose")
+
+
+@pytest.mark.slow
+def test_a_policy_that_remembers_goes_on_where_it_was_and_begins_anew_after_a_reset(tmp_path: Path) -> None:
+    """Its hidden state is part of the step's state, of a task whose contract else is in words, too."""
+    config = NetworkConfig((8,), architecture=Architecture.GRU, memory=5, output_gain=1.0)
+    task, name = Hover(HoverConfig(noise=False)), "swarm/hover"
+    policy = untrained(task, config)
+    bundle = export.written(tmp_path / "bundle", policy, task, name)
+    step = bundle.contract.step
+    assert step is not None
+    assert ("deployment.memory", 5) in [(one.name, one.size) for one in step.remembered]
+    env = embodied.make(name, device="cpu", noise=False)
+    acting, controller, sources = policy.acting_in(env), StepController(bundle), Sources(task.model, [])
+    for seed in (0, 1):
+        obs = env.reset(seed=seed)
+        controller.reset()
+        for _ in range(4):
+            expected = acting(obs)
+            world = env.world()
+            readings = sources.values(*(np.asarray(part[0]) for part in (world.qpos, world.qvel, world.sensordata)))
+            _, action, _ = controller.decide(Measurement(0.0, readings=readings), np.zeros(4), np.zeros(0))
+            np.testing.assert_allclose(action, expected[0], atol=1e-4)
+            obs = env.step(expected).obs
 
 
 @pytest.fixture(scope="module")

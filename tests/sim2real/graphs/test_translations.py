@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from policies.networks.mlp import Architecture, NetworkConfig
+from policies.networks.recurrent import RecurrentNetwork
 from sim2real.bundles import onnx_check
 from sim2real.graphs import to_onnx
-from sim2real.graphs.from_torch import inline
+from sim2real.graphs.from_torch import inline, inline_all
 from sim2real.graphs.graph import BINARY, REDUCE, UNARY, Builder, Graph, GraphError
 from sim2real.graphs.to_c import HELPERS, CText
 from tests.sim2real.exported import compile_c
@@ -113,6 +115,20 @@ def test_a_network_in_torch_becomes_a_graph() -> None:
         with torch.no_grad():
             expected = network(torch.from_numpy(x)[None])[0].numpy()
         np.testing.assert_allclose(graph.run(x=x)["y"], expected, atol=2e-6)
+
+
+def test_a_network_that_remembers_gives_its_hidden_state_too() -> None:
+    config = NetworkConfig((6,), architecture=Architecture.GRU, memory=5)
+    network = RecurrentNetwork(SIZE, 2, config, torch.Generator().manual_seed(0)).eval()
+    build = Builder()
+    y, following = inline_all(build, network, [build.input("x", SIZE), build.input("hidden", 5)])
+    graph = build.graph({"y": y, "following": following})
+    x, hidden = (np.random.default_rng(size).standard_normal(size).astype(np.float32) for size in (SIZE, 5))
+    with torch.no_grad():
+        expected = network(torch.from_numpy(x)[None], torch.from_numpy(hidden)[None])
+    found = graph.run(x=x, hidden=hidden)
+    for name, value in zip(("y", "following"), expected, strict=True):
+        np.testing.assert_allclose(found[name], value[0].numpy(), atol=2e-6)
 
 
 def test_what_a_network_does_that_has_no_translation_is_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 
 AGENT_POS = "agent_pos"
+
+# LeRobot's commands log everything from INFO on, where JAX tells of each kind of device that it does not find.
+logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
 
 class FlagError(EmbodiedError, DecodingError):

@@ -16,6 +16,7 @@ from torch import Tensor
 from embodied.core.episode import SEEDS
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.adapters.gymnasium import View, action_space, as_array, as_tensor, metadata, one_agent
+from embodied.env.adapters.tensors import shown_groups
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
 from embodied.errors import ActionError
@@ -59,7 +60,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         """
         self.env, self.state, self.success = env, state, success
         self.cameras = [group for group in env.observation_spec if group.startswith(PIXELS)]
-        self.view = View(env, (state, *self.cameras))
+        self.view = View(env, shown_groups((state, *self.cameras), env.observation_spec, env.agents, "LeRobot"))
         self.num_envs = env.num_envs
         spaces = self.view.space
         assert isinstance(spaces, Dict)

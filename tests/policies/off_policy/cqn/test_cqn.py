@@ -157,7 +157,7 @@ def test_the_ensemble_acts_in_training_and_in_a_bound_policy_and_a_single_action
     varied = NetworkConfig((32, 32), Activation.RELU, output_gain=5.0)
     learner = OffPolicyLearner(vectors(policy=2), 2, 4, CQNConfig(critic=varied, buffer_size=400))
     obs, env = dict(PointMass(4, seed=3).reset()), Clock(4)
-    bound = learner.policy.for_env(env)
+    bound = learner.policy.acting_in(env)
     first = bound(obs)
     assert torch.equal(first, learner.policy(obs))  # at first there is one prediction
     env.episode_length += 1
@@ -168,7 +168,7 @@ def test_the_ensemble_acts_in_training_and_in_a_bound_policy_and_a_single_action
     assert torch.equal(bound(later), newest)  # another episode
     for config in (CQNConfig(buffer_size=400, ensemble_decay=None), CQNConfig(buffer_size=400, action_sequence=1)):
         plain = OffPolicyLearner(vectors(policy=2), 2, 4, config).policy
-        assert plain.for_env(env) is plain
+        assert plain.acting_in(env) is plain
 
 
 class Clock:

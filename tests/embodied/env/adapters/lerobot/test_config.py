@@ -58,7 +58,7 @@ def test_features_are_those_of_our_datasets() -> None:
         ({"cameras": "front"}, "unknown camera 'front'.* known: .*view, wrist$"),
         ({"cameras": ""}, "no --env.cameras; expected names of cameras"),
         ({"task": "swarm/hover", "cameras": "front"}, "unknown observation group 'proprio'"),
-        ({"task": "swarm/formation", "cameras": "front", "state": "policy"}, "agents, and Gymnasium knows one"),
+        ({"task": "swarm/formation", "cameras": "front", "state": "policy"}, "agents, and LeRobot takes one"),
         ({"success": "often"}, "unknown kind of success 'often'; known: any, last"),
     ],
 )

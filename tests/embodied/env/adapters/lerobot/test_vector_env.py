@@ -101,7 +101,7 @@ def test_success_is_of_the_last_step_or_of_any(success: Success, expected: bool)
 def test_what_cannot_be_shown_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
         LeRobotVectorEnv(embodied.make("swarm/hover", 1, cameras=("front",)), "colour")
-    with pytest.raises(EmbodiedError, match="agents, and Gymnasium takes one"):
+    with pytest.raises(EmbodiedError, match="agents, and LeRobot takes one"):
         LeRobotVectorEnv(embodied.make("swarm/formation", 1), "policy")
     env = seeing(2)
     env.reset()

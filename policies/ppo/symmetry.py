@@ -1,0 +1,122 @@
+"""Left-right symmetry in proximal policy optimisation: mirror images of transitions, and weights that are symmetric.
+
+Of a symmetric robot the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
+arXiv:2403.04359, section III), with the same advantage, return and probability of having been sampled.
+
+A perceptron computes a mirrored output from a mirrored input if each layer's weights W and biases b fulfil W = R W Q
+and b = R b, with the reflections Q of its inputs and R of its outputs; hidden units are reflected by reversing their
+order (an equivariant network of the group of two elements; Ordoñez-Apraez et al. 2023, arXiv:2302.10433). Weights that
+begin so stay so if every gradient is averaged with its image, since Adam treats all numbers alike. That average is the
+gradient of the transitions and their mirror images together, without computing the latter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from embodied.math.symmetry import Mirror, Reflection, unchanged
+from policies.algorithm import MismatchError
+from policies.networks.mlp import MLP, Critic, GaussianActor
+from policies.ppo.rollout_buffer import ActorBatch, CriticBatch
+
+TOLERANCE = 1e-4  # between weights and their image, of rounding in a long training
+
+
+class TorchReflection:
+    """A signed permutation of the last axis of tensors."""
+
+    def __init__(self, reflection: Reflection, device: torch.device) -> None:
+        self.index = torch.tensor(reflection.index, device=device)
+        self.sign = torch.tensor(reflection.sign, dtype=torch.float32, device=device)
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """The image of (..., n) values."""
+        return values.index_select(-1, self.index) * self.sign
+
+
+class Images:
+    """Mirror images of normalised observations and of actions, as batches hold them."""
+
+    def __init__(self, mirror: Mirror, actor_group: str, critic_group: str, device: torch.device) -> None:
+        """Take the mirror of an environment's observation groups."""
+        self.action = TorchReflection(mirror.action, device)
+        self.groups = {
+            group: TorchReflection(mirror.observed[group], device)
+            for group in dict.fromkeys((actor_group, critic_group))
+        }
+        self._actor, self._critic = self.groups[actor_group], self.groups[critic_group]
+
+    def of_actor(self, batch: ActorBatch) -> ActorBatch:
+        """The images of transitions; a sample's image was sampled with its probability."""
+        return batch._replace(
+            obs=self._actor(batch.obs), action=self.action(batch.action), mean=self.action(batch.mean)
+        )
+
+    def of_critic(self, batch: CriticBatch) -> CriticBatch:
+        """The images of transitions, worth as much."""
+        return batch._replace(obs=self._critic(batch.obs))
+
+
+class SymmetricParameters:
+    """Holds the parameters of an actor and a critic, both perceptrons, to those that are symmetric."""
+
+    def __init__(self, actor: GaussianActor, critic: Critic, mirror: Mirror, observed: tuple[str, str]) -> None:
+        """Find each parameter's image.
+
+        Args:
+            actor: Its parameters come first in the vector.
+            critic: Its parameters follow.
+            mirror: Of the environment's observation groups.
+            observed: Groups that actor and critic read.
+        """
+        action = mirror.action
+        networks = ((actor.mean, mirror.observed[observed[0]], action),)
+        networks += ((critic.value, mirror.observed[observed[1]], unchanged(1)),)
+        deviations = Reflection(action.index, (1,) * len(action))
+        parts = [deviations, *(part for network in networks for part in _of_perceptron(*network))]
+        self._image = TorchReflection(Reflection.joined(parts), actor.log_std.device)
+        self._linears = [linear for network, *_ in networks for linear in _perceptron(network).linears]
+
+    @torch.no_grad()
+    def begin(self, vector: Tensor) -> None:
+        """Make fresh parameters (P,) symmetric, with weights of the same spread as before."""
+        for linear in self._linears:
+            linear.weight.mul_(math.sqrt(2))  # halves the variance below: the mean of two independent numbers
+        self.average_(vector)
+
+    def average_(self, vector: Tensor) -> None:
+        """Replace parameters, or a gradient of theirs, (P,), by the mean with their image."""
+        vector.add_(self._image(vector)).mul_(0.5)
+
+    def check(self, vector: Tensor) -> None:
+        """Refuse parameters (P,) that are not symmetric.
+
+        Raises:
+            MismatchError: the largest difference from their image is no rounding.
+        """
+        difference = (vector - self._image(vector)).abs().max().item()
+        if difference > TOLERANCE:
+            raise MismatchError(
+                f"cannot start from a policy whose weights differ from their mirror image by {difference:.2g}; "
+                "expected one that learned with symmetry.network, or symmetry.augmentation instead of it here"
+            )
+
+
+def _perceptron(network: torch.nn.Module) -> MLP:
+    assert isinstance(network, MLP)
+    return network
+
+
+def _of_perceptron(network: torch.nn.Module, inputs: Reflection, outputs: Reflection) -> Iterator[Reflection]:
+    """Reflections of weights and biases, in the order of a perceptron's parameters."""
+    linears = _perceptron(network).linears
+    for linear in linears:
+        width = linear.out_features
+        following = outputs if linear is linears[-1] else Reflection(tuple(range(width))[::-1], (1,) * width)
+        yield following.rows(inputs)
+        yield following
+        inputs = following

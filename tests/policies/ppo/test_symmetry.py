@@ -1,0 +1,126 @@
+"""Symmetry in PPO: exact where it is built in, learned where images are learned from, refused where there is none."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from embodied.errors import EmbodiedError
+from embodied.math.symmetry import PLANAR, Mirror, Reflection
+from policies import PPO, PPOConfig, Trainer, train
+from policies.networks.mlp import NetworkConfig
+from policies.ppo.config import Schedule, SymmetryConfig
+from tests.policies.toys import PointMass, algorithm_of, assert_resumed_run_equals_whole, vectors
+
+NETWORK = SymmetryConfig(network=True)
+SMALL = NetworkConfig((16, 15))
+CRITIC = dataclasses.replace(SMALL, output_gain=1.0)
+QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=CRITIC, symmetry=NETWORK)
+FLIP = torch.tensor([1.0, -1.0])
+
+
+def asymmetry(ppo: PPO) -> tuple[float, float]:
+    """Largest difference between mirrored actions and actions in the mirror, and between values there and here."""
+    obs = torch.randn(200, 2, generator=torch.Generator().manual_seed(1))
+    policy, there = ppo.policy, obs * FLIP
+    by_action = (policy.network(there) - policy.network(obs) * FLIP).abs().max().item()
+    timed = torch.cat([obs, obs[:, :1]], -1)
+    seen = [ppo.normalizers["critic"](x) for x in (timed, timed * torch.tensor([1.0, -1.0, 1.0]))]
+    return by_action, (ppo.critic(seen[0]) - ppo.critic(seen[1])).abs().max().item()
+
+
+def trained(symmetry: SymmetryConfig, iterations: int = 12) -> PPO:
+    config = dataclasses.replace(QUICK, symmetry=symmetry)
+    return algorithm_of(train(PointMass(64), config, total_steps=iterations * 8 * 64), PPO)
+
+
+def test_a_symmetric_network_stays_symmetric_while_it_learns() -> None:
+    fresh = algorithm_of(Trainer(PointMass(64), QUICK, total_steps=1), PPO)
+    begun = fresh.optimizer.vector.clone()
+    ppo = trained(NETWORK)
+    assert max(*asymmetry(fresh), *asymmetry(ppo)) < 1e-5
+    assert (ppo.optimizer.vector - begun).abs().max() > 0.01
+    assert min(asymmetry(trained(SymmetryConfig()))) > 0.01
+
+
+def test_fresh_symmetric_weights_have_the_spread_of_others() -> None:
+    wide = dataclasses.replace(
+        QUICK, actor=NetworkConfig((128, 128)), critic=NetworkConfig((128, 128), output_gain=1.0)
+    )
+    plain, symmetric = (
+        algorithm_of(Trainer(PointMass(4), dataclasses.replace(wide, symmetry=symmetry), total_steps=1), PPO).actor
+        for symmetry in (SymmetryConfig(), NETWORK)
+    )
+    for one, other in zip(plain.parameters(), symmetric.parameters(), strict=True):
+        assert other.square().mean().item() == pytest.approx(one.square().mean().item(), rel=0.3, abs=1e-12)
+
+
+def test_the_averaged_gradient_is_that_of_transitions_and_their_images() -> None:
+    ppo = algorithm_of(Trainer(PointMass(64), QUICK, total_steps=1), PPO)
+    rollout = ppo.rollout
+    for buffer in (rollout.actor_obs, rollout.critic_obs, rollout.action, rollout.advantage, rollout.returns):
+        buffer.normal_(generator=ppo.noise_generator)
+    index = torch.arange(len(rollout))
+    averaged = ppo._gradient(index)[:-4]
+    assert ppo._symmetric is not None
+    ppo._symmetric.average_(averaged)
+    images = PPO(
+        PointMass.observation_spec, 2, 64, dataclasses.replace(QUICK, symmetry=SymmetryConfig(augmentation=True)),
+        mirror=PointMass(1).mirror,
+    )  # fmt: skip
+    images.optimizer.vector.copy_(ppo.optimizer.vector)
+    images.rollout = rollout
+    torch.testing.assert_close(averaged, images._gradient(index)[:-4], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("symmetry", [SymmetryConfig(augmentation=True), SymmetryConfig(loss_coef=10.0)], ids=str)
+def test_images_and_the_loss_make_a_policy_more_symmetric(symmetry: SymmetryConfig) -> None:
+    assert asymmetry(trained(symmetry))[0] < 0.7 * asymmetry(trained(SymmetryConfig()))[0]
+
+
+def test_it_solves_the_point_mass() -> None:
+    config = PPOConfig(unroll=16, symmetry=NETWORK)
+    env = PointMass(256, seed=1)
+    policy, obs = train(PointMass(256), config, total_steps=120_000).algorithm.policy, env.reset()
+    for _ in range(env.max_episode_steps):
+        obs = env.step(policy(obs)).obs
+    assert env.statistics()["return"] > -4.6  # -4.06 is the best
+
+
+@pytest.mark.parametrize("symmetry", [NETWORK, SymmetryConfig(augmentation=True, loss_coef=1.0)], ids=str)
+def test_a_resumed_run_equals_the_whole(symmetry: SymmetryConfig) -> None:
+    config = dataclasses.replace(QUICK, schedule=Schedule.FIXED, symmetry=symmetry)
+    assert_resumed_run_equals_whole(lambda seed: PointMass(64, seed), config)
+
+
+def test_statistics_of_observations_are_those_of_both_images() -> None:
+    ppo = trained(NETWORK, 2)
+    normalizer = ppo.normalizers["policy"]
+    assert normalizer.mean[1] == 0
+    plain = trained(SymmetryConfig(), 1).normalizers["policy"]
+    assert plain.mean[1] != 0
+
+
+def test_what_has_no_mirror_is_refused_in_one_line() -> None:
+    with pytest.raises(EmbodiedError, match=r"no mirror of the environment was given; expected VecEnv.mirror"):
+        PPO(vectors(policy=2), 2, 4, QUICK)
+    with pytest.raises(ValueError, match=r"network=True must be False with augmentation or loss_coef"):
+        SymmetryConfig(network=True, augmentation=True)
+    with pytest.raises(ValueError, match=r"loss_coef=-1 must be 0 or more"):
+        SymmetryConfig(loss_coef=-1)
+    one_sided = trained(SymmetryConfig(), 1).policy
+    learner = Trainer(PointMass(4), QUICK, total_steps=1).algorithm
+    with pytest.raises(ValueError, match=r"weights differ from their mirror image by .* symmetry.augmentation"):
+        learner.start_from(one_sided)
+    learner.start_from(trained(NETWORK, 1).policy)
+
+
+def test_joints_and_units_are_paired_whatever_their_number() -> None:
+    swap = Reflection((1, 0, 2), (-1, -1, -1))
+    config = dataclasses.replace(QUICK, actor=NetworkConfig((7,)), critic=NetworkConfig((5, 4)))
+    mirror = Mirror(swap, {"policy": PLANAR})
+    ppo = PPO(vectors(policy=2), 3, 4, config, mirror=lambda: mirror)
+    obs = torch.randn(50, 2)
+    torch.testing.assert_close(ppo.actor(obs * FLIP), -ppo.actor(obs)[:, [1, 0, 2]], rtol=1e-5, atol=1e-7)

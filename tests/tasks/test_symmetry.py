@@ -1,0 +1,137 @@
+"""Robots in a mirror: from the mirrored state, mirrored actions lead to what the mirror shows, for the same reward."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from jax import Array
+
+from embodied.core.task import Task, TaskWrapper
+from embodied.core.world import ResetState
+from embodied.engines import make_engine
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError
+from embodied.factory import make
+from embodied.math.symmetry import PLANAR_COMMAND, PSEUDOVECTOR, QUATERNION, VECTOR, Reflection
+from tasks.locomotion import g1, quadrupeds
+from tasks.locomotion.commands import CommandConfig
+from tasks.locomotion.getup import GetupConfig
+from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidConfig
+from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, JoystickConfig
+from tasks.locomotion.two_feet import TwoFeetConfig
+from tasks.swarm.hover import ROTORS, Hover, HoverConfig
+
+NUM_ENVS = 4
+TOLERANCE = 1e-4  # rigid computes in single precision
+Reflect = Callable[[Any, ResetState[Any]], ResetState[Any]]
+
+
+class InTheMirror(TaskWrapper[Any]):
+    """The same task from reflected reset states."""
+
+    def __init__(self, task: Task[Any], reflect: Reflect) -> None:
+        super().__init__(task)
+        self.reflect = reflect
+
+    def reset(self, key: Array) -> ResetState[Any]:
+        return self.reflect(self.task, self.task.reset(key))
+
+
+def body(joints: Reflection) -> tuple[Reflection, Reflection]:
+    """qpos and qvel of a free body and its joints."""
+    return Reflection.joined([VECTOR, QUATERNION, joints]), Reflection.joined([VECTOR, PSEUDOVECTOR, joints])
+
+
+def legged(task: Any, start: ResetState[Any]) -> ResetState[Any]:
+    joints = task.mirror.action
+    qpos, qvel = body(joints)
+    changes: dict[str, Any] = {}
+    for name, reflection in (("command", PLANAR_COMMAND), ("target", joints)):
+        if hasattr(start.task_state, name):
+            changes[name] = reflection(getattr(start.task_state, name))
+    if isinstance(task.unwrapped, g1.G1Joystick):  # the other foot's turn is half a period away
+        changes["steps"] = start.task_state.steps + 0.5 / (STEP_RATE * task.timing.control_dt)
+    state = dataclasses.replace(start.task_state, **changes)
+    return dataclasses.replace(start, qpos=qpos(start.qpos), qvel=qvel(start.qvel), task_state=state)
+
+
+def flying(task: Any, start: ResetState[Any]) -> ResetState[Any]:
+    del task
+    qpos, qvel = body(Reflection((), ()))
+    rotors = {name: ROTORS(getattr(start.task_state, name)) for name in ("rotor_speed", "command", "last_command")}
+    state = dataclasses.replace(start.task_state, **rotors)
+    return dataclasses.replace(start, qpos=qpos(start.qpos), qvel=qvel(start.qvel), task_state=state)
+
+
+def centred(task: Task[Any]) -> Task[Any]:
+    """The same robot with its IMU in the plane of symmetry: a Go1's lies 6.7 cm to the right."""
+
+    def edit(spec: mujoco.MjSpec) -> None:
+        spec.site("imu").pos[1] = 0.0
+
+    return task.rebuilt([edit])
+
+
+ONE = CommandConfig(interval=1e9)
+ALL = ("all",)
+ROBOTS: dict[str, tuple[Callable[[], Task[Any]], Reflect, str]] = {
+    "go1": (lambda: centred(quadrupeds.Go1Joystick(JoystickConfig(without=ALL, command=ONE))), legged, "mujoco"),
+    "go2": (lambda: quadrupeds.Go2Joystick(JoystickConfig(without=ALL, command=ONE)), legged, "mujoco"),
+    "g1": (lambda: g1.G1Joystick(HumanoidConfig(without=ALL, command=ONE)), legged, "mujoco"),
+    "getup": (lambda: centred(quadrupeds.Go1Getup(GetupConfig(without=ALL))), legged, "mujoco"),
+    "handstand": (lambda: centred(quadrupeds.Go1Handstand(TwoFeetConfig(without=ALL))), legged, "mujoco"),
+    "crazyflie": (lambda: Hover(HoverConfig(noise=False, mass_spread=0.0)), flying, "rigid"),
+}
+SLOW = ("go2", "getup", "handstand")  # like the others
+
+
+def env_of(task: Task[Any], engine: str) -> Env:
+    return Env(task, make_engine(engine, task, NUM_ENVS), NUM_ENVS, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "robot", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in ROBOTS]
+)
+def test_the_mirrored_robot_does_what_the_mirror_shows(robot: str) -> None:
+    build, reflect, engine = ROBOTS[robot]
+    env, image = env_of(build(), engine), env_of(InTheMirror(build(), reflect), engine)
+    mirror = env.mirror()
+    generator = torch.Generator().manual_seed(0)
+    env.reset(seed=0)
+    image.reset(seed=0)
+    for _ in range(6):
+        action = 0.5 * torch.randn(NUM_ENVS, env.action_size, generator=generator)
+        ours, theirs = env.step(action), image.step(torch.from_numpy(mirror.action(action.numpy())))
+        for group, reflection in mirror.observed.items():
+            expected = reflection(ours.obs[group].numpy())
+            np.testing.assert_allclose(theirs.obs[group].numpy(), expected, rtol=TOLERANCE, atol=TOLERANCE)
+            assert np.abs(expected - ours.obs[group].numpy()).max() > 0.1  # no state is its own image
+        torch.testing.assert_close(theirs.reward, ours.reward, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_rough_ground_is_scanned_from_right_to_left() -> None:
+    np.testing.assert_allclose(SCAN[list(SCAN_REFLECTION.index)], SCAN * [1, -1])
+
+
+def test_what_cannot_be_mirrored_is_said_in_one_line() -> None:
+    with pytest.raises(EmbodiedError, match="locomotion/hopper does not say how it looks in a mirror") as none:
+        make("locomotion/hopper", device="cpu").mirror()
+    task: Task[Any] = Hover().with_observations("policy", height=lambda world, state: world["position"][2:])
+    with pytest.raises(EmbodiedError, match=r"'policy/height' has no mirror image.*position, up") as unknown:
+        env_of(task, "rigid").mirror()
+    less = env_of(Hover().without(observations=["critic/latency"]), "rigid")
+    assert len(less.mirror().observed["critic"]) == 22
+
+    def lame(spec: mujoco.MjSpec) -> None:
+        spec.body("FR_thigh").pos[0] += 0.1
+
+    with pytest.raises(EmbodiedError, match=r"'FR_thigh' has no mirror image among .* nearest: 'FL_thigh'") as side:
+        _ = quadrupeds.Go1Joystick().rebuilt([lame]).mirror
+    for error in (none, unknown, side):
+        assert "\n" not in str(error.value)
