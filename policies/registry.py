@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from embodied.errors import UnknownNameError
-from embodied.math.symmetry import Mirror
 from embodied.registry import load_target
 
 if TYPE_CHECKING:
     import torch
 
     from embodied.env.vec_env import ObservationSpec, VecEnv
+    from embodied.math.symmetry import Mirror
     from policies.algorithm import Algorithm
     from policies.training.defaults import TrainConfig
 
