@@ -50,7 +50,7 @@ class Settings:
     episodes: int = 100
     """Of each evaluation."""
     threads: int = 1
-    """Of torch and of the physics engine."""
+    """Of torch and of C MuJoCo, which take turns. Learning against the clock wants as many as there are cores."""
     smoke: bool = False
     """Cut everything down until it shows only that it runs: one task of each problem, one seed."""
     out: Path = table.RESULTS

@@ -14,7 +14,8 @@ import torch
 from embodied import cli
 from embodied.env.env import Env
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
+from embodied.factory import default_engine, make
+from embodied.registry import join_content
 from embodied.storage.configs import to_json
 from policies.policy import Policy
 from policies.training.loop import Trainer, train
@@ -123,8 +124,10 @@ def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) ->
 
 
 def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options: Any) -> Env:
-    """Environments of a cell's task on C MuJoCo, with as many threads as the budget has."""
-    return make(cell.task, num_envs, "mujoco", seed, engine_options={"threads": budget.threads}, **options)
+    """Environments of a cell's task on this machine's engine; C MuJoCo has as many threads as the budget says."""
+    engine = default_engine(join_content()[cell.task])
+    threads = {"threads": budget.threads} if engine == "mujoco" else {}
+    return make(cell.task, num_envs, engine, seed, engine_options=threads, **options)
 
 
 def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:

@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, learned, scores
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, environment, learned, scores
 from benchmarks.learners.miniature import miniature
-from embodied.factory import make
 from embodied.registry import join_content
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.ddpg import DDPGConfig
@@ -73,8 +72,7 @@ def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     if budget.smoke:
         config, num_envs = miniature(config), 4
     options = {} if usual.config is None else {"config": usual.config}
-    env = make(cell.task, num_envs, seed=cell.seed, **options)
-    return learned(env, config, budget, cell.seed)
+    return learned(environment(cell, budget, num_envs, cell.seed, **options), config, budget, cell.seed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +98,7 @@ class Dense:
         return {name: functools.partial(trained, name) for name in ("ppo", *MILLION)}
 
     def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-        env = make(cell.task, budget.episodes, seed=EVALUATION_SEED + cell.seed)
+        env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
         found: dict[str, Any] = scores(env, policy, budget.episodes)
         if (reference := REFERENCES.get(cell.task, {}).get(cell.method)) is not None:
             found["reference_return"] = reference

@@ -49,7 +49,9 @@ OFF_POLICY: Mapping[str, Callable[[], OffPolicyConfig]] = {
     "cqn": lambda: CQNConfig(**COARSE_TO_FINE, action_sequence=1),
     "cqn-as": lambda: CQNConfig(**COARSE_TO_FINE),
     "awac": lambda: AWACConfig(**ACTOR, critic_updates=2.0, temperature=0.1, offline_updates=10_000),
-    "idql": lambda: IDQLConfig(**SHARED, critic_updates=0.5, offline_updates=5_000, samples=32),
+    "idql": lambda: IDQLConfig(
+        **SHARED, critic_updates=0.5, offline_updates=5_000, samples=16, critic=relu_network(128, 128)
+    ),
     "q-transformer": lambda: QTransformerConfig(
         **SHARED, critic_updates=0.5, offline_updates=5_000, bins=64, critic=relu_network(128, 128)
     ),

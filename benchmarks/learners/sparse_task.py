@@ -85,7 +85,9 @@ def demonstrated(cell: Cell, budget: Budget) -> Path:
     actor = demonstrations.NoisyDemonstrator(load_policy("expert", env), NOISE, DURATION, cell.seed)
     cli.say(f"recording {count} demonstrations of {cell.task}")
     recording = demonstrations.record_actor(env, actor, count)
-    demonstrations.save(path, recording.steps, recording.source)
+    unfinished = path.with_suffix(".unfinished")
+    demonstrations.save(unfinished, recording.steps, recording.source)
+    unfinished.rename(path)
     return path
 
 
