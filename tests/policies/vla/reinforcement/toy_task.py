@@ -10,6 +10,8 @@ import torch
 
 from embodied.env.step import LazyObservation
 from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.errors import EmbodiedError
+from embodied.math.symmetry import Mirror
 from policies.vla.reinforcement.rollouts import RolloutBatch, RolloutTask, StochasticPolicy, collect_rollouts
 from policies.vla.reinforcement.settings import RLConfig
 from policies.vla.reinforcement.timing import PhaseTimer
@@ -85,6 +87,9 @@ class ToyEnv:
     @property
     def roll_out(self) -> None:
         return None
+
+    def mirror(self) -> Mirror:
+        raise EmbodiedError("the two sides are different tasks")
 
     def spread_episode_lengths(self) -> None: ...
 
