@@ -39,7 +39,7 @@ class Normalizer:
             reflect: Signed permutation of (..., size) numbers under which the statistics shall not change: the mirror
                 image of each observation counts as half of it.
         """
-        self.clip, self._reflect = clip, reflect
+        self.clip, self.reflect = clip, reflect
         # Float64, because sums over 10⁹ observations lose small contributions in float32.
         self._count = torch.zeros((), dtype=torch.float64, device=device)
         self._mean = torch.zeros(size, dtype=torch.float64, device=device)
@@ -57,7 +57,7 @@ class Normalizer:
         # Sums relative to a value near the mean: the difference of two large sums would lose the variance.
         if self.empty and self._pending[0] == 0:
             mean = obs.double().mean(0)
-            self._mean.copy_(mean if self._reflect is None else (mean + self._reflect(mean)) / 2)
+            self._mean.copy_(mean if self.reflect is None else (mean + self.reflect(mean)) / 2)
             distributed.broadcast_(self._mean)
         shifted = obs.double() - self._mean
         size = self._mean.numel()
@@ -69,8 +69,8 @@ class Normalizer:
         """Merge what was observed since the last call, on all ranks, into the statistics."""
         pending = distributed.sum_(self._pending)
         count, (shift, squares) = pending[0], pending[1:].view(2, -1) / pending[0].clamp(min=1)
-        if self._reflect is not None:
-            shift, squares = (shift + self._reflect(shift)) / 2, (squares + self._reflect(squares).abs()) / 2
+        if self.reflect is not None:
+            shift, squares = (shift + self.reflect(shift)) / 2, (squares + self.reflect(squares).abs()) / 2
         # Chan et al. 1979, eq. 2.1: M₂ = M₂ᵃ + M₂ᵇ + δ² nᵃ nᵇ / (nᵃ + nᵇ), with δ the difference of the means.
         total = (self._count + count).clamp(min=1)
         self._squares += count * (squares - shift.square()).clamp(min=0) + shift.square() * self._count * count / total

@@ -23,7 +23,8 @@ class SymmetryConfig:
 
     network: bool = False
     """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to
-    learn from as with augmentation, at no cost."""
+    learn from as with augmentation, at no cost. Training that starts from a policy without such weights goes on
+    without."""
     augmentation: bool = False
     """Learn from each transition's mirror image too; an update takes twice the time."""
     loss_coef: float = 0.0

@@ -136,6 +136,11 @@ class PPO(Algorithm):
             self._symmetric = SymmetricParameters(self.actor, self.critic, found, (POLICY, self.critic_group))
             self._symmetric.begin(self.optimizer.vector)
 
+    def _forget_symmetry(self) -> None:
+        self._symmetric = None
+        for normalizer in self.normalizers.values():
+            normalizer.reflect = None
+
     @property
     def unroll(self) -> int:
         """Control steps of every environment per iteration."""
@@ -153,8 +158,10 @@ class PPO(Algorithm):
     def start_from(self, policy: Policy) -> None:
         """Begin with another policy's network, noise and statistics; the critic begins untaught.
 
+        From a policy that is not symmetric, one goes on without `symmetry.network`.
+
         Raises:
-            MismatchError: its network has other layers than this learner's, or is not symmetric where this one's is.
+            MismatchError: its network has other layers than this learner's.
         """
         own = {name: tuple(tensor.shape) for name, tensor in self.actor.named_parameters()}
         given = {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
@@ -168,8 +175,8 @@ class PPO(Algorithm):
         # In place: every parameter is a view into the optimiser's vector.
         for parameter, source in zip(self.actor.parameters(), policy.network.actor.parameters(), strict=True):
             parameter.copy_(source)
-        if self._symmetric is not None:
-            self._symmetric.check(self.optimizer.vector)
+        if self._symmetric is not None and not self._symmetric.holds(self.optimizer.vector):
+            self._forget_symmetry()
         self._keep_exploring()
         self._old_log_std.copy_(self.actor.log_std)
         network = policy.network
@@ -297,6 +304,7 @@ class PPO(Algorithm):
             "order_generator": self.order_generator.get_state(),
             "updates": self._updates,
             **({"memory": self._memory()} if self.rollout.whole else {}),
+            **({"symmetric": self._symmetric is not None} if self.config.symmetry.network else {}),
         }
 
     def _memory(self) -> dict[str, Tensor]:
@@ -322,6 +330,8 @@ class PPO(Algorithm):
             for name, hidden in (("actor", self._hidden), ("critic", self.rollout.critic_memory)):
                 hidden.copy_(tree["memory"][name]) if explore_alike else hidden.zero_()
         self._old_log_std.copy_(self.actor.log_std.detach())
+        if self._symmetric is not None and not tree["symmetric"]:
+            self._forget_symmetry()
         self._time, self._updates = 0, int(tree["updates"])
 
     def _observe(self, group: str, obs: Tensor, out: Tensor) -> None:
@@ -400,7 +410,7 @@ class PPO(Algorithm):
                 mean = outputs(self.actor.mean, actor.obs, actor.sequences)
                 policy, value = self._losses(mean, actor, critic, size)
                 total = policy.total + value.total
-                if self._images is not None and self._symmetric is None:
+                if self._images is not None and not self.config.symmetry.network:
                     total = self._with_images(self._images, total, mean, actor, critic, size)
                 gradient = self.optimizer.gradient(total)
             return torch.cat([gradient, torch.stack([policy.surrogate, value.error, policy.kl, policy.clipped])])

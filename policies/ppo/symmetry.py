@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from embodied.math.symmetry import Mirror, Reflection, unchanged
-from policies.algorithm import MismatchError
 from policies.networks.mlp import MLP, Critic, GaussianActor
 from policies.ppo.rollout_buffer import ActorBatch, CriticBatch
 
@@ -92,18 +91,9 @@ class SymmetricParameters:
         """Replace parameters, or a gradient of theirs, (P,), by the mean with their image."""
         vector.add_(self._image(vector)).mul_(0.5)
 
-    def check(self, vector: Tensor) -> None:
-        """Refuse parameters (P,) that are not symmetric.
-
-        Raises:
-            MismatchError: the largest difference from their image is no rounding.
-        """
-        difference = (vector - self._image(vector)).abs().max().item()
-        if difference > TOLERANCE:
-            raise MismatchError(
-                f"cannot start from a policy whose weights differ from their mirror image by {difference:.2g}; "
-                "expected one that learned with symmetry.network, or symmetry.augmentation instead of it here"
-            )
+    def holds(self, vector: Tensor) -> bool:
+        """Whether parameters (P,) are symmetric, but for rounding."""
+        return (vector - self._image(vector)).abs().max().item() <= TOLERANCE
 
 
 def _perceptron(network: torch.nn.Module) -> MLP:

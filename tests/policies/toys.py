@@ -11,6 +11,7 @@ from torch import Tensor
 from embodied.env.vec_env import ObservationSpec, StepData
 from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from embodied.storage import trees
+from policies.policy import Policy
 from policies.training.loop import Trainer, train
 
 
@@ -155,18 +156,21 @@ class PixelPointMass(PointMass):
         return super()._observe() | {"policy": torch.zeros(self.num_envs, 2), "pixels/above": images}
 
 
-def assert_resumed_run_equals_whole(make: Callable[[int], Any], config: Any, iterations: int = 6) -> Trainer:
+def assert_resumed_run_equals_whole(
+    make: Callable[[int], Any], config: Any, iterations: int = 6, start_from: Policy | None = None
+) -> Trainer:
     """Training resumed half way ends bit for bit as training in one go; returns the whole run.
 
     Args:
         make: Seed to environments.
         config: Of the algorithm.
         iterations: Of the whole run.
+        start_from: The policy to begin with.
     """
     env = make(0)
     steps = iterations * config.unroll * env.num_envs
-    whole = train(env, config, total_steps=steps)
-    half = train(make(0), config, total_steps=steps // 2)
+    whole = train(env, config, total_steps=steps, start_from=start_from)
+    half = train(make(0), config, total_steps=steps // 2, start_from=start_from)
     saved = trees.unflatten(trees.flatten(half.state()))
     resumed = train(make(9), config, total_steps=steps, seed=9, resume=saved)
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())

@@ -110,11 +110,13 @@ def test_what_has_no_mirror_is_refused_in_one_line() -> None:
         SymmetryConfig(network=True, augmentation=True)
     with pytest.raises(ValueError, match=r"loss_coef=-1 must be 0 or more"):
         SymmetryConfig(loss_coef=-1)
-    one_sided = trained(SymmetryConfig(), 1).policy
-    learner = Trainer(PointMass(4), QUICK, total_steps=1).algorithm
-    with pytest.raises(ValueError, match=r"weights differ from their mirror image by .* symmetry.augmentation"):
-        learner.start_from(one_sided)
-    learner.start_from(trained(NETWORK, 1).policy)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_training_from_a_policy_that_is_not_symmetric_does_without_and_resumes_so(symmetric: bool) -> None:
+    start = trained(SymmetryConfig(network=symmetric), 1).policy
+    whole = assert_resumed_run_equals_whole(lambda seed: PointMass(64, seed), QUICK, start_from=start)
+    assert (asymmetry(algorithm_of(whole, PPO))[0] < 1e-5) == symmetric
 
 
 def test_joints_and_units_are_paired_whatever_their_number() -> None:
