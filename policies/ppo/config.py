@@ -25,7 +25,7 @@ class SymmetryConfig:
     """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to
     learn from as with augmentation, at no cost."""
     augmentation: bool = False
-    """Learn from each transition's mirror image too; an update takes twice the time."""
+    """Learn from each transition's mirror image too: updates from twice the samples."""
     loss_coef: float = 0.0
     """Weight of the squared distance between mean actions in the mirror and mirrored mean actions."""
 
