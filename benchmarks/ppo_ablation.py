@@ -57,6 +57,7 @@ ABLATIONS: Mapping[str, Ablation] = {
         arms={
             "none": (PARTIAL,),
             "gru": (PARTIAL, "--ppo.actor.architecture", "gru", "--ppo.actor.memory", "64"),
+            "velocity": (HOVER, "--ppo.epochs", "3", "--ppo.schedule", "adaptive", "--ppo.learning-rate", "1e-3"),
         },
         measures=("return", "success", "position_error"),
     ),

@@ -26,7 +26,7 @@ class SymmetryConfig:
     learn from as with augmentation, at no cost. Training that starts from a policy without such weights goes on
     without."""
     augmentation: bool = False
-    """Learn from each transition's mirror image too; an update takes twice the time."""
+    """Learn from each transition's mirror image too: updates from twice the samples."""
     loss_coef: float = 0.0
     """Weight of the squared distance between mean actions in the mirror and mirrored mean actions."""
 
