@@ -38,9 +38,9 @@ GO1, HOVER, PARTIAL = "locomotion/go1-joystick-flat", "swarm/hover", "benchmarks
 ABLATIONS: Mapping[str, Ablation] = {
     "symmetry": Ablation(
         arms={
-            "none": (GO1,),
-            "network": (GO1, "--ppo.symmetry.network"),
-            "augmentation": (GO1, "--ppo.symmetry.augmentation"),
+            "none": (GO1, "--ppo.symmetry.no-network"),
+            "network": (GO1,),
+            "augmentation": (GO1, "--ppo.symmetry.no-network", "--ppo.symmetry.augmentation"),
         },
         measures=("return", "velocity_error", "failure", "length"),
     ),
