@@ -395,7 +395,8 @@ class PPO(Algorithm):
             self._symmetric.average_(gradient)
         if self._updates < self.config.critic_warm_up:
             gradient[: self._actor_numbers].zero_()
-        self.learning_rate.adapt(measures[MEASURES.index("kl")])
+        else:  # an actor that stands still is no reason to speed up
+            self.learning_rate.adapt(measures[MEASURES.index("kl")])
         norm = self.optimizer.step(gradient)
         self._keep_exploring()
         return torch.cat([measures, norm[None]])

@@ -45,7 +45,8 @@ def test_ppo_begins_with_it_and_holds_it_until_the_critic_has_learned():
     start = [parameter.clone() for parameter in learner.actor.parameters()]
     critics = []
     for iteration in range(3):
-        trainer.iterate()
+        rate = trainer.iterate()["learning_rate"]
+        assert (rate == pytest.approx(CONFIG.learning_rate)) == (iteration < 2)
         held = all(torch.equal(a, b) for a, b in zip(start, learner.actor.parameters(), strict=True))
         assert held == (iteration < 2)
         critics.append(torch.cat([parameter.flatten() for parameter in learner.critic.parameters()]).clone())
