@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -137,46 +137,31 @@ def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:
     return {name: value for name, value in summary.items() if name in kept} | {"episodes": float(episodes)}
 
 
-class Problem(Protocol):
+@dataclasses.dataclass(frozen=True)
+class Problem:
     """One kind of problem, with the methods that are for it."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def tasks(self) -> tuple[str, ...]: ...
-
-    def steps(self, task: str) -> int:
-        """Environment steps of a cell, unless told otherwise."""
-        ...
-
-    @property
-    def demonstrations(self) -> tuple[int, ...]:
-        """How many episodes are shown; (0,) where none is."""
-        ...
-
-    @property
-    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
-        """The most informative first."""
-        ...
-
-    def prepare(self, cell: Cell, budget: Budget) -> None:
-        """Make what the methods share, before the clock starts."""
-        ...
-
-    def seconds(self, task: str) -> float:
-        """Of training by the clock, after which it ends whatever the steps; infinite where only steps count."""
-        ...
-
-    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-        """What a policy is worth."""
-        ...
+    name: str
+    tasks: tuple[str, ...]
+    methods: Mapping[str, Callable[[Cell, Budget], Learned]]
+    """The most informative first."""
+    evaluated: Callable[[Cell, Budget, Policy], dict[str, Any]]
+    """What a policy is worth."""
+    steps: int
+    """Environment steps of a cell that is not learned against the clock, unless told otherwise."""
+    clock: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Tasks that are learned against the clock, whatever the steps -> s of training."""
+    demonstrations: tuple[int, ...] = (0,)
+    """How many episodes are shown; (0,) where none is."""
+    prepare: Callable[[Cell, Budget], object] | None = None
+    """Makes what the methods share, before the clock starts."""
 
 
 def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
     """Train and evaluate a cell; what its file says besides hardware and command."""
     torch.set_num_threads(budget.threads)
-    problem.prepare(cell, budget)
+    if problem.prepare is not None:
+        problem.prepare(cell, budget)
     began, cpu = time.perf_counter(), time.process_time()
     result = problem.methods[cell.method](cell, budget)
     seconds, spent = time.perf_counter() - began, time.process_time() - cpu

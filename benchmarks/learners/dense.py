@@ -5,13 +5,11 @@ Returns stand beside those of rl-baselines3-zoo, which are of the same reward; s
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, environment, learned, scores
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from embodied.registry import join_content
 from policies.networks.mlp import Activation, NetworkConfig
@@ -75,31 +73,20 @@ def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     return learned(environment(cell, budget, num_envs, cell.seed, **options), config, budget, cell.seed)
 
 
-@dataclasses.dataclass(frozen=True)
-class Dense:
-    """The problem."""
+def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+    """Success and return, beside the zoo's return where it has one."""
+    env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
+    found: dict[str, Any] = scores(env, policy, budget.episodes)
+    if (reference := REFERENCES.get(cell.task, {}).get(cell.method)) is not None:
+        found["reference_return"] = reference
+    return found
 
-    name: str = "dense"
-    tasks: tuple[str, ...] = (*REFERENCES, *CLOCK)
-    demonstrations: tuple[int, ...] = (0,)
 
-    def steps(self, task: str) -> int:
-        """A million; against the clock, more than there is time for."""
-        return 100_000_000 if task in CLOCK else 1_000_000
-
-    def seconds(self, task: str) -> float:
-        return CLOCK.get(task, math.inf)
-
-    def prepare(self, cell: Cell, budget: Budget) -> None:
-        """Nothing is shared."""
-
-    @property
-    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
-        return {name: functools.partial(trained, name) for name in ("ppo", *MILLION)}
-
-    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-        env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
-        found: dict[str, Any] = scores(env, policy, budget.episodes)
-        if (reference := REFERENCES.get(cell.task, {}).get(cell.method)) is not None:
-            found["reference_return"] = reference
-        return found
+DENSE = Problem(
+    name="dense",
+    tasks=(*REFERENCES, *CLOCK),
+    methods={name: functools.partial(trained, name) for name in ("ppo", *MILLION)},
+    evaluated=evaluated,
+    steps=1_000_000,
+    clock=CLOCK,
+)

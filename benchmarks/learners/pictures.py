@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, environment, learned, scores
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from policies.off_policy.svea.svea import Augmentation, SVEAConfig
 from policies.policy import Policy
@@ -39,33 +37,19 @@ def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     return learned(seen(cell, budget, 2 if budget.smoke else NUM_ENVS, cell.seed), config, budget, cell.seed)
 
 
-@dataclasses.dataclass(frozen=True)
-class Pictures:
-    """The problem."""
+def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+    """Success in the usual look, and under `looks` in each of the others."""
+    episodes, seed = budget.episodes, EVALUATION_SEED + cell.seed
+    usual = scores(seen(cell, budget, episodes, seed), policy, episodes)
+    shifts = LOOKS[:1] if budget.smoke else LOOKS
+    looks = {shift: scores(seen(cell, budget, episodes, seed, shift), policy, episodes) for shift in shifts}
+    return {**usual, "looks": looks}
 
-    name: str = "pictures"
-    tasks: tuple[str, ...] = ("manipulation/drawer-close", "manipulation/button-press")
-    demonstrations: tuple[int, ...] = (0,)
 
-    def steps(self, task: str) -> int:
-        del task
-        return 100_000
-
-    def seconds(self, task: str) -> float:
-        del task
-        return math.inf
-
-    def prepare(self, cell: Cell, budget: Budget) -> None:
-        """Nothing is shared."""
-
-    @property
-    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
-        return {name: functools.partial(trained, name) for name in CONFIGS}
-
-    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-        """Success in the usual look, and under `looks` in each of the others."""
-        episodes, seed = budget.episodes, EVALUATION_SEED + cell.seed
-        usual = scores(seen(cell, budget, episodes, seed), policy, episodes)
-        shifts = LOOKS[:1] if budget.smoke else LOOKS
-        looks = {shift: scores(seen(cell, budget, episodes, seed, shift), policy, episodes) for shift in shifts}
-        return {**usual, "looks": looks}
+PICTURES = Problem(
+    name="pictures",
+    tasks=("manipulation/drawer-close", "manipulation/button-press"),
+    methods={name: functools.partial(trained, name) for name in CONFIGS},
+    evaluated=evaluated,
+    steps=100_000,
+)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, environment, learned, scores
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from benchmarks.learners.sparse_task import demonstrated, shown, sparse_environment
 from policies.imitation import demonstrations
@@ -163,37 +162,26 @@ def interventions(cell: Cell, budget: Budget) -> Learned:
     return dataclasses.replace(found, env_steps=taken, notes=notes)
 
 
-@dataclasses.dataclass(frozen=True)
-class Sparse:
-    """The problem."""
+def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+    """Success in the task as it is."""
+    env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
+    return scores(env, policy, budget.episodes)
 
-    name: str = "sparse"
-    tasks: tuple[str, ...] = tuple(
+
+SPARSE = Problem(
+    name="sparse",
+    tasks=tuple(
         f"manipulation/{task}" for task in ("drawer-open", "door-open", "push", "pick-place", "peg-insert-side")
-    )
-    demonstrations: tuple[int, ...] = (10, 50)
-
-    def steps(self, task: str) -> int:
-        del task
-        return 100_000
-
-    def seconds(self, task: str) -> float:
-        del task
-        return math.inf
-
-    def prepare(self, cell: Cell, budget: Budget) -> None:
-        demonstrated(cell, budget)
-
-    @property
-    def methods(self) -> Mapping[str, Callable[[Cell, Budget], Learned]]:
-        return {
-            "bc": cloning,
-            **{name: functools.partial(off_policy, name) for name in OFF_POLICY},
-            "adviser": advised,
-            "ppo-from-expert": from_expert,
-            "interventions": interventions,
-        }
-
-    def evaluated(self, cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-        env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
-        return scores(env, policy, budget.episodes)
+    ),
+    methods={
+        "bc": cloning,
+        **{name: functools.partial(off_policy, name) for name in OFF_POLICY},
+        "adviser": advised,
+        "ppo-from-expert": from_expert,
+        "interventions": interventions,
+    },
+    evaluated=evaluated,
+    steps=100_000,
+    demonstrations=(10, 50),
+    prepare=demonstrated,
+)
