@@ -77,6 +77,7 @@ class Learned:
     env_steps: int
     """Environment steps that it learned from, demonstrations not counted."""
     updates: int
+    """Gradient steps, where the algorithm counts them; 0 of PPO."""
     curve: tuple[Mapping[str, float], ...] = ()
     """Success of the training's own episodes, with the exploration's noise."""
     notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -107,11 +108,12 @@ class Curve:
 
 def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
     """Train an algorithm on an environment; `options` as of `policies.training.loop.train`."""
-    curve = Curve(budget.steps)
+    curve, last = Curve(budget.steps), dict[str, float]()
     with cli.Line("learning", budget.steps) as line:
 
         def follow(trainer: Trainer, metrics: dict[str, float]) -> None:
             curve(trainer, metrics)
+            last.update(metrics)
             line.update(trainer.steps, progress_text(metrics))
 
         began = time.monotonic()
@@ -119,8 +121,7 @@ def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) ->
             env, config, total_steps=budget.steps, seed=seed, on_iteration=follow,
             should_stop=lambda: time.monotonic() - began > budget.seconds, **options,
         )  # fmt: skip
-    updates = int(getattr(trainer.algorithm, "updates", 0))
-    return Learned(trainer.policy, config, trainer.steps, updates, tuple(curve.points))
+    return Learned(trainer.policy, config, trainer.steps, int(last.get("updates", 0)), tuple(curve.points))
 
 
 def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options: Any) -> Env:

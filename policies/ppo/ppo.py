@@ -70,11 +70,6 @@ class PPO(Algorithm):
             raise SettingsError(
                 f"the environment lacks the observation group '{POLICY}'; it has {', '.join(observation_spec)}"
             )
-        if config.minibatches > config.unroll * num_envs:
-            raise SettingsError(
-                f"minibatches={config.minibatches} exceeds the {config.unroll * num_envs} transitions of a rollout "
-                f"(unroll={config.unroll} x {num_envs} environments)"
-            )
         keep_freed_memory()
         self.config, self.device, self.num_envs = config, torch.device(device), num_envs
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
@@ -89,22 +84,7 @@ class PPO(Algorithm):
             group: Normalizer(size, self.device, config.observation_clip, reflect.get(group))
             for group, size in used.items()
         }
-        self.rollout = Rollout(
-            config.unroll,
-            num_envs,
-            used,
-            action_size,
-            actor_group=POLICY,
-            critic_group=self.critic_group,
-            actor_memory=config.actor.memory,
-            critic_memory=config.critic.memory,
-            device=self.device,
-        )
-        if config.minibatches > self.rollout.units:
-            raise SettingsError(
-                f"minibatches={config.minibatches} exceeds the {num_envs} environments, of which a network that "
-                "remembers learns whole sequences"
-            )
+        self.rollout = self._built_rollout(used, action_size)
         self._hidden = self.rollout.actor_memory.clone()
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
@@ -126,6 +106,28 @@ class PPO(Algorithm):
         self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
         attends = {config.actor.architecture, config.critic.architecture} - {Architecture.MLP, Architecture.GRU}
         self._workers = Workers(self.device, chunk=ATTENTION_CHUNK if attends else 0)
+
+    def _built_rollout(self, sizes: Mapping[str, int], action_size: int) -> Rollout:
+        config = self.config
+        rollout = Rollout(
+            config.unroll,
+            self.num_envs,
+            sizes,
+            action_size,
+            actor_group=POLICY,
+            critic_group=self.critic_group,
+            actor_memory=config.actor.memory,
+            critic_memory=config.critic.memory,
+            device=self.device,
+        )
+        if config.minibatches > rollout.units:
+            units = (
+                f"{self.num_envs} environments, of which a network that remembers learns whole sequences"
+                if rollout.whole
+                else f"{rollout.units} transitions of a rollout (unroll={config.unroll} x {self.num_envs} environments)"
+            )
+            raise SettingsError(f"minibatches={config.minibatches} exceeds the {units}")
+        return rollout
 
     def _use_symmetry(self, mirror: Callable[[], Mirror] | None) -> None:
         if mirror is None:
