@@ -34,9 +34,6 @@ TRAININGS = {
     "ppo hover, adr": "swarm/hover --engine rigid --num-envs 64 --steps 50000 --adr 0.8",
     "sac hover": "swarm/hover --engine rigid --algorithm sac --num-envs 64 --steps 20000",
     "td3 hover": "swarm/hover --engine rigid --algorithm td3 --num-envs 64 --steps 20000",
-    "ddpg hover": "swarm/hover --engine rigid --algorithm ddpg --num-envs 64 --steps 10000",
-    "fast-td3 hover": "swarm/hover --engine rigid --algorithm fast-td3 --num-envs 64 --steps 10000",
-    "pql hover": "swarm/hover --engine rigid --algorithm pql --num-envs 64 --steps 10000",
     "bc drawer-close": "manipulation/drawer-close --algorithm bc --bc.demonstrations {demos} --num-envs 16 --steps 300",
     "rlpd drawer-close": f"{DRAWER} --algorithm rlpd --rlpd.demonstrations {{demos}} --rlpd.buffer-size 20000",
     "awac drawer-close": f"{DRAWER} --algorithm awac --awac.demonstrations {{demos}} --awac.offline-updates 200"

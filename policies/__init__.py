@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from embodied.env.vec_env import PolicyFunction, Step, VecEnv
     from policies.algorithm import Algorithm
-    from policies.off_policy.ddpg import DDPGConfig
-    from policies.off_policy.fast_td3 import FastTD3Config
     from policies.off_policy.learner import OffPolicyLearner
-    from policies.off_policy.pql import PQLConfig
     from policies.off_policy.rlpd import RLPDConfig
     from policies.off_policy.sac import SACConfig
     from policies.off_policy.td3 import TD3Config
@@ -25,11 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PPO",
     "Algorithm",
-    "DDPGConfig",
-    "FastTD3Config",
     "OffPolicyLearner",
     "PPOConfig",
-    "PQLConfig",
     "Policy",
     "PolicyFunction",
     "RLPDConfig",
@@ -45,12 +39,9 @@ __all__ = [
 
 _LAZY = {
     "Algorithm": "policies.algorithm",
-    "DDPGConfig": "policies.off_policy.ddpg",
-    "FastTD3Config": "policies.off_policy.fast_td3",
     "OffPolicyLearner": "policies.off_policy.learner",
     "PPO": "policies.ppo.ppo",
     "PPOConfig": "policies.ppo.config",
-    "PQLConfig": "policies.off_policy.pql",
     "Policy": "policies.policy",
     "PolicyFunction": "embodied.env.vec_env",
     "RLPDConfig": "policies.off_policy.rlpd",

@@ -54,7 +54,7 @@ class Algorithm(Protocol):
         Raises:
             EmbodiedError: the algorithm takes no advice.
         """
-        raise EmbodiedError(f"{type(self).__name__} takes no advice; sac, rlpd, svea, ddpg, td3, fast-td3 and pql do")
+        raise EmbodiedError(f"{type(self).__name__} takes no advice; sac, rlpd, svea and td3 do")
 
     def collect(self, env: VecEnv, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Take `unroll` control steps from the present observations; returns those after the last one."""

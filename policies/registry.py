@@ -107,14 +107,9 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
-            "ddpg", "policies.off_policy.ddpg:DDPGConfig", _OFF_POLICY, "off-policy, deterministic", num_envs=64
+            "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",
+            num_envs=64,
         ),
-        AlgorithmEntry("td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "ddpg with twin critics", num_envs=64),
-        AlgorithmEntry(
-            "fast-td3", "policies.off_policy.fast_td3:FastTD3Config", _OFF_POLICY, "td3 in large batches",
-            num_envs=128,
-        ),
-        AlgorithmEntry("pql", "policies.off_policy.pql:PQLConfig", _OFF_POLICY, "parallel Q-learning", num_envs=4096),
     )
 }  # fmt: skip
 

@@ -93,6 +93,7 @@ def command(cell: Cell, settings: Settings) -> str:
     words = ["python -m benchmarks.learners", "--problems", cell.problem, "--tasks", cell.task.split("/")[-1]]
     words += ["--methods", cell.method, "--seeds", str(cell.seed)]
     words += ["--demonstrations", str(cell.demonstrations)] if cell.demonstrations else []
+    words += ["--threads", str(settings.threads)] if settings.threads != 1 else []
     words += ["--steps", str(settings.steps)] if settings.steps is not None else []
     return " ".join([*words, *(["--smoke"] if settings.smoke else [])])
 

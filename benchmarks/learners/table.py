@@ -17,12 +17,19 @@ RESULTS = Path(__file__).resolve().parents[1] / "results/learners"
 LINK = "../benchmarks/results/learners/"
 BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels"}
 """Problem -> method over which the improvement of the others is told."""
+REMOVED: Mapping[str, str] = {
+    "ddpg": "TD3 without what makes it steady, and no better",
+    "fast-td3": "for large batches on a GPU, which nobody here has measured; on two cores PPO learns more by the clock",
+    "pql": "as fast-td3",
+}
+"""Methods that were measured and taken out of the commands -> why."""
 PROFILE = (0.25, 0.5, 0.75, 0.9)
 INTRODUCTION = """Every learner on the problem it is for, by `python -m benchmarks.learners`. *Sparse*: a reward of 1 at
 success, from noisy demonstrations of the task's script, 100,000 environment steps besides. *Dense*: a million steps, or
 the clock. *Pictures*: learned in one look, tried in others. Success is in %, over {episodes} fresh episodes of the task
 as it is; intervals are 95 %: over several seeds a stratified bootstrap's, of one seed Wilson's over its episodes, which
-knows nothing of other seeds. Core-minutes are what training took of a processor. What has no row was not measured yet.
+knows nothing of other seeds. Core-minutes are what training took of a processor. What has no row was not measured yet;
+what is marked † was taken out of the commands.
 """
 
 
@@ -42,6 +49,8 @@ def markdown(records: Sequence[Record]) -> str:
         if summary := list(_summary_rows(problem, rows)):
             header = [*SUMMARY, f"better than {BASELINES[problem]}", *PROFILED]
             parts.append(f"Over the tasks, of the seeds that each of them has:\n\n{_table(header, summary)}")
+        if gone := [f"{name} ({why})" for name, why in REMOVED.items() if name in grouped(rows, "method")]:
+            parts.append(f"† Taken out: {'; '.join(gone)}.\n")
     return "\n".join(parts)
 
 
@@ -67,7 +76,7 @@ def grouped(records: Iterable[Record], *keys: str) -> dict[Any, list[Record]]:
 def _task_rows(problem: str, records: Sequence[Record]) -> Iterable[Sequence[str]]:
     for (task, number, method), rows in grouped(records, "task", "demonstrations", "method").items():
         shown = [str(number)] if problem == "sparse" else []
-        yield [f"`{task}`", *shown, method, *_measured(problem, rows), *_spent(rows)]
+        yield [f"`{task}`", *shown, method + "†" * (method in REMOVED), *_measured(problem, rows), *_spent(rows)]
 
 
 def _measured(problem: str, rows: Sequence[Record]) -> list[str]:

@@ -2,67 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 
-class ValueHead(Protocol):
-    """Turns outputs (E, B, K) of E critics into values, Bellman targets and losses."""
-
-    outputs: int
-    """K, numbers per critic."""
-
-    def value(self, outputs: Tensor) -> Tensor:
-        """Expected returns: (E, B, K) to (E, B)."""
-        ...
-
-    def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
-        """Bellman targets.
-
-        Args:
-            outputs: (E, B, K) of the target critics for the next state and action.
-            reward: (B,).
-            discount: (B,) factor on the next value.
-            bonus: (B,) added to the next value before it is discounted.
-
-        Returns:
-            (E, B, K).
-        """
-        ...
-
-    def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Mean over the batch, summed over critics: (E, B, K) and (E or 1, B, K) to ()."""
-        ...
-
-
 class ScalarHead:
-    """One number: the expected return, by squared error."""
-
-    outputs = 1
+    """One output (E, B, 1) of each of E critics is the expected return, learned by squared error."""
 
     def value(self, outputs: Tensor) -> Tensor:
+        """Expected returns: (E, B, 1) to (E, B)."""
         return outputs.squeeze(-1)
 
     def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
-        """r + γ (Q + bonus), (E, B, 1)."""
+        """Bellman targets r + γ (Q + bonus), (E, B, 1).
+
+        Args:
+            outputs: (E, B, 1) of the target critics for the next state and action.
+            reward: (B,).
+            discount: (B,) factor γ on the next value, 0 after a failure.
+            bonus: (B,) added to the next value before it is discounted.
+        """
         return (reward + discount * (self.value(outputs) + bonus)).unsqueeze(-1)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Mean over the batch, summed over critics: (E, B, 1) and (E or 1, B, 1) to ()."""
         return (outputs - target).square().mean(1).sum()
 
 
 class CategoricalHead:
-    """Probabilities of K returns, equally spaced (Bellemare, Dabney and Munos 2017, "C51")."""
+    """K outputs (E, B, K) of each of E critics are logits of equally spaced returns (Bellemare et al. 2017, "C51")."""
 
     support: Tensor
     """(K,) the returns."""
 
     def __init__(self, atoms: int, low: float, high: float, device: torch.device | str = "cpu") -> None:
         """Space `atoms` returns from `low` to `high`."""
-        self.outputs, self.low, self.high = atoms, low, high
+        self.low, self.high = low, high
         self.support = torch.linspace(low, high, atoms, device=device)
 
     def value(self, outputs: Tensor) -> Tensor:
@@ -70,12 +46,13 @@ class CategoricalHead:
         return outputs.softmax(-1) @ self.support
 
     def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
-        """Probabilities of r + γ (z + bonus) on the support, (E, B, K)."""
+        """Probabilities of r + γ (z + bonus) on the support, (E, B, K); arguments as of `ScalarHead.target`."""
         base = reward + discount * bonus
         returns = base[:, None] + discount[:, None] * self.support
         return project(outputs.softmax(-1), returns, self.low, self.high)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Cross entropy, mean over the batch, summed over critics: (E, B, K) and (E or 1, B, K) to ()."""
         return -(target * functional.log_softmax(outputs, -1)).sum(-1).mean(1).sum()
 
 

@@ -17,7 +17,6 @@ from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
-from policies.networks.value_heads import CategoricalHead, ScalarHead, ValueHead
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
 from policies.off_policy.replay_buffer import BufferDtype
@@ -218,12 +217,6 @@ class ActorCriticConfig(OffPolicyConfig):
     """Which of the critics' Q-values the actor maximises: lowest, mean or first."""
     layer_norm: bool = False
     """Layer normalisation in the critics' hidden layers."""
-    atoms: int = 1
-    """1: critics estimate the expected return; more: its distribution over so many values (C51)."""
-    value_low: float = -250.0
-    """Least discounted, scaled return that a distribution can hold."""
-    value_high: float = 250.0
-    """Largest of them. The metric support_edge is the probability at both ends: if it grows, widen them."""
     actor: NetworkConfig = field(default_factory=relu_network)
     """Network that chooses actions."""
     critic_group: str = "critic"
@@ -241,13 +234,10 @@ class ActorCriticConfig(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("critics", "atoms"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(self.critics >= 1, "critics", self.critics, "at least 1")
         require(self.actor_learning_rate > 0, "actor_learning_rate", self.actor_learning_rate, "positive")
         subset = self.target_critics is None or 1 <= self.target_critics <= self.critics
         require(subset, "target_critics", self.target_critics, f"between 1 and critics={self.critics}")
-        ordered = self.atoms == 1 or self.value_low < self.value_high
-        require(ordered, "value_low", self.value_low, f"below value_high={self.value_high}")
 
     def build_actor(self, sizes: Sizes, generator: Generator, *, stochastic: bool) -> SquashedActor:
         """An untrained actor on its device."""
@@ -256,21 +246,14 @@ class ActorCriticConfig(OffPolicyConfig):
 
     def build_critics(self, sizes: Sizes, generator: Generator) -> BellmanUpdate[CriticEnsemble]:
         """Untrained critics on their device."""
-        head = self.value_head(sizes.device)
         critics = CriticEnsemble(
-            self.critics, sizes.critic + sizes.action, head.outputs, self.critic,
+            self.critics, sizes.critic + sizes.action, 1, self.critic,
             layer_norm=self.layer_norm, generator=generator,
         ).to(sizes.device)  # fmt: skip
         return BellmanUpdate(
-            critics, head, self.critic_optimizer(critics), clipped_double=self.clipped_double,
+            critics, self.critic_optimizer(critics), clipped_double=self.clipped_double,
             target_critics=self.target_critics, policy_value=self.policy_value,
         )  # fmt: skip
-
-    def value_head(self, device: torch.device) -> ValueHead:
-        """Meaning of the critics' outputs."""
-        if self.atoms == 1:
-            return ScalarHead()
-        return CategoricalHead(self.atoms, self.value_low, self.value_high, device)
 
     def actor_optimizer(self, actor: SquashedActor) -> FlatAdamW:
         return self.optimizer(actor.learned_parameters(), self.actor_learning_rate)

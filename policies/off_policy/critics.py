@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from policies.networks.ensemble import CriticEnsemble
-from policies.networks.value_heads import CategoricalHead, ValueHead
+from policies.networks.value_heads import ScalarHead
 from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW, join
 
@@ -96,16 +96,15 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
     def __init__(
         self,
         critic: Ensemble,
-        head: ValueHead,
         optimizer: FlatAdamW,
         *,
         clipped_double: bool = True,
         target_critics: int | None = None,
         policy_value: PolicyValue = PolicyValue.LOWEST,
     ) -> None:
-        """See `ActorCriticConfig` for the last three; `head` says what the critics' outputs mean."""
+        """See `ActorCriticConfig` for the last three."""
         super().__init__(critic, optimizer)
-        self.head, self._clipped_double, self._target_critics = head, clipped_double, target_critics
+        self.head, self._clipped_double, self._target_critics = ScalarHead(), clipped_double, target_critics
         self._policy_value = policy_value
 
     def update(
@@ -126,10 +125,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
             "critic_gradient_norm": self.optimizer.descend(loss),
             "value": self.head.value(outputs.detach()).mean(),
         }
-        metrics |= further
-        if isinstance(self.head, CategoricalHead):
-            metrics["support_edge"] = target[..., (0, -1)].sum(-1).mean()
-        return metrics
+        return metrics | further
 
     def loss(
         self, obs: Any, action: Tensor, target: Tensor, generator: Generator
@@ -140,7 +136,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         return outputs, self.head.loss(outputs, target), {}
 
     def target(self, outputs: Tensor, batch: Batch, bonus: Tensor | float, generator: Generator) -> Tensor:
-        """Bellman targets (E or 1, B, K) from the target critics' outputs (E, B, K) for the next state and action."""
+        """Bellman targets (E or 1, B, 1) from the target critics' outputs (E, B, 1) for the next state and action."""
         if self._clipped_double:
             if self._target_critics:
                 order = torch.randperm(self.critic.count, generator=generator, device=outputs.device)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Generator, Tensor
 
 from policies.imitation.advice import Penalty, QFunction
@@ -25,42 +24,35 @@ class TD3Config(AdvisedConfig):
     policy_delay: int = 2
     target_delay: int = 2
     policy_value: PolicyValue = PolicyValue.FIRST
-    noise_min: float = 0.1
-    """Standard deviation of the exploration noise of the first environment."""
-    noise_max: float = 0.1
-    """That of the last environment; those between are spaced evenly (mixed exploration, Li et al. 2023)."""
+    noise: float = 0.1
+    """Standard deviation of the exploration noise."""
     target_noise: float = 0.2
     """Standard deviation of the noise on target actions (target policy smoothing)."""
     target_noise_clip: float = 0.5
     """Bound on that noise."""
-    target_actor: bool = True
-    """Whether target actions are a target network's; otherwise the actor's own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("noise_min", "target_noise", "target_noise_clip"):
+        for name in ("noise", "target_noise", "target_noise_clip"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        require(self.noise_max >= self.noise_min, "noise_max", self.noise_max, f"noise_min={self.noise_min} or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
-        actor = TD3ActorUpdate(self.build_actor(sizes, generator, stochastic=False), self, sizes.num_envs)
+        actor = TD3ActorUpdate(self.build_actor(sizes, generator, stochastic=False), self)
         return actor, self.build_critics(sizes, generator)
 
 
 class TD3ActorUpdate(LearnedActorUpdate):
-    """The deterministic policy gradient, and TD3's smoothed target actions, of which DDPG has none."""
+    """The deterministic policy gradient, and smoothed target actions."""
 
-    def __init__(self, actor: SquashedActor, config: TD3Config, num_envs: int) -> None:
+    def __init__(self, actor: SquashedActor, config: TD3Config) -> None:
         """Take over a deterministic actor."""
         super().__init__(actor, config.actor_optimizer(actor))
-        self._smoothing, self._clip = config.target_noise, config.target_noise_clip
-        device = self.optimizer.vector.device
-        self._noise = torch.linspace(config.noise_min, config.noise_max, num_envs, device=device)[:, None]
-        self._target = copy.deepcopy(actor) if config.target_actor else actor
-        self._target_parameters = join(self._target.parameters()) if config.target_actor else None
+        self._noise, self._smoothing, self._clip = config.noise, config.target_noise, config.target_noise_clip
+        self._target = copy.deepcopy(actor)
+        self._target_parameters = join(self._target.parameters())
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """The actor's action with each environment's own noise."""
+        """The actor's action with noise."""
         return (self.actor(obs) + self._noise * noise).clamp(-1.0, 1.0)
 
     def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, float]:
@@ -80,14 +72,11 @@ class TD3ActorUpdate(LearnedActorUpdate):
 
     def update_target(self, tau: float) -> None:
         """Polyak-average the actor into its target network."""
-        if self._target_parameters is not None:
-            self._target_parameters.lerp_(self.optimizer.vector, tau)
+        self._target_parameters.lerp_(self.optimizer.vector, tau)
 
     def state(self) -> dict[str, Any]:
-        target = {} if self._target_parameters is None else {"target": self._target_parameters.clone()}
-        return super().state() | target
+        return super().state() | {"target": self._target_parameters.clone()}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         super().load_state(tree)
-        if self._target_parameters is not None:
-            self._target_parameters.copy_(tree["target"])
+        self._target_parameters.copy_(tree["target"])

@@ -50,7 +50,7 @@ def test_a_task_s_own_settings_come_before_the_algorithm_s():
     training = TrainConfig(algorithms=(PPOConfig(gamma=0.7), SACConfig(gamma=0.6), own))
     assert default_config("td3", training) is own
     assert default_config("ppo", training).gamma == 0.7
-    assert default_config("ddpg", training).gamma == 0.99  # a DDPGConfig is no TD3Config of the task's
+    assert default_config("rlpd", training).gamma == 0.99  # an RLPDConfig is no SACConfig of the task's
     with pytest.raises(UnknownNameError, match="unknown algorithm 'sacc'; did you mean 'sac'"):
         find_algorithm("sacc")
 

@@ -105,19 +105,18 @@ class PixelCritics(CriticEnsemble):
         encoder: ImageEncoder,
         actions: int,
         count: int,
-        outputs: int,
         config: NetworkConfig,
         *,
         layer_norm: bool,
         saliency: bool,
         generator: torch.Generator,
     ) -> None:
-        super().__init__(count, encoder.outputs + actions, outputs, config, layer_norm=layer_norm, generator=generator)
+        super().__init__(count, encoder.outputs + actions, 1, config, layer_norm=layer_norm, generator=generator)
         self.encoder = encoder
         self.saliency = linear(CHANNELS, 1, 1.0, generator) if saliency else None
 
     def forward(self, obs: Any, action: Tensor) -> Tensor:
-        """A `PixelObservation` of B rows and (B, A) to (E, B, outputs)."""
+        """A `PixelObservation` of B rows and (B, A) to (E, B, 1)."""
         return super().forward(self.encoder(obs), action)
 
     def predicted_saliency(self, images: Tensor) -> Tensor:

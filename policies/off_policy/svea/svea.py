@@ -92,20 +92,20 @@ class SVEAConfig(SACConfig):
         encoder = ImageEncoder(sizes.policy, sizes.image_shape, self.features, generator)
         actor = PixelActor(encoder, sizes.action, self.actor, stochastic=True, generator=generator)
         critics = PixelCritics(
-            encoder, sizes.action, self.critics, self.atoms, self.critic,
+            encoder, sizes.action, self.critics, self.critic,
             layer_norm=self.layer_norm, saliency=self.saliency, generator=generator,
         )  # fmt: skip
-        update = SVEAUpdate(critics.to(sizes.device), self, sizes.device)
+        update = SVEAUpdate(critics.to(sizes.device), self)
         return SACActorUpdate(actor.to(sizes.device), self), update
 
 
 class SVEAUpdate(BellmanUpdate[PixelCritics]):
     """The Bellman update on plain and augmented images; targets are from plain ones."""
 
-    def __init__(self, critics: PixelCritics, config: SVEAConfig, device: torch.device) -> None:
+    def __init__(self, critics: PixelCritics, config: SVEAConfig) -> None:
         """Train critics, which are on the device by now."""
         super().__init__(
-            critics, config.value_head(device), config.critic_optimizer(critics), clipped_double=config.clipped_double,
+            critics, config.critic_optimizer(critics), clipped_double=config.clipped_double,
             target_critics=config.target_critics, policy_value=config.policy_value,
         )  # fmt: skip
         self.config = config

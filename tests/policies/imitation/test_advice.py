@@ -36,7 +36,7 @@ def given(action: float, rows: int = 16) -> Tensor:
 def climb(values: Any, advice: Tensor | None, steps: int = 120) -> Tensor:
     """Where a policy of two actions gets to."""
     actor = SquashedActor(2, 2, SMALL, stochastic=False, generator=torch.Generator().manual_seed(0))
-    rule = TD3ActorUpdate(actor, TD3Config(**QUICK), 4)
+    rule = TD3ActorUpdate(actor, TD3Config(**QUICK))
 
     def penalty(action: Tensor) -> Tensor:
         assert advice is not None

@@ -13,11 +13,8 @@ from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig
 from policies.off_policy.cqn.cqn import CQNConfig
-from policies.off_policy.ddpg import DDPGConfig
-from policies.off_policy.fast_td3 import FastTD3Config
 from policies.off_policy.idql.idql import IDQLConfig
 from policies.off_policy.learner import OffPolicyLearner
-from policies.off_policy.pql import PQLConfig
 from policies.off_policy.q_transformer.q_transformer import QTransformerConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
@@ -36,11 +33,6 @@ CONFIGS: dict[str, OffPolicyConfig] = {
     "sac": SACConfig(**ACTOR, temperature_learning_rate=3e-3),
     "rlpd": RLPDConfig(**{**ACTOR, "batch_size": 64}, critics=3, critic_updates=2, policy_delay=2),
     "td3": TD3Config(**ACTOR),
-    "ddpg": DDPGConfig(**ACTOR),
-    "fast-td3": FastTD3Config(
-        **{**ACTOR, "tau": 0.2, "actor_learning_rate": 1e-3}, random_warm_up=True, value_low=-20, value_high=1, atoms=41
-    ),
-    "pql": PQLConfig(**ACTOR, critic_updates=1),
     "awac": AWACConfig(**ACTOR, offline_updates=0),
     "cqn": CQNConfig(**TOY, action_sequence=3, weight_decay=0.0),
     "q-transformer": QTransformerConfig(**TOY, offline_updates=0, bins=16, layers=1),

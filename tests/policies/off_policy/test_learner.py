@@ -14,7 +14,6 @@ from embodied.storage import trees
 from policies.algorithm import DivergedError
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.config import OffPolicyConfig
-from policies.off_policy.fast_td3 import FastTD3Config
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3ActorUpdate, TD3Config
@@ -152,8 +151,7 @@ def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
         (SACConfig, {"target_critics": 3}, "target_critics=3 must be between 1 and critics=2"),
         (SACConfig, {"initial_temperature": 0.0}, "initial_temperature=0.0 must be positive"),
         (SACConfig, {"demonstration_share": 1.5}, "demonstration_share=1.5 must be between 0 and 1"),
-        (FastTD3Config, {"value_low": 300.0}, r"value_low=300.0 must be below value_high=250.0"),
-        (TD3Config, {"noise_max": 0.01}, "noise_max=0.01 must be noise_min=0.1 or more"),
+        (TD3Config, {"noise": -0.1}, "noise=-0.1 must be 0 or more"),
         (
             TD3Config,
             {"actor": NetworkConfig((16,), architecture=Architecture.PARTS)},
