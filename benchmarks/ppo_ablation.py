@@ -35,6 +35,7 @@ class Ablation:
 
 
 GO1, HOVER, PARTIAL = "locomotion/go1-joystick-flat", "swarm/hover", "benchmarks/partial_hover.py"
+CHEETAH, SPARSE = "locomotion/half-cheetah", "benchmarks/sparse_drawer.py"
 ABLATIONS: Mapping[str, Ablation] = {
     "symmetry": Ablation(
         arms={
@@ -61,6 +62,21 @@ ABLATIONS: Mapping[str, Ablation] = {
         },
         measures=("return", "success", "position_error"),
     ),
+    "curiosity": Ablation(
+        arms={"none": (SPARSE,), "curiosity": (SPARSE, "--ppo.curiosity.weight", "0.3")},
+        measures=("return", "success"),
+    ),
+    "schedules": Ablation(
+        arms={
+            "linear": (HOVER,),
+            **{name: (HOVER, "--ppo.schedule", name, "--ppo.learning-rate", "1e-3") for name in ("adaptive", "fixed")},
+        },
+        measures=("return", "success", "position_error"),
+    ),
+    "advantages": Ablation(
+        arms={"normalized": (CHEETAH,), "as they are": (CHEETAH, "--ppo.no-normalize-advantage")},
+        measures=("return", "length"),
+    ),
 }
 POINTS = 12  # of a curve: means over so many equal parts of a training
 
@@ -70,7 +86,7 @@ class Settings:
     """What is measured."""
 
     ablation: tyro.conf.Positional[str]
-    """Which: symmetry, symmetry-hover or memory."""
+    """Which: symmetry, symmetry-hover, memory, curiosity, schedules or advantages."""
     arms: tuple[str, ...] = ()
     """Some of its arms; by default all."""
     seeds: tuple[int, ...] = (0, 1, 2)

@@ -42,6 +42,22 @@ class SymmetryConfig:
 
 
 @dataclass(frozen=True)
+class CuriosityConfig:
+    """A reward for observations that are unlike those seen before (random network distillation, RND)."""
+
+    weight: float = 0.0
+    """Of that reward beside the task's, which reward_scale scales; 0: none. It is the error of a prediction over the
+    errors' standard deviation, so it begins at about 1 to 10 times the weight and fades with what becomes known."""
+    learning_rate: float = 1e-3
+    """Adam's step size of the prediction: the larger, the sooner it fades."""
+
+    def __post_init__(self) -> None:
+        _require(math.isfinite(self.weight) and self.weight >= 0, "weight", self.weight, "0 or more")
+        rate = self.learning_rate
+        _require(math.isfinite(rate) and rate > 0, "learning_rate", rate, "positive")
+
+
+@dataclass(frozen=True)
 class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017)."""
 
@@ -102,6 +118,8 @@ class PPOConfig:
     """Observation group the critic reads; where the environment has no such group, it reads the actor's."""
     symmetry: SymmetryConfig = field(default_factory=SymmetryConfig)
     """Use of the robot's left-right symmetry."""
+    curiosity: CuriosityConfig = field(default_factory=CuriosityConfig)
+    """Reward for what is new, where the task's own is rare (random network distillation, RND)."""
     compile: bool = False
     """Fuse the loss's element-wise operations with torch.compile; no faster on a CPU, and slow to start."""
 

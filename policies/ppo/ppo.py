@@ -22,6 +22,7 @@ from policies.optim.flat_parameters import FlatAdamW
 from policies.optim.parallel import Workers, one_thread
 from policies.policy import NormalizedActor, Policy
 from policies.ppo.config import PPOConfig
+from policies.ppo.curiosity import Curiosity
 from policies.ppo.gae import gae
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.losses import PolicyLoss, ValueLoss, policy_loss, value_loss
@@ -105,6 +106,9 @@ class PPO(Algorithm):
         self.optimizer = FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=config.max_grad_norm)
         self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
         attends = {config.actor.architecture, config.critic.architecture} - {Architecture.MLP, Architecture.GRU}
+        self._curiosity = (
+            Curiosity(sizes[POLICY], config.curiosity, self.device, seed) if config.curiosity.weight else None
+        )
         self._workers = Workers(self.device, chunk=ATTENTION_CHUNK if attends else 0)
 
     def _built_rollout(self, sizes: Mapping[str, int], action_size: int) -> Rollout:
@@ -283,6 +287,7 @@ class PPO(Algorithm):
         """
         if self._time < self.config.unroll:
             raise RuntimeError(f"the rollout holds {self._time} of {self.config.unroll} steps")
+        curious = {} if self._curiosity is None else self._rewarded(self._curiosity, obs[POLICY])
         self._estimate(obs)
         self.learning_rate.start(progress)
         if self._updates == self.config.critic_warm_up:
@@ -292,7 +297,7 @@ class PPO(Algorithm):
             for _ in range(self.config.epochs)
             for index in self.rollout.minibatches(self.config.minibatches, self.order_generator)
         ]
-        return self._finish(torch.stack(measures).mean(0))
+        return self._finish(torch.stack(measures).mean(0)) | {name: value.item() for name, value in curious.items()}
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, as tensors; callable between rollouts only."""
@@ -305,6 +310,7 @@ class PPO(Algorithm):
             "noise_generator": self.noise_generator.get_state(),
             "order_generator": self.order_generator.get_state(),
             "updates": self._updates,
+            **({} if self._curiosity is None else {"curiosity": self._curiosity.state()}),
             **({"memory": self._memory()} if self.rollout.whole else {}),
             **({"symmetric": self._symmetric is not None} if self.config.symmetry.network else {}),
         }
@@ -325,6 +331,8 @@ class PPO(Algorithm):
         self.learning_rate.value.copy_(tree["learning_rate"])
         for group, normalizer in self.normalizers.items():
             normalizer.load_state(tree["normalizers"][group])
+        if self._curiosity is not None:
+            self._curiosity.load_state(tree["curiosity"])
         if explore_alike:
             self.noise_generator.set_state(tree["noise_generator"].cpu())
             self.order_generator.set_state(tree["order_generator"].cpu())
@@ -366,6 +374,19 @@ class PPO(Algorithm):
         rollout.returns.copy_(returns)
         z = gaussian.standardize(rollout.action, rollout.mean, self._old_log_std)
         rollout.log_prob.copy_(gaussian.log_density(z, self._old_log_std))
+
+    def _rewarded(self, curiosity: Curiosity, last_obs: Tensor) -> dict[str, Tensor]:
+        """Add to the rollout's rewards those for what each step reached, then learn what that was; returns measures.
+
+        Where an episode ended, that is the start of the next one: known soon, so it earns next to nothing.
+        """
+        reached = torch.cat([self.rollout.actor_obs[1:], self.normalizers[POLICY](last_obs)[None]])
+        reward = curiosity.reward(reached)
+        self.rollout.reward.add_(reward)
+        rows = reached.flatten(0, 1)
+        order = torch.randperm(len(rows), generator=self.order_generator, device=self.device)
+        errors = [curiosity.learn(rows[index]) for index in order.tensor_split(self.config.minibatches)]
+        return {"curiosity_reward": reward.mean(), "curiosity_error": torch.stack(errors).mean()}
 
     def _values(self, normalizer: Normalizer, last_obs: Tensor) -> tuple[Tensor, Tensor]:
         """Fill in the values of the rollout; returns (T, N) those where the time limit ended an episode, and (N,) those

@@ -1,0 +1,108 @@
+"""Random network distillation in PPO: what is new is rewarded, what is known is not, and runs resume bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from embodied.env.vec_env import StepData
+from policies import PPO, PPOConfig, Trainer, train
+from policies.networks.mlp import NetworkConfig
+from policies.ppo.config import CuriosityConfig
+from policies.ppo.curiosity import Curiosity
+from tests.policies.toys import PointMass, algorithm_of, assert_resumed_run_equals_whole
+
+SMALL = NetworkConfig((16, 16))
+QUICK = PPOConfig(
+    unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=dataclasses.replace(SMALL, output_gain=1.0),
+    curiosity=CuriosityConfig(weight=0.5),
+)  # fmt: skip
+
+
+def curiosity(weight: float = 1.0, seed: int = 0) -> Curiosity:
+    return Curiosity(3, CuriosityConfig(weight), torch.device("cpu"), seed)
+
+
+def places(middle: float, seed: int = 0) -> torch.Tensor:
+    """(8, 64, 3) observations around a point."""
+    return middle + 0.1 * torch.randn(8, 64, 3, generator=torch.Generator().manual_seed(seed))
+
+
+def test_what_was_learned_earns_little_and_what_is_new_much():
+    own = curiosity()
+    for step in range(300):
+        own.learn(places(1.0, step).flatten(0, 1))
+    known, new = own.reward(torch.cat([places(1.0, 1_000), places(-1.0)])).chunk(2)
+    assert new.mean() > 20 * known.mean()
+
+
+def test_rewards_are_the_errors_over_their_deviation_times_the_weight():
+    rewards = {weight: curiosity(weight).reward(places(0.0)) for weight in (1.0, 0.25)}
+    assert rewards[1.0].std(unbiased=False).item() == pytest.approx(1.0, rel=1e-3)
+    torch.testing.assert_close(rewards[0.25], rewards[1.0] / 4)
+    assert rewards[1.0].min() >= 0
+
+
+def test_the_seed_fixes_both_networks_and_the_predicted_one_never_changes():
+    same, other = (curiosity(seed=seed).reward(places(0.0)) for seed in (0, 1))
+    assert torch.equal(curiosity().reward(places(0.0)), same)
+    assert not torch.allclose(same, other)
+    own = curiosity()
+    before = [weight.clone() for weight in own._target.parameters()]
+    own.learn(places(0.0).flatten(0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(before, own._target.parameters(), strict=True))
+
+
+class Aimless(PointMass):
+    """A point that nothing is asked of: no reward, no failure."""
+
+    def step(self, action: torch.Tensor) -> StepData:
+        step = super().step(action)
+        return dataclasses.replace(step, reward=torch.zeros_like(step.reward))
+
+
+def spread(config: PPOConfig) -> float:
+    """How far from the origin a point of which nothing is asked gets in an episode, m."""
+    trainer = train(Aimless(64, seed=3), config, total_steps=60 * 8 * 64)
+    env = Aimless(256, seed=4)
+    obs = env.reset()
+    for _ in range(env.max_episode_steps - 1):
+        obs = dict(env.step(trainer.policy(obs)).obs)
+    return env.position.norm(dim=-1).mean().item()
+
+
+def test_where_nothing_is_rewarded_it_goes_where_others_stay():
+    assert spread(QUICK) > 1.2 * spread(dataclasses.replace(QUICK, curiosity=CuriosityConfig()))
+
+
+def test_it_says_what_it_paid_and_pays_nothing_by_default():
+    ppo = algorithm_of(Trainer(PointMass(8), QUICK, total_steps=1), PPO)
+    plain = algorithm_of(
+        Trainer(PointMass(8), dataclasses.replace(QUICK, curiosity=CuriosityConfig()), total_steps=1), PPO
+    )
+    metrics = []
+    for learner in (ppo, plain):
+        env = PointMass(8)
+        obs = learner.collect(env, env.reset())
+        metrics.append(learner.update(obs))
+    assert metrics[0]["curiosity_reward"] > 0
+    assert metrics[0]["curiosity_error"] > 0
+    assert not [name for name in metrics[1] if "curiosity" in name]
+
+
+def test_a_resumed_run_goes_on_bit_for_bit():
+    assert_resumed_run_equals_whole(lambda seed: PointMass(8, seed), QUICK)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": -1.0}, "weight=-1.0 must be 0 or more"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be positive"),
+    ],
+)
+def test_config_messages(changes, message):
+    with pytest.raises(ValueError, match=message):
+        CuriosityConfig(**changes)
