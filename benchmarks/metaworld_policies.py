@@ -15,7 +15,7 @@ import statistics
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
@@ -26,11 +26,15 @@ from torch import Tensor
 
 import embodied
 from embodied.env.env import Env
-from embodied.evaluation.rollouts import wilson
+from embodied.env.vec_env import PolicyFunction
+from embodied.errors import EmbodiedError
+from embodied.evaluation.rollouts import evaluate
 from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
 
 WORKER = Path(__file__).parent / "reference" / "others" / "metaworld_policy.py"
+METAWORLD = "metaworld"
+SCORES = ("success_any", "success_any_low", "success_any_high", "success", "success_low", "success_high")
 CACHED = 10  # tasks whose compiled programs a process has room for
 
 
@@ -42,7 +46,7 @@ class Settings:
     """Which tasks, without `manipulation/`."""
     metaworld: Path = Path(".venv-metaworld/bin/python")
     """Python that has metaworld."""
-    policies: tuple[str, ...] = ("metaworld", "embodied")
+    policies: tuple[str, ...] = (METAWORLD, "embodied")
     """Whose scripts."""
     episodes: int = 10
     """Of each task and policy."""
@@ -52,26 +56,29 @@ class Settings:
     """File for the results, written after every task; tasks that are in it already are not run again."""
 
 
-class Act(Protocol):
-    """Actions (N, 4) for observations."""
-
-    def __call__(self, observation: Mapping[str, Tensor], /) -> Tensor: ...
-
-
 class MetaworldPolicies:
     """A process that runs Meta-World's policies."""
 
     def __init__(self, python: Path) -> None:
+        if not python.exists():
+            raise EmbodiedError(
+                f"no Python '{python}'; python3 -m venv .venv-metaworld && "
+                ".venv-metaworld/bin/pip install metaworld==3.1.1 packaging makes one; --metaworld says where"
+            )
         pipe = subprocess.PIPE
         command = [str(python.absolute()), "-W", "ignore", str(WORKER)]
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
-    def act(self, task: str, policy: Tensor) -> Tensor:
-        """Actions (N, 4) for the observation group `policy` (N, 39)."""
-        stdin, stdout = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
-        stdin.write(json.dumps({"task": task, "observations": policy.tolist()}) + "\n")
-        stdin.flush()
-        return torch.tensor(json.loads(stdout.readline()), dtype=torch.float32)
+    def of(self, task: str) -> PolicyFunction:
+        """The policy of a task: observation group `policy` (N, 39) to actions (N, 4)."""
+
+        def act(observation: Mapping[str, Tensor]) -> Tensor:
+            stdin, stdout = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
+            stdin.write(json.dumps({"task": task, "observations": observation["policy"].tolist()}) + "\n")
+            stdin.flush()
+            return torch.tensor(json.loads(stdout.readline()), dtype=torch.float32)
+
+        return act
 
     def close(self) -> None:
         """End the process."""
@@ -83,9 +90,13 @@ def main(settings: Settings) -> None:
     """Run and print, task by task."""
     rows: list[dict[str, Any]] = []
     if settings.json is not None and settings.json.exists():
-        rows = json.loads(settings.json.read_text())["results"]
+        earlier = json.loads(settings.json.read_text())
+        for name in ("episodes", "seed"):
+            if earlier[name] != getattr(settings, name):
+                raise EmbodiedError(f"'{settings.json}' has {name} {earlier[name]}; give another --json")
+        rows = earlier["results"]
     done = {row["task"] for row in rows}
-    others = MetaworldPolicies(settings.metaworld) if "metaworld" in settings.policies else None
+    others = MetaworldPolicies(settings.metaworld) if METAWORLD in settings.policies else None
     with cli.Line("scripts", len(settings.tasks)) as line:
         for number, task in enumerate(settings.tasks):
             if task not in done:
@@ -109,30 +120,16 @@ def compare(task: str, settings: Settings, others: MetaworldPolicies | None) -> 
     env = embodied.make(f"manipulation/{task}", settings.episodes, "mujoco", settings.seed)
     row: dict[str, Any] = {"task": task}
     for whose in settings.policies:
-        # The environment's own draws: the same starts for each.
-        observation = env.reset(settings.seed)
-        if whose == "metaworld":
-            assert others is not None
-            row[whose] = outcome(env, lambda seen: others.act(task, seen["policy"]), observation)
-        else:
-            row[whose] = outcome(env, load_policy("expert", env), observation)
+        policy = load_policy("expert", env) if others is None or whose != METAWORLD else others.of(task)
+        row[whose] = scores(env, policy, settings)
     env.close()
     return row
 
 
-def outcome(env: Env, act: Act, observation: Mapping[str, Tensor]) -> dict[str, float]:
-    """Success of an episode in every world: at any step, and at the last, each with its interval."""
-    ever = torch.zeros(env.num_envs, dtype=torch.bool)
-    last = ever
-    for _ in range(env.max_episode_steps):
-        step = env.step(act(observation))
-        observation, last = step.obs, step.success.cpu()
-        ever = ever | last
-    found: dict[str, float] = {}
-    for name, solved in (("success_any", ever), ("success", last)):
-        low, high = wilson(int(solved.sum()), env.num_envs)
-        found |= {name: float(solved.float().mean()), f"{name}_low": low, f"{name}_high": high}
-    return found
+def scores(env: Env, policy: PolicyFunction, settings: Settings) -> dict[str, float]:
+    """Success at any step and at the last, with intervals, from the starts that the seed draws: the same for each."""
+    summary = evaluate(env, policy, settings.episodes, seed=settings.seed).summary()
+    return {name: summary[name] for name in SCORES}
 
 
 def means(rows: list[dict[str, Any]], settings: Settings) -> dict[str, dict[str, float]]:

@@ -47,7 +47,7 @@ class CuriosityConfig:
 
     weight: float = 0.0
     """Of that reward beside the task's, which reward_scale scales; 0: none. It is the error of a prediction over the
-    errors' standard deviation, so it begins at about 1 to 10 times the weight and fades with what becomes known."""
+    errors' standard deviation so far, and fades with what becomes known."""
     learning_rate: float = 1e-3
     """Adam's step size of the prediction: the larger, the sooner it fades."""
 

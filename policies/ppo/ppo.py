@@ -106,10 +106,10 @@ class PPO(Algorithm):
         self.optimizer = FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=config.max_grad_norm)
         self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
         attends = {config.actor.architecture, config.critic.architecture} - {Architecture.MLP, Architecture.GRU}
-        self._curiosity = (
-            Curiosity(sizes[POLICY], config.curiosity, self.device, seed) if config.curiosity.weight else None
-        )
         self._workers = Workers(self.device, chunk=ATTENTION_CHUNK if attends else 0)
+        self._curiosity: Curiosity | None = None
+        if config.curiosity.weight:
+            self._curiosity = Curiosity(sizes[POLICY], config.curiosity, self.device, seed)
 
     def _built_rollout(self, sizes: Mapping[str, int], action_size: int) -> Rollout:
         config = self.config
