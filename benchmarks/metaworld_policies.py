@@ -27,7 +27,7 @@ from torch import Tensor
 import embodied
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.rollouts import evaluate
 from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
@@ -86,6 +86,7 @@ class MetaworldPolicies:
         self._process.wait()
 
 
+@guard
 def main(settings: Settings) -> None:
     """Run and print, task by task."""
     rows: list[dict[str, Any]] = []
