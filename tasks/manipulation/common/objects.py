@@ -39,6 +39,11 @@ along the table jams. And the stiffest contact that a step of 6.25 ms allows, ag
 STOP = {"solref_limit": [0.0125, 1], "solimp_limit": [0.98, 0.998, 0.001, 0.5, 2]}
 """The end of a joint's travel, as hard as that: at MuJoCo's usual stops the hand pushes a drawer 2 cm too far."""
 
+SMOOTH = {"friction": [0.3, 0.005, 0.0001], "priority": 2}
+"""Polished: sliding friction 0.3 (no unit), which decides even where a rubber pad meets it."""
+TOP = {**CONTACT, **SMOOTH}
+"""Table tops, and boards on them: a hand that is led too low slides over them instead of jamming."""
+
 PUCK_RADIUS = 0.02  # m; Meta-World
 PUCK_HEIGHT = 0.04  # m; Meta-World
 PUCK_SIDE = 0.019  # m, half an edge of the box that stands for it in contacts
@@ -152,4 +157,5 @@ def slab(spec: mujoco.MjSpec, thickness: float, low: Sequence[float], high: Sequ
             pos=[*middle, thickness / 2],
             size=[*half, thickness / 2],
             rgba=PINE,
+            **TOP,
         )

@@ -100,11 +100,12 @@ Gram: TypeAlias = tuple[tuple[Array, ...], ...]
 System: TypeAlias = tuple[Gram, tuple[Array, ...]]
 
 
-def tcp_pose(joints: Array) -> tuple[Array, Array]:
+def tcp_pose(joints: Array, fingertip: float = FINGERTIP) -> tuple[Array, Array]:
     """Where the middle between the fingertips is, and how the hand is turned.
 
     Args:
         joints: `(7,)` rad.
+        fingertip: m from the flange to the tcp.
 
     Returns:
         Position `(3,)` m and rotation `(3, 3)`, world from hand. Its columns are the hand's axes: z out of the hand, y
@@ -112,7 +113,7 @@ def tcp_pose(joints: Array) -> tuple[Array, Array]:
 
     Source: Craig, "Introduction to Robotics", chapter 3.
     """
-    _, _, pos, axes = _chain(joints)
+    _, _, pos, axes = _chain(joints, fingertip)
     return jnp.stack(pos), jnp.stack([axis[i] for i in range(3) for axis in axes]).reshape(3, 3)
 
 
@@ -127,7 +128,7 @@ def jacobian(joints: Array) -> Array:
 
     Source: Siciliano et al., "Robotics: Modelling, Planning and Control", section 3.1.
     """
-    axes, origins, pos, _ = _chain(joints)
+    axes, origins, pos, _ = _chain(joints, FINGERTIP)
     return jnp.stack([*_cross(axes, _minus(pos, origins)), *axes])
 
 
@@ -137,6 +138,7 @@ def follow(
     target_rot: ArrayLike = HAND_DOWN,
     rest: ArrayLike = HOME,
     dt: float = CONTROL_DT,
+    fingertip: float = FINGERTIP,
 ) -> Array:
     """Next joint targets on the way to a pose of the hand: one step of damped least squares.
 
@@ -149,6 +151,7 @@ def follow(
         target_rot: `(3, 3)` world from hand, within 90 degrees of the hand's rotation.
         rest: `(7,)` rad.
         dt: s until the next call.
+        fingertip: m from the flange to the tcp.
 
     Returns:
         `(7,)` rad, within `JOINT_LIMITS`. No joint moves faster than `SPEED_LIMITS`: the step is shortened, in its
@@ -157,7 +160,7 @@ def follow(
     Source: Wampler, IEEE Transactions on Systems, Man, and Cybernetics 16 (1986); the rotation's error: Luh, Walker and
     Paul, IEEE Transactions on Automatic Control 25 (1980).
     """
-    axes, origins, pos, hand = _chain(joints)
+    axes, origins, pos, hand = _chain(joints, fingertip)
     wanted = jnp.asarray(target_rot)
     turns = [_cross(hand[i], (wanted[0, i], wanted[1, i], wanted[2, i])) for i in range(3)]
     error = tuple(target_pos[i] - pos[i] for i in range(3))
@@ -183,7 +186,7 @@ def follow(
     return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
 
 
-def _chain(joints: Array) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:
+def _chain(joints: Array, fingertip: float) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:
     """Axes and origins of the seven joints, by component `(7,)`; the tcp; the hand's axes. All in the world."""
 
     def add(frame: Frame, link: tuple[Array, ...]) -> tuple[Frame, tuple[Vector, Vector]]:
@@ -200,7 +203,7 @@ def _chain(joints: Array) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector,
     (x, y, z, pos), (axes, origins) = jax.lax.scan(add, (bx, by, bz, base), (jnp.cos(joints), jnp.sin(joints), *links))
     c, s = math.cos(HAND_TURN), math.sin(HAND_TURN)
     hand = (_plus(_scaled(c, x), _scaled(s, y)), _minus(_scaled(c, y), _scaled(s, x)), z)
-    return axes, origins, _plus(pos, _scaled(FLANGE + FINGERTIP, z)), hand
+    return axes, origins, _plus(pos, _scaled(FLANGE + fingertip, z)), hand
 
 
 def solved(gram: Gram, right: Sequence[Array]) -> list[Array]:

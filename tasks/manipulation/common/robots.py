@@ -1,4 +1,4 @@
-"""The robots that do the table tasks: the Panda, and any arm with a two-finger gripper from its model file."""
+"""The robots that do the table tasks: the Panda with a slim gripper, and any arm with a two-finger gripper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import functools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +16,13 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.scenes import compose
+from embodied.core.scenes import compose, path_of
 from embodied.errors import ModelError
 from embodied.robot import Robot
 from embodied.robot.prepared.arm import PreparedArm, arm_of
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.arm import Arm
+from tasks.manipulation.common.objects import looks
 
 FEWEST = 6  # joints that lead a hand to a point and keep it pointing down, its fingers opening along y
 HEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4)  # m of the base above the table's top, that are tried
@@ -31,6 +33,26 @@ STEPS = 200  # of inverse kinematics, each at most
 STRIDE = 0.1  # rad, or tenths of a metre
 MISSED = 0.03  # m and, times `panda.TURN_WEIGHT`, rad that a point may be out of reach, as some are out of the Panda's
 AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose counts, where all points are in reach
+
+
+SLIM_GRIPPER = "robots/panda/slim_gripper.xml"
+REACH = 0.1834  # m from the flange to the tcp; slim_gripper.xml
+OPENED = 0.044  # m, each finger; slim_gripper.xml
+RAISED = np.array([0.0, 0.0, REACH - panda.FINGERTIP])  # m, the base: so the joints move as with Franka's hand
+CLAWS, SPREAD = (
+    0.011,
+    0.1,
+)  # m: Meta-World shows the distance of its claws, 11 mm more than the gap, in tenths of a metre
+WEAK, FIRM = 0.1, 0.4  # an effort, and the share of the force it holds with: Meta-World's presses with 40 N at it
+
+
+PLINTH: dict[str, Any] = {
+    "type": mujoco.mjtGeom.mjGEOM_BOX,
+    "size": [0.1, 0.1, RAISED[2] / 2],
+    "pos": panda.BASE_POS - [0.0, 0.025, 0.0] + RAISED / 2,
+    "material": "frame",
+}
+"""Between the pedestal of `scenes/table.xml` and the base."""
 
 
 class TableRobot(Protocol):
@@ -63,7 +85,7 @@ class TableRobot(Protocol):
         ...
 
     def opening(self, fingers: Array) -> Array:
-        """(1,) of the gripper, 1 open, 0 closed, from the joints of `open_fingers`."""
+        """(1,) of the gripper, 1 open, from the joints of `open_fingers`."""
         ...
 
     def controls(self, command: Array) -> Array:
@@ -71,8 +93,8 @@ class TableRobot(Protocol):
         ...
 
 
-class Panda:
-    """The Franka Panda of `panda.py`."""
+class SlimPanda:
+    """The Franka Panda of `panda.py` with a slim gripper on an extension; its base stands as much higher."""
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -80,28 +102,60 @@ class Panda:
 
     @property
     def open_fingers(self) -> Mapping[str, float]:
-        return dict.fromkeys(panda.FINGER_JOINTS, panda.FINGER_LIMITS[1])
+        return dict.fromkeys(panda.FINGER_JOINTS, OPENED)
 
     def compose(self, scene: str) -> mujoco.MjSpec:
-        spec = compose(scene, panda.ASSET)
+        spec = compose_text(scene, slim_panda())
         base = spec.body("link0")
-        base.pos, base.quat = panda.BASE_POS, panda.BASE_QUAT
+        base.pos, base.quat = panda.BASE_POS + RAISED, panda.BASE_QUAT
+        looks(spec.worldbody, **PLINTH)
         return spec
 
     def start(self, joints: tuple[float, ...]) -> np.ndarray:
         return np.asarray(joints)
 
     def tcp(self, joints: Array) -> Array:
-        return panda.tcp_pose(joints)[0]
+        return panda.tcp_pose(joints, REACH)[0] + RAISED
 
     def follow(self, joints: Array, target: Array) -> Array:
-        return panda.follow(joints, target)
+        return panda.follow(joints, target - RAISED, fingertip=REACH)
 
     def opening(self, fingers: Array) -> Array:
-        return jnp.clip(jnp.mean(fingers, keepdims=True) / panda.FINGER_LIMITS[1], 0.0, 1.0)
+        gap = 2 * jnp.mean(fingers, keepdims=True)
+        return jnp.clip((gap + CLAWS) / SPREAD, 0.0, 1.0)
 
     def controls(self, command: Array) -> Array:
-        return command
+        effort = command[7:]
+        force = FIRM * jnp.clip(effort / WEAK, -1.0, 1.0) + (1.0 - FIRM) * effort
+        return jnp.concatenate([command[:7], force])
+
+
+def slim_panda() -> str:
+    """MJCF of the Panda with the slim gripper in place of its hand."""
+    arm, tool = (ElementTree.parse(path_of(file)).getroot() for file in (panda.ASSET, SLIM_GRIPPER))
+    flange = next(body for body in arm.iter("body") if body.get("name") == "link7")
+    hand = tool.find("worldbody/body")
+    assert hand is not None
+    replaced = {element.get("name") for element in tool.iter() if element.get("name")}
+    for parent in [flange, *(arm.find(section) for section in ("tendon", "equality", "actuator", "sensor"))]:
+        assert parent is not None
+        for child in [child for child in parent if child.get("name") in replaced]:
+            parent.remove(child)
+    flange.append(hand)
+    for section in ("default", "asset", "tendon", "equality", "actuator", "sensor"):
+        into, added = arm.find(section), tool.find(section)
+        assert into is not None
+        assert added is not None
+        into.extend(added)
+    return ElementTree.tostring(arm, encoding="unicode")
+
+
+def compose_text(scene: str, robot: str) -> mujoco.MjSpec:
+    """A scene with a robot that is given as MJCF text."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "robot.xml"
+        file.write_text(robot)
+        return compose(scene, str(file))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -132,10 +186,7 @@ class OwnArm:
         return dict(zip(self.prepared.gripper.joints, self.prepared.gripper.open, strict=True))
 
     def compose(self, scene: str) -> mujoco.MjSpec:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "robot.xml"
-            file.write_text(self.prepared.xml)
-            spec = compose(scene, str(file))
+        spec = compose_text(scene, self.prepared.xml)
         for key in spec.keys:  # it knows nothing of the things on the table
             spec.delete(key)
         root = spec.body(self.prepared.root)
@@ -188,7 +239,7 @@ def table_robot(file: str, points: np.ndarray) -> TableRobot:
             arm is too short.
     """
     if not file:
-        return Panda()
+        return SlimPanda()
     robot, prepared = arm_of(Path(file))
     return _own_arm(robot, prepared, tuple(map(tuple, np.round(points, 4).tolist())))
 

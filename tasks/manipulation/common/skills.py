@@ -19,13 +19,15 @@ from tasks.manipulation.common.panda import HAND_ABOVE_TCP
 T = TypeVar("T")
 
 OPEN, CLOSE = -1.0, 1.0  # gripper efforts
+GRIP_ABOVE_TCP = 0.0135  # m from Meta-World's tcp, 5 mm past the pads' ends, to where the scripts take things
+HAND_ABOVE_GRIP = HAND_ABOVE_TCP - GRIP_ABOVE_TCP  # m
 STEP = 0.01  # m that an action of 1 moves the hand's target in one control step; Meta-World
 LAG = 4.0  # control steps (50 ms) by which the hand trails its target: see `kv` in panda.xml
 GAIN = 0.25  # of what is missing, asked for in one step; with more, the hand trembles
 ALIGNED = 0.015  # m beside a point above which the hand goes down on it
 LOW = 0.012  # m above a point at which the fingers may close around it
 RESTING = 0.02  # of the opening per step: fingers that close on nothing do so by .08
-SKIM = 0.035  # m, height of the tcp at which what lay on the table is a finger's breadth above it
+SKIM = 0.035  # m, height of the grip at which what lay on the table is a finger's breadth above it
 CLEAR = 0.09  # m above a point that clears what stands there, before going down
 
 
@@ -34,12 +36,12 @@ CLEAR = 0.09  # m above a point that clears what stands there, before going down
 class Seen:
     """One observation, taken apart; m, world frame, quaternions wxyz."""
 
-    tcp: Array
-    """(3) middle between the fingertips."""
+    grip: Array
+    """(3) the point between the pads, 8.5 mm above their ends, that the scripts lead."""
     motion: Array
     """(3) m that it moved in the last step."""
     opening: Array
-    """() of the gripper, 1 open, 0 closed."""
+    """() of the gripper, as `Tabletop.observe` shows it."""
     closing: Array
     """() by how much the opening shrank in the last step."""
     object: Array
@@ -58,7 +60,7 @@ class Seen:
         """Read the observation group `policy` (39), see `Tabletop.observe`."""
         now, before, goal = policy[:18], policy[18:36], policy[36:]
         return cls(
-            tcp=now[:3] - jnp.array([0.0, 0.0, HAND_ABOVE_TCP]),
+            grip=now[:3] - jnp.array([0.0, 0.0, HAND_ABOVE_GRIP]),
             motion=now[:3] - before[:3],
             opening=now[3],
             closing=before[3] - now[3],
@@ -75,8 +77,8 @@ class Seen:
 class Aim:
     """Where to lead the hand, and what the gripper does meanwhile."""
 
-    tcp: Array
-    """(3) m."""
+    grip: Array
+    """(3) m, where `Seen.grip` shall be."""
     effort: ArrayLike
     """() in [-1, 1]; 1 closes."""
 
@@ -86,7 +88,7 @@ def steer(seen: Seen, aim: Aim) -> Array:
 
     The target of the hand is about `LAG` steps ahead of it; of what is missing beyond, a part is asked for at a time.
     """
-    missing = aim.tcp - seen.tcp - LAG * seen.motion
+    missing = aim.grip - seen.grip - LAG * seen.motion
     missing = missing / jnp.maximum(1.0, jnp.max(jnp.abs(missing)) * GAIN / STEP)  # straight to the aim
     return jnp.clip(jnp.append(GAIN * missing / STEP, jnp.asarray(aim.effort, jnp.float32)), -1.0, 1.0)
 
@@ -121,7 +123,7 @@ def fetch(seen: Seen, point: Array, then: Aim, clear: float = CLEAR) -> Aim:
     It is held when the fingers have come to rest short of open, with the point between them. `clear`: m above the point
     at which the hand comes from the side.
     """
-    off, over = aside(seen.tcp, point), seen.tcp[2] - point[2]
+    off, over = aside(seen.grip, point), seen.grip[2] - point[2]
     # Fingers that have begun to close around something follow it further than open ones would.
     around = (off < jnp.where(seen.opening < 0.95, 2 * ALIGNED, ALIGNED)) & (jnp.abs(over) < 2 * LOW)
     held = around & (seen.opening < 0.9) & (seen.closing < RESTING)
@@ -139,11 +141,11 @@ def push(seen: Seen, start: Array, end: Array, clear: float = CLEAR) -> Aim:
     Both points may move with the thing that is pushed.
     """
     way = (end - start) / (jnp.sqrt(jnp.sum(jnp.square(end - start))) + 1e-6)
-    gone = jnp.sum((seen.tcp - start) * way)
-    off = jnp.sqrt(jnp.sum(jnp.square(seen.tcp - start - gone * way)) + 1e-12)
+    gone = jnp.sum((seen.grip - start) * way)
+    off = jnp.sqrt(jnp.sum(jnp.square(seen.grip - start - gone * way)) + 1e-12)
     return first(
         ((off < 2 * ALIGNED) & (gone > -ALIGNED), Aim(end, CLOSE)),
-        (aside(seen.tcp, start) < ALIGNED, Aim(start, CLOSE)),
+        (aside(seen.grip, start) < ALIGNED, Aim(start, CLOSE)),
         (True, Aim(raised(start, clear), CLOSE)),
     )
 
@@ -152,10 +154,10 @@ def carry(seen: Seen, goal: Array, start: ArrayLike = SKIM) -> Array:
     """The next point (3) on the way to a goal with something in the hand: off the table first, then straight.
 
     What is dragged over the table jams: a hand that is held up sinks, since an arm's servos are not equally stiff in
-    all directions, and presses down what it holds. `start`: m, height of the tcp at which nothing touches the table.
+    all directions, and presses down what it holds. `start`: m, height of the grip at which nothing touches the table.
     """
     start = jnp.asarray(start, jnp.float32)
-    return jnp.where(seen.tcp[2] < start - 0.01, at_height(seen.tcp, start + 0.01), goal)
+    return jnp.where(seen.grip[2] < start - 0.01, at_height(seen.grip, start + 0.01), goal)
 
 
 def over(seen: Seen, goal: Array, height: ArrayLike, ahead: ArrayLike) -> Array:
@@ -164,6 +166,6 @@ def over(seen: Seen, goal: Array, height: ArrayLike, ahead: ArrayLike) -> Array:
     `ahead`: () bool, whether the obstacle is still between hand and goal.
     """
     up = jnp.maximum(jnp.asarray(height, jnp.float32), goal[2])
-    high = seen.tcp[2] > up - 0.02
-    across = jnp.where(high, at_height(goal, up), at_height(seen.tcp, up + 0.02))
+    high = seen.grip[2] > up - 0.02
+    across = jnp.where(high, at_height(goal, up), at_height(seen.grip, up + 0.02))
     return jnp.where(ahead, across, goal)

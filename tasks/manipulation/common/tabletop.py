@@ -27,6 +27,7 @@ from embodied.errors import EmbodiedError
 from embodied.robot.option import RobotPath, keep_absolute
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
+from tasks.manipulation.common.objects import TOP
 from tasks.manipulation.common.rewards import FULL, distance
 from tasks.manipulation.common.robots import TableRobot, table_robot
 from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
@@ -34,8 +35,11 @@ from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
 SCENE = "scenes/table.xml"
 LEAD = 0.05  # m the target may be ahead of the hand: what it trails at 0.8 m/s, one STEP per control step; and a
 # hand that is held up presses no harder than the servos do over this distance, and turns back without delay
-WORKSPACE = Box((-0.5, 0.4, 0.009), (0.5, 0.955, 0.455))  # m, tcp; Meta-World's box for the hand, 45 mm lower, above
-# the table: its z >= .05 leaves the hand at .0540, so the fingertips 9 mm over the table
+WORKSPACE = Box(
+    (-0.5, 0.4, 0.001), (0.5, 0.955, 0.455)
+)  # m, tcp; Meta-World's box for the hand, 45 mm lower, but above
+# the table: its z >= .05 leaves the hand at .046
+FLOORLESS = Box((*WORKSPACE.low[:2], -LEAD), WORKSPACE.high)  # m, tcp; where only what lies below stops the hand
 
 MIDDLE = (0.0, 0.5909433, 0.0, -2.3774723, 0.0, 2.9684043, -0.7853982)
 """rad, arm joints with the tcp at (0, .6, .15): where most of Meta-World's tasks begin, its hand at z = .195."""
@@ -102,7 +106,7 @@ class TaskState:
 
 
 class Tabletop(Task[TaskState], abc.ABC):
-    """A Panda at a table.
+    """A Panda with a slim gripper at a table.
 
     The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `process_action` and `observe`. What differs: the
     hand is an arm's, which follows by inverse kinematics and servos; quaternions are wxyz everywhere; the first
@@ -176,6 +180,8 @@ class Tabletop(Task[TaskState], abc.ABC):
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         spec.option.impratio = 10  # friction stiffer than the contact's normal: what is held does not creep away
+        for name, value in TOP.items():
+            setattr(spec.geom("table"), name, value)
         self.furnish(spec)
         return spec
 
@@ -243,8 +249,9 @@ class Tabletop(Task[TaskState], abc.ABC):
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Lead the hand: the first three numbers move its target, by 1 cm each at most, x, y and z of the world.
 
-        The fourth is the gripper's effort: 1 closes with 70 N a finger, -1 opens. The target stays in the workspace and
-        within 5 cm of the hand; the arm follows by inverse kinematics (`panda.follow`), its hand pointing down.
+        The fourth is the gripper's effort: 1 closes with 70 N a finger, 0.1 with 32 N, -1 opens. The target stays in
+        the workspace and within 5 cm of the hand; the arm follows by inverse kinematics (`panda.follow`), its hand
+        pointing down.
         """
         del key
         tcp = world["tcp_pos"]
@@ -279,11 +286,11 @@ class Tabletop(Task[TaskState], abc.ABC):
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """Meta-World's 39 numbers, m, world frame, quaternions wxyz.
 
-        `policy`: hand (3), 45 mm above the tcp; opening (1) of the gripper, 1 open, 0 closed (Meta-World's hand shows
-        .29 closed); objects (14), position and quaternion of the first and of the second, zeros where there is none;
-        previous (18), the same of the step before, of this one at the start; goal (3), zeros where hidden. `critic`:
-        those, with the goal, and joint_pos (n) m or rad, joint_vel (n) of robot, objects and fixtures. `proprio`, what
-        the robot knows of itself: hand, opening and joint_pos (n) rad of the arm, 7 of the Panda.
+        `policy`: hand (3), 45 mm above the tcp; opening (1) of the gripper, .99 open, .29 closed, which is 18 mm apart;
+        objects (14), position and quaternion of the first and of the second, zeros where there is none; previous (18),
+        the same of the step before, of this one at the start; goal (3), zeros where hidden. `critic`: those, with the
+        goal, and joint_pos (n) m or rad, joint_vel (n) of robot, objects and fixtures. `proprio`, what the robot knows
+        of itself: hand, opening and joint_pos (n) rad of the arm, 7 of the Panda.
         """
         del key
         seen = self.seen(world)

@@ -22,13 +22,14 @@ TRAY_WALL = 0.005  # m, half the thickness of walls and floor; Meta-World
 BIN_X, BIN_Y = 0.12, 0.7  # m, middle of the goal's bin; the other's mirrors it; Meta-World
 IN_BIN = 0.03  # m, height of the block's middle on a bin's floor
 DRAWN_X = 0.068  # m, |x - middle| of a block that stands in a bin, 1 mm from the wall at most
-GRASP_Y = 0.0325  # m, |y - middle| of the tcp at most: an open finger's 15 mm fit into the 20 between block and wall
-OVER_BINS = 0.13  # m, height of the tcp at which what it holds clears the walls by 5 cm
+GRASP_Y = 0.0325  # m, |y - middle| of the grip at most: an open finger's 15 mm fit into the 20 between block and wall
+HIGH = 0.01  # m above the block's middle where the fingers take it: the hand comes no lower
+OVER_BINS = 0.13  # m, height of the grip at which what it holds clears the walls by 5 cm
 
 LID = 0.115  # m, half the lid's side; Meta-World
 RIM = 0.016  # m that the lid's rim hangs below its plate, whose underside is its origin; Meta-World
 HANDLE = 0.082  # m, height of the handle's bar above the lid's origin; Meta-World
-OVER_BOX = 0.20  # m, height of the tcp at which the rim of the lid in the hand clears the box by 4 cm
+OVER_BOX = 0.20  # m, height of the grip at which the rim of the lid in the hand clears the box by 4 cm
 LET_GO = 0.003  # m above its place at which a thing is let go
 ORANGE = (0.93, 0.55, 0.16, 1.0)
 
@@ -52,8 +53,8 @@ class BinPicking(CarryTask):
     ranges = Ranges(Box((-0.21, 0.65, IN_BIN), (-0.03, 0.75, IN_BIN)))
     reached = 0.05
     clear = 0.09
-    # Meta-World's: the hand, which is wider than a bin, stays 5 mm above the walls.
-    workspace = Box((*WORKSPACE.low[:2], 0.029), WORKSPACE.high)
+    # Meta-World's hand comes down to .07 here.
+    workspace = Box((*WORKSPACE.low[:2], 0.018), WORKSPACE.high)
     instruction = (
         "Pick the block from the left bin and put it into the right one.",
         "Move the red block over to the other bin.",
@@ -94,9 +95,9 @@ class BinPicking(CarryTask):
 
     def script(self, seen: Seen) -> Aim:
         """Fetch it from between the walls, and set it down beyond."""
-        block = seen.object.at[1].set(jnp.clip(seen.object[1], BIN_Y - GRASP_Y, BIN_Y + GRASP_Y))
+        block = raised(seen.object, HIGH).at[1].set(jnp.clip(seen.object[1], BIN_Y - GRASP_Y, BIN_Y + GRASP_Y))
         away = aside(seen.object, seen.goal)
-        way = over(seen, at_height(seen.goal, IN_BIN + LET_GO), OVER_BINS, away > 0.02)
+        way = over(seen, at_height(seen.goal, IN_BIN + HIGH + LET_GO), OVER_BINS, away > 0.02)
         return set_down(seen, block, way, (away < 0.03) & (seen.object[2] < IN_BIN + 2 * LET_GO))
 
 
@@ -141,7 +142,7 @@ class BoxClose(CarryTask):
             post = [end, 0, 0.006, end, 0, HANDLE]
             objects.looks(body, type=objects.CAPSULE, size=[0.008, 0, 0], fromto=post, rgba=objects.STEEL)
         bar = [-0.05, 0, HANDLE, 0.05, 0, HANDLE]
-        objects.loose(body, type=objects.CAPSULE, size=[0.008, 0, 0], fromto=bar, mass=0.02, rgba=objects.STEEL)
+        objects.loose(body, type=objects.CAPSULE, size=[0.0095, 0, 0], fromto=bar, mass=0.02, rgba=objects.STEEL)
 
     def place(self, start: Array, goal: Array) -> Placement:
         return Placement(goal, {"object": start}, {"box": goal.at[2].set(0.0)})

@@ -8,17 +8,18 @@ from tasks.manipulation.common import objects
 from tasks.manipulation.common.carrying import CarryTask, set_down
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.skills import CLOSE, Aim, Seen, aside, at_height, carry, fetch, over
+from tasks.manipulation.common.tabletop import FLOORLESS
 
 REST = 0.02  # m, height of the middle of puck or block on the table below the board
 
 WIDE_BOARD = 0.054  # m thick; Meta-World
 WIDE_HOLE = ((-0.15, 0.65), (0.15, 0.95))  # m, corners; Meta-World
-OUT = 0.10  # m, height of the tcp at which puck and fingertips are well above the board
+OUT = 0.10  # m, height of the grip at which puck and fingertips are well above the board
 
 BOARD = 0.05  # m thick; Meta-World
 HOLE = ((-0.08, 0.76), (0.08, 0.92))  # m, corners; Meta-World
-OVER_BOARD = 0.12  # m, height of the tcp at which the block in the hand clears the board by 5 cm
-FARTHEST = 0.865  # m, y of the tcp: with more, the arm would not get down to the table, nor the open fingers
+OVER_BOARD = 0.12  # m, height of the grip at which the block in the hand clears the board by 5 cm
+FARTHEST = 0.865  # m, y of the grip: with more, the arm would not get down to the table, nor the open fingers
 
 
 class PickOutOfHole(CarryTask):
@@ -27,6 +28,7 @@ class PickOutOfHole(CarryTask):
     Success: the puck's middle within 7 cm of the point.
     """
 
+    workspace = FLOORLESS
     ranges = Ranges(Box((0.0, 0.75, REST), (0.0, 0.75, REST)), Box((-0.1, 0.5, 0.15), (0.1, 0.6, 0.3)), 0.15)
     reached = 0.07
     clear = 0.08
@@ -51,6 +53,7 @@ class HandInsert(CarryTask):
     Success: the block's middle within 5 cm of a point 2 cm below the hole's bottom.
     """
 
+    workspace = FLOORLESS
     ranges = Ranges(
         Box((-0.1, 0.6, BOARD + REST), (0.1, 0.7, BOARD + REST)), Box((-0.04, 0.8, -0.02), (0.04, 0.88, -0.02)), 0.15
     )

@@ -101,7 +101,7 @@ class Assembly(NutTask):
         """Fetch it by its handle, lift it higher than the peg, and lower it when its ring is in line."""
         ring = seen.object + quat_rotate(seen.quat, jnp.array(TO_RING))
         in_line = aside(ring, seen.goal) < jnp.where(ring[2] < ABOVE - 0.01, ROOM, IN_LINE)
-        higher, lower = (seen.tcp + at_height(seen.goal, height) - ring for height in (ABOVE, DOWN))
+        higher, lower = (seen.grip + at_height(seen.goal, height) - ring for height in (ABOVE, DOWN))
         way = jnp.where(in_line, lower, carry(seen, higher, start=ABOVE - 0.01))
         return fetch(seen, seen.object, then=Aim(way, CLOSE))
 
@@ -142,4 +142,4 @@ class Disassemble(NutTask):
 
     def script(self, seen: Seen) -> Aim:
         """Grasp it by its handle, and lift it straight up."""
-        return fetch(seen, seen.object, then=Aim(at_height(seen.tcp, seen.goal[2] + 0.04), CLOSE))
+        return fetch(seen, seen.object, then=Aim(at_height(seen.grip, seen.goal[2] + 0.04), CLOSE))

@@ -93,7 +93,7 @@ class PegInsertSide(Tabletop):
         # A peg that has begun to go in has some room.
         ready = beside < jnp.where(head[0] < entrance[0] - ROOM, ROOM, IN_LINE)
         way = jnp.where(ready & (head[0] < entrance[0] + ROOM), seen.goal, entrance)
-        return fetch(seen, raised(seen.object, TAKE), then=Aim(carry(seen, seen.tcp + way - head), CLOSE))
+        return fetch(seen, raised(seen.object, TAKE), then=Aim(carry(seen, seen.grip + way - head), CLOSE))
 
 
 class PegUnplugSide(Tabletop):

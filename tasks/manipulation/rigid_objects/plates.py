@@ -32,10 +32,10 @@ TURNED = (0.70710678, 0.0, 0.0, 0.70710678)  # wxyz: the open front faces +x
 OAK = (0.62, 0.45, 0.28, 1.0)
 GLASS = (0.75, 0.88, 0.92, 0.25)
 
-OPEN_FRONT = 0.055  # m from the tcp to the far face of a finger that is open
-CLOSED_SIDE = 0.0105  # m from the tcp to the side of a finger
-PUSHING = 0.02  # m, height of the tcp that pushes
-PRESSING = 0.03  # m, height to which the tcp is led that presses on the plate, where it stays 8.5 mm higher
+OPEN_FRONT = 0.053  # m from the grip to the far face of a finger that is open
+CLOSED_SIDE = 0.015  # m from the grip to the side of a finger
+PUSHING = 0.02  # m, height of the grip that pushes
+PRESSING = 0.03  # m, height to which the grip is led that presses on the plate, where it stays 8.5 mm higher
 DEEPEST, SHALLOWEST = (-0.245, 0.57, 0.0), (0.0, 0.63, 0.0)
 """m, between which the plate may be led into a cabinet at its left: in x until the hand that pushes it, wider than the
 cabinet, meets its walls, in y until it is 1 cm from them itself."""
@@ -199,21 +199,21 @@ def cabinet(body: mujoco.MjsBody) -> None:
 def push_along(seen: Seen, end: Array, way: Array, gap: float, effort: float) -> Aim:
     """Push the plate along a way (3) to its end (3) m, and aside on that way as far as friction takes it.
 
-    `gap`: m from the tcp to the face that pushes.
+    `gap`: m from the grip to the face that pushes.
     """
     left = at_height(end - seen.object, 0.0)
     ahead = jnp.sum(left * way)
     across = left - ahead * way
     ahead = jnp.minimum(ahead, jnp.maximum(SLOPE * jnp.sum(jnp.abs(across)), 0.05))
     start = at_height(seen.object - (PLATE_HALF + gap + 0.012) * way, PUSHING)
-    return Aim(push(seen, start, at_height(seen.tcp + ahead * way + across, PUSHING)).tcp, effort)
+    return Aim(push(seen, start, at_height(seen.grip + ahead * way + across, PUSHING)).grip, effort)
 
 
 def drag(seen: Seen, beside: Array, effort: float) -> Aim:
-    """Press on the plate, with the tcp beside its middle (3) m, and lead it to the goal."""
+    """Press on the plate, with the grip beside its middle (3) m, and lead it to the goal."""
     spot = at_height(seen.object + beside, PRESSING)
-    off = aside(seen.tcp, spot)
-    pressing = (off < ALIGNED) & (seen.tcp[2] < PLATE_THICK + 0.012)
+    off = aside(seen.grip, spot)
+    pressing = (off < ALIGNED) & (seen.grip[2] < PLATE_THICK + 0.012)
     return first(
         (pressing, Aim(at_height(seen.goal + beside, PRESSING), effort)),
         (off < ALIGNED, Aim(spot, effort)),

@@ -15,16 +15,29 @@ from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.rewards import both, distance, grasp, near, reach, share
-from tasks.manipulation.common.skills import CLOSE, OPEN, SKIM, Aim, Seen, at_height, carry, fetch, first, over
+from tasks.manipulation.common.skills import (
+    CLOSE,
+    GRIP_ABOVE_TCP,
+    OPEN,
+    SKIM,
+    Aim,
+    Seen,
+    at_height,
+    carry,
+    fetch,
+    first,
+    over,
+    raised,
+)
 from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 
 REST = 0.02  # m, height of the puck's middle on the table
 WALL_POS = (0.1, 0.75, 0.06)  # m, its middle; Meta-World
 WALL_HALF = (0.12, 0.01, 0.06)  # m; Meta-World
-OVER_WALL = 0.19  # m, tcp: the hand's body, 37 mm higher, and what hangs 2 cm below the tcp clear its top at 12 cm
-BESIDE_WALL = -0.1  # m, x of the tcp: the hand is 3 cm wide either way, the wall begins at -2 cm
-BEHIND_WALL = 0.865  # m, y of the tcp: the hand reaches 10 cm forth and back, the wall ends at 76 cm
-NEAREST = 0.635  # m, y of the tcp: with more, the hand would touch the wall when it is low
+OVER_WALL = 0.19  # m, grip: the gripper's body, 65 mm higher, and what hangs 2 cm below the grip clear its top at 12 cm
+BESIDE_WALL = -0.1  # m, x of the grip: the hand is 3 cm wide either way, the wall begins at -2 cm
+BEHIND_WALL = 0.865  # m, y of the grip: the hand reaches 10 cm forth and back, the wall ends at 76 cm
+NEAREST = 0.635  # m, y of the grip: with more, the hand would touch the wall when it is low
 
 APART = 0.15  # m from start to goal, at least; Meta-World
 OPEN_GROUND = Box((-0.1, 0.6, REST), (0.1, 0.7, REST))
@@ -105,7 +118,7 @@ class Reach(PuckTask):
         return {"reach": reach(world, state.goal, self.reached)}
 
     def script(self, seen: Seen) -> Aim:
-        return Aim(seen.goal, OPEN)
+        return Aim(raised(seen.goal, GRIP_ABOVE_TCP), OPEN)
 
 
 class ReachWall(Reach):
@@ -123,7 +136,8 @@ class ReachWall(Reach):
     )
 
     def script(self, seen: Seen) -> Aim:
-        return Aim(over(seen, seen.goal, OVER_WALL, seen.tcp[1] < seen.goal[1] - 0.02), OPEN)
+        goal = raised(seen.goal, GRIP_ABOVE_TCP)
+        return Aim(over(seen, goal, OVER_WALL, seen.grip[1] < goal[1] - 0.02), OPEN)
 
 
 class Push(PuckTask):
@@ -169,7 +183,7 @@ class PushWall(Push):
 
     def script(self, seen: Seen) -> Aim:
         """Drag it along the wall's free end, until hand and puck are behind it."""
-        goal, tcp = seen.goal, seen.tcp
+        goal, tcp = seen.goal, seen.grip
         beside = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.minimum(tcp[1], NEAREST), jnp.asarray(REST)])
         beyond = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.asarray(BEHIND_WALL), jnp.asarray(REST)])
         behind = goal.at[1].max(BEHIND_WALL)
@@ -243,10 +257,10 @@ class PickPlaceWall(PickPlace):
     )
 
     def script(self, seen: Seen) -> Aim:
-        way = over(seen, seen.goal, OVER_WALL, seen.tcp[1] < seen.goal[1] - 0.02)
+        way = over(seen, seen.goal, OVER_WALL, seen.grip[1] < seen.goal[1] - 0.02)
         return fetch(seen, before_wall(seen), then=Aim(way, CLOSE))
 
 
 def before_wall(seen: Seen) -> Array:
     """Where to grasp the puck, (3) m: a little nearer than its middle where the hand would touch the wall."""
-    return seen.object.at[1].min(jnp.maximum(NEAREST, seen.tcp[1]))
+    return seen.object.at[1].min(jnp.maximum(NEAREST, seen.grip[1]))

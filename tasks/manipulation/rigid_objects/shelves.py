@@ -22,7 +22,7 @@ BOARD_TOP = 0.25  # m, of the upper board; Meta-World
 FRONT = 0.11  # m from the middle of the shelf to the boards' front; Meta-World
 HAND = 0.105  # m that the hand reaches forth and back, and 5 mm
 SHELF_DEEP = 0.08  # m from the middle to the back; Meta-World
-INTO_SHELF = 0.30  # m, height of the tcp at which the block in the hand clears the board by 3 cm
+INTO_SHELF = 0.30  # m, height of the grip at which the block in the hand clears the board by 3 cm
 
 BALL = 0.03  # m, radius; Meta-World
 RING, TUBE = 0.045, 0.01  # m, radii of the ring's middle line and of its tube; Meta-World
@@ -56,10 +56,10 @@ class ShelfPlace(CarryTask):
         deep = (FRONT + SHELF_DEEP) / 2
         middle = deep - FRONT
         shapes = {
-            "left": ((-0.11, 0, 0.32), (0.01, 0.1, 0.32)),
-            "right": ((0.11, 0, 0.32), (0.01, 0.1, 0.32)),
-            "back": ((0, 0.09, 0.32), (0.1, 0.01, 0.32)),
-            "top": ((0, 0, 0.65), (0.12, 0.1, 0.01)),
+            "left": ((-0.11, 0, 0.34), (0.01, 0.1, 0.34)),
+            "right": ((0.11, 0, 0.34), (0.01, 0.1, 0.34)),
+            "back": ((0, 0.09, 0.34), (0.1, 0.01, 0.34)),
+            "top": ((0, 0, 0.69), (0.12, 0.1, 0.01)),
             "board": ((0, middle, BOARD_TOP - 0.01), (0.1, deep, 0.01)),
             "lower": ((0, middle, 0.03), (0.1, deep, 0.03)),
         }
@@ -77,7 +77,7 @@ class ShelfPlace(CarryTask):
         """Fetch it and lift it, before the shelf, then go straight in and set it down."""
         before = seen.goal[1] - FRONT - HAND
         inside = seen.goal + jnp.array([0.0, SHELF_DEEP - HAND - 0.005, BOARD_TOP + REST - 0.002 - GOAL_ABOVE])
-        tcp = seen.tcp
+        tcp = seen.grip
         block = jnp.where(seen.object[2] > BOARD_TOP / 2, seen.object, seen.object.at[1].min(before))
         facing = jnp.stack([seen.goal[0], before, jnp.asarray(INTO_SHELF)])
         way = first(
@@ -168,6 +168,6 @@ class Basketball(CarryTask):
     def script(self, seen: Seen) -> Aim:
         """Fetch it, lift it before the ring, and hold it over that, a little before the middle, free of the board."""
         above = seen.goal + jnp.array([0.0, BOARD_FRONT - HAND, ABOVE_HOOP + 0.015])
-        before = seen.tcp.at[1].min(seen.goal[1] - BEFORE_RING)
-        way = jnp.where(seen.tcp[2] < above[2] - 0.01, at_height(before, above[2] + 0.01), above)
+        before = seen.grip.at[1].min(seen.goal[1] - BEFORE_RING)
+        way = jnp.where(seen.grip[2] < above[2] - 0.01, at_height(before, above[2] + 0.01), above)
         return fetch(seen, seen.object, then=Aim(way, CLOSE))

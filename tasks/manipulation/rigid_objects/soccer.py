@@ -27,14 +27,14 @@ GOAL_BACK, GOAL_ROOF = 0.047, 0.0135  # m, y of the net behind: on the ground (M
 POST = 0.006  # m, radius of the posts, half the thickness of the nets; Meta-World
 MESH = 6  # meshes of each net along and across
 
-KICKING = 0.026  # m, height of the tcp: the pads meet the ball at its middle
-EDGE = (0.0105, 0.055)  # m from the tcp to the outer edges of the far one of the open fingers, to either side and ahead
+KICKING = 0.026  # m, height of the grip: the pads meet the ball at its middle
+EDGE = (0.015, 0.053)  # m from the grip to the outer edges of the far one of the open fingers, to either side and ahead
 STRAIGHT = 0.15  # of a way of 1 to the goal that may lead aside for the ball to be met by a finger's face, not an edge
 INSIDE = 0.045  # m aside of the goal's middle: so far a ball that goes straight ahead counts
 BEYOND = 0.03  # m that the hand is led beyond where it meets the ball: .4 m/s
 PASSING = -0.115  # m, y from the goal at which a ball from the side passes before the post, with 2 cm to spare
 BEFORE = 0.02  # m before the ball that the hand comes down
-NEAREST = -0.185  # m, y of the tcp from the goal at which the hand, which reaches 10 cm forth, may come down
+NEAREST = -0.185  # m, y of the grip from the goal at which the hand, which reaches 10 cm forth, may come down
 
 
 class Soccer(Push):
@@ -63,18 +63,18 @@ class Soccer(Push):
         touch, way = kick(seen)
         before = touch - BEFORE * way
         before = before.at[1].min(seen.goal[1] + NEAREST)
-        ahead = jnp.sum((seen.tcp - touch) * way)
-        behind = (aside(seen.tcp, touch + ahead * way) < 0.012 + 0.5 * jnp.maximum(-ahead, 0.0)) & (ahead < 0.012)
+        ahead = jnp.sum((seen.grip - touch) * way)
+        behind = (aside(seen.grip, touch + ahead * way) < 0.012 + 0.5 * jnp.maximum(-ahead, 0.0)) & (ahead < 0.012)
         return first(
-            (seen.object[1] > seen.goal[1] - 0.03, Aim(seen.tcp.at[1].min(seen.goal[1] + NEAREST), OPEN)),
-            (behind & (seen.tcp[2] < KICKING + 0.02), Aim(touch + BEYOND * way, OPEN)),
-            (aside(seen.tcp, before) < BEFORE, Aim(before, OPEN)),
+            (seen.object[1] > seen.goal[1] - 0.03, Aim(seen.grip.at[1].min(seen.goal[1] + NEAREST), OPEN)),
+            (behind & (seen.grip[2] < KICKING + 0.02), Aim(touch + BEYOND * way, OPEN)),
+            (aside(seen.grip, before) < BEFORE, Aim(before, OPEN)),
             (True, Aim(raised(before, 0.07), OPEN)),
         )
 
 
 def kick(seen: Seen) -> tuple[Array, Array]:
-    """Where the tcp is (3) m when the hand meets the ball, and which way (3) the ball goes then.
+    """Where the grip is (3) m when the hand meets the ball, and which way (3) the ball goes then.
 
     The far one of the open fingers pushes, since the hand is too wide to follow the ball between the posts. Its face
     sends the ball straight ahead, its edges also aside: away from where they touch the ball.
@@ -95,7 +95,7 @@ def ball(spec: mujoco.MjSpec) -> None:
     """A small football."""
     body = objects.free_body(spec, "object")
     spec.joint("object").damping = [ROLLING, 0, 0]
-    objects.loose(body, type=objects.SPHERE, size=[BALL, 0, 0], mass=BALL_MASS, rgba=objects.WHITE)
+    objects.loose(body, type=objects.SPHERE, size=[BALL, 0, 0], mass=BALL_MASS, rgba=objects.WHITE, **objects.SMOOTH)
     golden = (1 + 5**0.5) / 2
     for a, b in itertools.product((-1, 1), (-golden, golden)):
         for corner in ((0, a, b), (a, b, 0), (b, 0, a)):  # of an icosahedron, where a football has its black patches

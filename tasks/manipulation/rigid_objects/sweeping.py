@@ -17,7 +17,7 @@ from tasks.manipulation.rigid_objects.pucks import OPEN_GROUND, REST, Push
 
 FAR_SIDE = (0.5, 0.01)  # m, x and z of the goal; Meta-World
 HOLE_GOAL = (0.0, 0.84, 0.02)  # m, middle of the hole; Meta-World
-OVER_BOARD = BOARD + SKIM  # m, height of the tcp at which the block is a finger's breadth above the board
+OVER_BOARD = BOARD + SKIM  # m, height of the grip at which the block is a finger's breadth above the board
 
 
 class Sweep(Push):

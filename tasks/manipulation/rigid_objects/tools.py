@@ -40,7 +40,7 @@ BESIDE_NAIL = 0.012  # m beside the nail's axis at which the face may strike
 WIND_UP = 0.04  # m before the nail where the face is brought in line
 FOLLOW = 0.04  # m by which the hand leads a face that drives, or a stick that pushes: a third of a metre a second
 
-STICK_HALF = (0.08, 0.02, 0.02)  # m; Meta-World's is 10 cm long, see `StickPull`
+STICK_HALF = (0.05, 0.02, 0.02)  # m; Meta-World
 STICK_MASS = 0.1  # kg, pine's density; Meta-World's 20 g are cork's half
 STICK_END = (STICK_HALF[0], 0.0, 0.0)  # m, stick's frame
 LIFTED = 0.01  # m above where it lay; Meta-World
@@ -53,7 +53,8 @@ LOOP_Y = -0.09  # m from the thermos's axis to the middle of its handle's window
 ASIDE = 0.09  # m, y by which the thermos of `StickPull` stands farther away; Meta-World
 THERMOS_MASS = 1.5  # kg, a litre; Meta-World: 3.3
 THERMOS_DAMPING, THERMOS_FRICTION = 1.0, 3.0  # N s/m, Meta-World's; N, .2 of its weight, which stops it when left alone
-THERMOS_TRAVEL = 0.4  # m either way; Meta-World's .2 would end short of some goals
+NECK_RADIUS, SHOULDER = 0.035, 0.19  # m, of the thermos above a height: the gripper passes beside it
+THERMOS_TRAVEL = (-0.4, 0.22)  # m; Meta-World's .2 either way would end short of some goals
 
 
 class Hammer(Tabletop):
@@ -136,7 +137,7 @@ class Hammer(Tabletop):
             (beside < BESIDE_NAIL, FOLLOW),
             (True, -WIND_UP),
         )
-        way = carry(seen, seen.tcp + missing.at[1].add(ahead), start=0.06)
+        way = carry(seen, seen.grip + missing.at[1].add(ahead), start=0.06)
         return fetch(seen, seen.object, then=Aim(way, CLOSE))
 
 
@@ -162,22 +163,28 @@ class StickTask(Tabletop):
         thermos = spec.worldbody.add_body(name="thermos", pos=THERMOS_POS)
         resistance = {"damping": [THERMOS_DAMPING, 0, 0], "frictionloss": THERMOS_FRICTION}
         for name, axis in (("thermos_x", [1, 0, 0]), ("thermos_y", [0, 1, 0])):
-            travel = [-THERMOS_TRAVEL, THERMOS_TRAVEL]
-            thermos.add_joint(name=name, type=SLIDE, axis=axis, range=travel, **resistance)
-        middle = {"size": [THERMOS_RADIUS, 0, 0], "fromto": [0, 0, THERMOS_RADIUS, 0, 0, 0.27], "mass": THERMOS_MASS}
-        objects.solid(thermos, type=objects.CAPSULE, group=3, **middle)
+            thermos.add_joint(name=name, type=SLIDE, axis=axis, range=THERMOS_TRAVEL, **resistance)
+        for radius, low, high, mass in (
+            (THERMOS_RADIUS, 0.0, SHOULDER, THERMOS_MASS),
+            (NECK_RADIUS, SHOULDER - NECK_RADIUS, 0.33, 0.0),
+        ):
+            ends = [0, 0, low + radius, 0, 0, high - radius]
+            objects.solid(thermos, type=objects.CAPSULE, size=[radius, 0, 0], fromto=ends, mass=mass, group=3)
         bars = (
             ([0.01, 0.005, 0.068], [0, -0.135, MIDDLE_HEIGHT]),
             ([0.01, 0.04, 0.005], [0, LOOP_Y, 0.195]),
             ([0.01, 0.04, 0.005], [0, LOOP_Y, 0.069]),
         )
         for size, pos in bars:
-            objects.solid(thermos, type=objects.BOX, size=size, pos=pos, mass=0.01, rgba=objects.BLACK)
+            objects.solid(
+                thermos, type=objects.BOX, size=size, pos=pos, mass=0.01, rgba=objects.BLACK, **objects.SMOOTH
+            )
         rings = (
             (0.0, 0.03, 0.062, objects.BLACK),
-            (0.03, 0.24, THERMOS_RADIUS, objects.GREEN),
-            (0.24, 0.246, 0.0515, objects.STEEL),
-            (0.246, 0.33, 0.047, objects.BLACK),
+            (0.03, 0.17, THERMOS_RADIUS, objects.GREEN),
+            (0.17, 0.185, 0.05, objects.GREEN),
+            (0.185, 0.24, NECK_RADIUS, objects.STEEL),
+            (0.24, 0.33, NECK_RADIUS + 0.003, objects.BLACK),
         )
         for low, high, radius, rgba in rings:
             upright = [0, 0, low, 0, 0, high]
@@ -234,7 +241,7 @@ class StickPush(StickTask):
         end = seen.object + quat_rotate(seen.quat, jnp.array(STICK_END))
         surface = at_height(seen.other.at[0].add(-THERMOS_RADIUS), 0.1)
         ahead = jnp.clip(seen.goal[0] - 0.05 - seen.other[0], 0.0, FOLLOW)
-        way = seen.tcp + surface - end
+        way = seen.grip + surface - end
         return fetch(seen, seen.object, then=Aim(carry(seen, way.at[0].add(ahead)), CLOSE))
 
 
@@ -253,7 +260,7 @@ class StickPull(StickTask):
         apart=0.1,
     )
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "insert": 2.0, "pull": 3.0}
-    taken = -0.05
+    taken = -0.02
     point = LOOP_Y
     instruction = (
         "Pull the thermos to the goal with the stick.",
@@ -298,4 +305,4 @@ class StickPull(StickTask):
             (beside < jnp.where(missing[0] < 0.03, 0.02, 0.008), missing.at[0].add(FOLLOW)),
             (True, missing.at[0].add(-0.04)),
         )
-        return fetch(seen, taken, then=Aim(carry(seen, seen.tcp + way), CLOSE))
+        return fetch(seen, taken, then=Aim(carry(seen, seen.grip + way), CLOSE))
