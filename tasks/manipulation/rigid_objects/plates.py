@@ -37,8 +37,8 @@ CLOSED_SIDE = 0.015  # m from the grip to the side of a finger
 PUSHING = 0.02  # m, height of the grip that pushes
 PRESSING = 0.03  # m, height to which the grip is led that presses on the plate, where it stays 8.5 mm higher
 DEEPEST, SHALLOWEST = (-0.245, 0.57, 0.0), (0.0, 0.63, 0.0)
-"""m, between which the plate may be led into a cabinet at its left: in x until the hand that pushes it, wider than the
-cabinet, meets its walls, in y until it is 1 cm from them itself."""
+"""m, between which the plate may be led into a cabinet at its left: in x until a broad hand that pushes it meets the
+cabinet's walls, in y until it is 1 cm from them itself."""
 SLOPE = 1.5  # m ahead per m aside: what is pushed with friction 1 follows the fingers aside at up to 45 degrees
 
 
@@ -88,7 +88,7 @@ class PlateSlide(PlateTask):
     )
 
     def script(self, seen: Seen) -> Aim:
-        """Push it with the far one of the open fingers: the hand is wide, and above it the cabinet has a roof."""
+        """Push it with the far one of the open fingers: no broad hand fits below the roof."""
         end = seen.goal - jnp.array([0.0, 0.03, 0.0])
         return push_along(seen, end, jnp.array([0.0, 1.0, 0.0]), OPEN_FRONT, OPEN)
 
@@ -109,7 +109,7 @@ class PlateSlideSide(PlateTask):
     )
 
     def script(self, seen: Seen) -> Aim:
-        """Push it with the side of the fingers, until the hand, wider than the cabinet, is before its front."""
+        """Push it with the side of the fingers, until a hand that is wider than the cabinet is before its front."""
         end = jnp.clip(seen.goal, jnp.asarray(DEEPEST), jnp.asarray(SHALLOWEST))
         return push_along(seen, end, jnp.array([-1.0, 0.0, 0.0]), CLOSED_SIDE, CLOSE)
 

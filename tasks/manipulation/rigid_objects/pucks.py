@@ -34,9 +34,11 @@ from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 REST = 0.02  # m, height of the puck's middle on the table
 WALL_POS = (0.1, 0.75, 0.06)  # m, its middle; Meta-World
 WALL_HALF = (0.12, 0.01, 0.06)  # m; Meta-World
-OVER_WALL = 0.19  # m, grip: the gripper's body, 65 mm higher, and what hangs 2 cm below the grip clear its top at 12 cm
+OVER_WALL = (
+    0.19  # m, grip: the body of a broad hand, 37 mm higher, and what hangs 2 cm below the grip clear its top at 12 cm
+)
 BESIDE_WALL = -0.1  # m, x of the grip: the hand is 3 cm wide either way, the wall begins at -2 cm
-BEHIND_WALL = 0.865  # m, y of the grip: the hand reaches 10 cm forth and back, the wall ends at 76 cm
+BEHIND_WALL = 0.865  # m, y of the grip: a broad hand reaches 10 cm forth and back, the wall ends at 76 cm
 NEAREST = 0.635  # m, y of the grip: with more, the hand would touch the wall when it is low
 
 APART = 0.15  # m from start to goal, at least; Meta-World

@@ -20,7 +20,7 @@ REST = 0.02  # m, height of the block's middle on the table
 GOAL_ABOVE = 0.3  # m, the goal above the shelf's foot; Meta-World
 BOARD_TOP = 0.25  # m, of the upper board; Meta-World
 FRONT = 0.11  # m from the middle of the shelf to the boards' front; Meta-World
-HAND = 0.105  # m that the hand reaches forth and back, and 5 mm
+HAND = 0.105  # m that a broad hand reaches forth and back, and 5 mm
 SHELF_DEEP = 0.08  # m from the middle to the back; Meta-World
 INTO_SHELF = 0.30  # m, height of the grip at which the block in the hand clears the board by 3 cm
 
@@ -42,7 +42,7 @@ class ShelfPlace(CarryTask):
     ranges = Ranges(Box((-0.1, 0.5, REST), (0.1, 0.6, REST)), Box((-0.1, 0.8, 0.299), (0.1, 0.9, 0.301)), 0.1)
     reached = 0.07
     clear = BOARD_TOP + REST
-    # At Meta-World's y = .6 our hand, which is wider, would begin inside the nearest shelves.
+    # At Meta-World's y = .6 a broad hand would begin inside the nearest shelves.
     hand_start = BACK
     instruction = (
         "Put the block on the shelf.",

@@ -34,7 +34,7 @@ INSIDE = 0.045  # m aside of the goal's middle: so far a ball that goes straight
 BEYOND = 0.03  # m that the hand is led beyond where it meets the ball: .4 m/s
 PASSING = -0.115  # m, y from the goal at which a ball from the side passes before the post, with 2 cm to spare
 BEFORE = 0.02  # m before the ball that the hand comes down
-NEAREST = -0.185  # m, y of the grip from the goal at which the hand, which reaches 10 cm forth, may come down
+NEAREST = -0.185  # m, y of the grip from the goal at which a hand that reaches 10 cm forth may come down
 
 
 class Soccer(Push):
@@ -76,7 +76,7 @@ class Soccer(Push):
 def kick(seen: Seen) -> tuple[Array, Array]:
     """Where the grip is (3) m when the hand meets the ball, and which way (3) the ball goes then.
 
-    The far one of the open fingers pushes, since the hand is too wide to follow the ball between the posts. Its face
+    The far one of the open fingers pushes, since a broad hand cannot follow the ball between the posts. Its face
     sends the ball straight ahead, its edges also aside: away from where they touch the ball.
     """
     left = seen.goal - jnp.array([0.0, 0.02, 0.0]) - seen.object

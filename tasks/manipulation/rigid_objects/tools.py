@@ -248,9 +248,6 @@ class StickPush(StickTask):
 class StickPull(StickTask):
     """Task: put a stick through a thermos's handle, and pull the thermos along. Randomised: stick and goal.
 
-    The stick is 16 cm long, not Meta-World's 10: the hand is 20 cm wide and meets the thermos before it is nearer than
-    9 cm to the handle.
-
     Success: the handle within 12 cm of the goal, which lies 11 cm lower, with the stick through it.
     """
 
