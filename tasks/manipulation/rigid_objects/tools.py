@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jax import Array
 
 from embodied.core.world import World
@@ -54,7 +55,7 @@ ASIDE = 0.09  # m, y by which the thermos of `StickPull` stands farther away; Me
 THERMOS_MASS = 1.5  # kg, a litre; Meta-World: 3.3
 THERMOS_DAMPING, THERMOS_FRICTION = 1.0, 3.0  # N s/m, Meta-World's; N, .2 of its weight, which stops it when left alone
 NECK_RADIUS, SHOULDER = 0.035, 0.19  # m, of the thermos above a height: the gripper passes beside it
-THERMOS_TRAVEL = (-0.4, 0.22)  # m; Meta-World's .2 either way would end short of some goals
+THERMOS_TRAVEL = ((-0.4, 0.215), (-0.4, 0.4))  # m, x and y; Meta-World's .2 either way would end short of some goals
 
 
 class Hammer(Tabletop):
@@ -162,8 +163,8 @@ class StickTask(Tabletop):
         """Round to look at, a capsule in contacts; its handle, upright and two bars, is a window of 7 by 12 cm."""
         thermos = spec.worldbody.add_body(name="thermos", pos=THERMOS_POS)
         resistance = {"damping": [THERMOS_DAMPING, 0, 0], "frictionloss": THERMOS_FRICTION}
-        for name, axis in (("thermos_x", [1, 0, 0]), ("thermos_y", [0, 1, 0])):
-            thermos.add_joint(name=name, type=SLIDE, axis=axis, range=THERMOS_TRAVEL, **resistance)
+        for name, axis, travel in zip(("thermos_x", "thermos_y"), np.eye(3)[:2], THERMOS_TRAVEL, strict=True):
+            thermos.add_joint(name=name, type=SLIDE, axis=axis, range=travel, **resistance)
         for radius, low, high, mass in (
             (THERMOS_RADIUS, 0.0, SHOULDER, THERMOS_MASS),
             (NECK_RADIUS, SHOULDER - NECK_RADIUS, 0.33, 0.0),

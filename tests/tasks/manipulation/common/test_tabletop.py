@@ -138,7 +138,7 @@ def test_the_target_stays_in_the_workspace() -> None:
 def test_the_gripper_closes_and_opens() -> None:
     env = env_of("manipulation/reach")
     env.reset(0)
-    for effort, opening in ((1.0, 0.0), (-1.0, 1.0)):
+    for effort, opening in ((1.0, 0.29), (-1.0, 0.99)):  # Meta-World's
         action = torch.tensor([[0.0, 0.0, 0.0, effort]]).repeat(N, 1)
         for _ in range(30):
             env.step(action)
@@ -160,7 +160,7 @@ def test_the_39_numbers_are_in_the_documented_places() -> None:
     assert obs.shape == (N, 39)
     np.testing.assert_allclose(obs[:, :3], world["hand_pos"], atol=1e-6)
     np.testing.assert_allclose(obs[:, :3] - world["tcp_pos"], [[0, 0, panda.HAND_ABOVE_TCP]] * N, atol=2e-3)
-    np.testing.assert_allclose(obs[:, 3], np.clip(np.mean(world.qpos[:, 7:9], 1) / 0.04, 0, 1), atol=1e-6)
+    np.testing.assert_allclose(obs[:, 3], (2 * np.mean(world.qpos[:, 7:9], 1) + 0.011) / 0.1, atol=1e-6)
     np.testing.assert_allclose(obs[:, 4:11], world.qpos[:, 9:16], atol=1e-5)
     assert not obs[:, 11:18].any(), "there is no second object"
     np.testing.assert_allclose(obs[:, 18:21], before["hand_pos"], atol=1e-6)

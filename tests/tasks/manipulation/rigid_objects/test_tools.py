@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.manipulation.rigid_objects.tools import DRIVEN, NAIL_TRAVEL, REACHED, STICK_HALF
+from tasks.manipulation.rigid_objects.tools import AT_GOAL, DRIVEN, NAIL_TRAVEL, REACHED, STICK_HALF
 from tests.tasks.manipulation.common.test_tabletop import posed, task_of
 from tests.tasks.manipulation.sensed import cost, idle, outcomes, settles
 from tests.tasks.manipulation.test_metaworld import FACTS, holds, start_of
@@ -73,7 +73,7 @@ def test_the_thermos_can_be_slid_to_every_goal_and_stops_when_left_alone(name: s
     travel = np.array([task.model.joint(joint).range for joint in ("thermos_x", "thermos_y")])
     handle = np.array([0.0, task.point])
     assert (goals - body - handle > travel[:, 0]).all()
-    assert (goals - body - handle < travel[:, 1]).all()
+    assert (goals - body - handle < travel[:, 1] + AT_GOAL).all(), "the farthest as near as success asks"
     model, data = idle(name)
     data.joint("thermos_x").qvel = 0.4
     mujoco.mj_step(model, data, nstep=round(1.0 / model.opt.timestep))
@@ -103,7 +103,7 @@ def test_starts_are_at_rest(name: str) -> None:
     assert moved < 1e-3
 
 
-@pytest.mark.parametrize(("name", "expected"), [("hammer", (31, 90)), ("stick-push", (35, 106))])
+@pytest.mark.parametrize(("name", "expected"), [("hammer", (31, 90)), ("stick-push", (41, 116))])
 def test_pairs_and_contacts_are_few(name: str, expected: tuple[int, int]) -> None:
     assert cost(task_of(f"manipulation/{name}")) == expected
 
