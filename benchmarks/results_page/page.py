@@ -189,6 +189,15 @@ SECTIONS = (
         file="manipulation_speed",
     ),
     Section(
+        "Policies written for Meta-World",
+        "Meta-World's own fifty scripts, unchanged, on our tasks, and our scripts from the same starts, 20 episodes each. "
+        "By `python -m benchmarks.metaworld_policies`.",
+        ("task", "theirs, any step, %", "theirs, last step, %", "ours, any step, %", "ours, last step, %"),
+        studies.metaworld,
+        in_order=True,
+        file="metaworld_policies",
+    ),
+    Section(
         "Programs lowered for CUDA without a GPU",
         "By `python -m benchmarks.cuda_lowering`. *State* is what one environment keeps between steps. *Widest "
         "operation* is what the largest single operation of a step writes per environment, a lower bound of working "

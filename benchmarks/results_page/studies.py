@@ -188,6 +188,14 @@ def table_tasks(results: Mapping[str, Record]) -> Iterable[Row]:
         yield row["task"], *rates, *times
 
 
+def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
+    """Success of Meta-World's own policies and of our scripts on each table task."""
+    record = results["metaworld_policies"]
+    for row in ({"task": "mean of all"} | record["mean"], *record["results"]):
+        scores = (percent(row[whose][kind]) for whose in ("metaworld", "embodied") for kind in ("success_any", "success"))
+        yield row["task"], *scores
+
+
 def retrieved(results: Mapping[str, Record]) -> Iterable[Row]:
     """Targets that an arm gets out of clutter, by what it removes first."""
     words = {"graph": "by the graph", "target-first": "the target first", "random": "any object"}
