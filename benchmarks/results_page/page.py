@@ -190,8 +190,8 @@ SECTIONS = (
     ),
     Section(
         "Policies written for Meta-World",
-        "Meta-World's own fifty scripts, unchanged, on our tasks, and our scripts from the same starts, 20 episodes each. "
-        "By `python -m benchmarks.metaworld_policies`.",
+        "Meta-World's own fifty scripts, unchanged, on our tasks, and our scripts from the same starts, 20 episodes "
+        "each. By `python -m benchmarks.metaworld_policies`.",
         ("task", "theirs, any step, %", "theirs, last step, %", "ours, any step, %", "ours, last step, %"),
         studies.metaworld,
         in_order=True,

@@ -192,7 +192,9 @@ def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
     """Success of Meta-World's own policies and of our scripts on each table task."""
     record = results["metaworld_policies"]
     for row in ({"task": "mean of all"} | record["mean"], *record["results"]):
-        scores = (percent(row[whose][kind]) for whose in ("metaworld", "embodied") for kind in ("success_any", "success"))
+        scores = (
+            percent(row[whose][kind]) for whose in ("metaworld", "embodied") for kind in ("success_any", "success")
+        )
         yield row["task"], *scores
 
 

@@ -1,0 +1,132 @@
+"""Trained policies that change sides: from Meta-World to our tasks, and from our tasks to Meta-World.
+
+One that stable-baselines3 trained on the original, saved by `benchmarks/reference/others/metaworld_sac.py`:
+
+    METAWORLD/bin/python benchmarks/reference/others/metaworld_sac.py reach 60000 reach.npz
+    python -m benchmarks.metaworld_transfer reach=reach.npz drawer-close=shipped --metaworld METAWORLD/bin/python
+
+`shipped` is ours. Every row has success on the original and here, at any step and at the last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
+
+import numpy as np
+import torch
+import tyro
+from safetensors.numpy import load_file
+from torch import Tensor
+
+import embodied
+from embodied.env.vec_env import PolicyFunction
+from embodied.errors import EmbodiedError, guard
+from embodied.evaluation.rollouts import evaluate
+from embodied.storage.paths import shipped
+
+WORKER = Path(__file__).parent / "reference" / "others" / "metaworld_perceptron.py"
+SHIPPED = "shipped"
+SCORES = ("success_any", "success_any_low", "success_any_high", "success", "success_low", "success_high")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is run."""
+
+    policies: tyro.conf.Positional[tuple[str, ...]]
+    """TASK=FILE.npz or TASK=shipped, tasks without `manipulation/`."""
+    metaworld: Path = Path(".venv-metaworld/bin/python")
+    """Python that has metaworld."""
+    episodes: int = 50
+    """On either side."""
+    seed: int = 1000
+    """Of the starts here."""
+    json: Path | None = None
+    """File for the results."""
+
+
+@guard
+def main(settings: Settings) -> None:
+    """Run and print."""
+    rows = []
+    for entry in settings.policies:
+        task, _, source = entry.partition("=")
+        if not source:
+            raise EmbodiedError(f"'{entry}'; expected TASK=FILE.npz or TASK={SHIPPED}")
+        network = of_shipped(task) if source == SHIPPED else dict(np.load(source))
+        env = embodied.make(f"manipulation/{task}", settings.episodes, "mujoco", settings.seed)
+        summary = evaluate(env, policy(network), settings.episodes, seed=settings.seed).summary()
+        env.close()
+        trained_on = "embodied" if source == SHIPPED else "metaworld"
+        rows.append({"task": task, "trained_on": trained_on, "embodied": {name: summary[name] for name in SCORES},
+                     "metaworld": there(network, task, settings)})  # fmt: skip
+    cli.show(cli.table("success at any step, at the last", dict(map(shown, rows))))
+    result = {"episodes": settings.episodes, "seed": settings.seed, "results": rows}
+    cli.write_result(settings.json, cli.command_line("benchmarks.metaworld_transfer"), result)
+
+
+def shown(row: Mapping[str, Any]) -> tuple[str, str]:
+    """A row for the table."""
+    found = (
+        f"on {side} {row[side]['success_any']:.0%}, {row[side]['success']:.0%}" for side in ("metaworld", "embodied")
+    )
+    return f"{row['task']}, trained on {row['trained_on']}", "; ".join(found)
+
+
+def of_shipped(task: str) -> dict[str, Any]:
+    """The layers of the policy that is shipped for a task."""
+    if (folder := shipped().get(f"manipulation/{task}")) is None:
+        raise EmbodiedError(f"no policy of 'manipulation/{task}' is shipped; shipped are {', '.join(shipped())}")
+    arrays = load_file(folder / "state.safetensors")
+    known = json.loads((folder / "state.json").read_text())["meta"]["policy"]
+    numbers = sorted({int(name.split(".")[2]) for name in arrays if name.startswith("policy/actor.mean.")})
+    layers = {}
+    for place, number in enumerate(numbers):
+        layers[f"weight{place}"] = arrays[f"policy/actor.mean.{number}.weight"]
+        layers[f"bias{place}"] = arrays[f"policy/actor.mean.{number}.bias"]
+    normal = {
+        "mean": arrays["policy/observation_mean"],
+        "scale": arrays["policy/observation_scale"],
+        "clip": known["clip"],
+    }
+    return {**layers, **normal, "activation": known["activation"], "squashed": False}
+
+
+def policy(network: Mapping[str, Any]) -> PolicyFunction:
+    """The perceptron as a policy: observation group `policy` (N, 39) to actions (N, 4)."""
+    last = sum(name.startswith("weight") for name in network) - 1
+    layers = [[torch.tensor(network[f"{kind}{n}"], dtype=torch.float32) for kind in ("weight", "bias")]
+              for n in range(last + 1)]  # fmt: skip
+    mean, scale = (torch.tensor(network[name], dtype=torch.float32) for name in ("mean", "scale"))
+    clip, between = float(network["clip"]), torch.tanh if str(network["activation"]) == "tanh" else torch.relu
+
+    def act(observation: Mapping[str, Tensor]) -> Tensor:
+        hidden = ((observation["policy"] - mean) * scale).clamp(-clip, clip)
+        for number, (weight, bias) in enumerate(layers):
+            hidden = hidden @ weight.T + bias
+            hidden = between(hidden) if number < last else hidden
+        return (torch.tanh(hidden) if network["squashed"] else hidden).clamp(-1.0, 1.0)
+
+    return act
+
+
+def there(network: Mapping[str, Any], task: str, settings: Settings) -> dict[str, float]:
+    """Success on the original."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "policy.npz"
+        np.savez(file, **network)
+        command = [str(settings.metaworld.absolute()), "-W", "ignore", str(WORKER), str(file), task]
+        done = subprocess.run([*command, str(settings.episodes)], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))

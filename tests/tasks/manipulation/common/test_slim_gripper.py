@@ -1,0 +1,88 @@
+"""The slim gripper on the Panda: what makes policies written for Meta-World work."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied.core.scenes import load_spec
+from tasks.manipulation.common import panda
+from tasks.manipulation.common.robots import SLIM_GRIPPER, SlimPanda, slim_panda
+from tasks.manipulation.common.tabletop import FLOORLESS, WORKSPACE
+from tests.tasks.manipulation.common.test_tabletop import task_of
+
+pytestmark = pytest.mark.timeout(200)
+
+LOWEST = 0.046  # m, where Meta-World's hand comes to rest at its floor
+CONTACT = 0.018  # m between Meta-World's pads when they are closed
+
+
+def model() -> mujoco.MjModel:
+    return mujoco.MjModel.from_xml_string(slim_panda())
+
+
+def test_it_takes_the_hands_place_with_its_names() -> None:
+    ours, franka = model(), load_spec(panda.ASSET).compile()
+    for kind in ("njnt", "nu", "nsensor", "nsensordata", "neq", "ntendon", "nq"):
+        assert getattr(ours, kind) == getattr(franka, kind), kind
+    for index in range(ours.nsensor):
+        assert franka.sensor(ours.sensor(index).name).dim == ours.sensor(index).dim
+    assert [ours.actuator(i).name for i in range(ours.nu)] == [franka.actuator(i).name for i in range(franka.nu)]
+    assert load_spec(SLIM_GRIPPER).compile().body_mass.sum() < 1.0  # kg; the Panda carries 3
+
+
+def test_its_kinematics_are_the_models() -> None:
+    """With the hand down, and tilted, the tcp is where MuJoCo has it; the base stands higher by the extension."""
+    robot, rng = SlimPanda(), np.random.default_rng(0)
+    scene = robot.compose("scenes/table.xml").compile()
+    data = mujoco.MjData(scene)
+    for _ in range(5):
+        joints = np.array(panda.HOME) + rng.uniform(-0.3, 0.3, 7)
+        data.qpos[:7] = joints
+        mujoco.mj_kinematics(scene, data)
+        np.testing.assert_allclose(robot.tcp(jnp.asarray(joints)), data.site("tcp").xpos, atol=1e-5)
+        np.testing.assert_allclose(
+            data.site("hand").xpos - data.site("tcp").xpos,
+            -panda.HAND_ABOVE_TCP * data.site("tcp").xmat.reshape(3, 3)[:, 2],
+            atol=1e-6,
+        )
+
+
+def test_the_hand_comes_down_as_low_as_metaworlds_and_slides_there() -> None:
+    env = embodied.make("manipulation/button-press", 2, "mujoco", 0)  # nothing lies before the robot
+    env.reset(0)
+    down, aside = (torch.tensor([action] * 2, dtype=torch.float32) for action in ([0, 0, -1, 1], [1, 0, -1, 1]))
+    for _ in range(60):
+        seen = env.step(down).obs["policy"]
+    np.testing.assert_allclose(seen[:, 2], LOWEST, atol=0.002)
+    start = seen[:, 0].clone()
+    for _ in range(40):
+        seen = env.step(aside).obs["policy"]
+    assert (seen[:, 0] - start > 0.25).all(), "a hand that is led down does not jam on the table"
+
+
+def test_its_pads_do_not_meet_and_are_open_as_far_as_metaworlds() -> None:
+    robot = SlimPanda()
+    low, high = model().joint("finger_joint1").range
+    assert 2 * low == pytest.approx(CONTACT)
+    openings = [float(robot.opening(jnp.full(2, q))[0]) for q in (low, 0.02, high)]
+    np.testing.assert_allclose(openings, [0.29, 0.51, 0.99], atol=1e-3)
+
+
+def test_small_efforts_hold_firmly() -> None:
+    robot = SlimPanda()
+    efforts = np.array([-1.0, -0.1, 0.0, 0.05, 0.1, 0.5, 1.0])
+    force = [float(robot.controls(jnp.append(jnp.zeros(7), effort))[7]) for effort in efforts]
+    assert (np.diff(force) > 0).all()
+    np.testing.assert_allclose([force[0], force[2], force[-1]], [-1.0, 0.0, 1.0], atol=1e-6)
+    assert 0.4 < force[4] < 0.5
+
+
+@pytest.mark.parametrize("name", ["door-lock", "faucet-open", "hand-insert", "lever-pull", "pick-out-of-hole"])
+def test_some_tasks_have_no_floor(name: str) -> None:
+    assert task_of(f"manipulation/{name}").workspace == FLOORLESS
+    assert FLOORLESS.low[2] < 0.0 < WORKSPACE.low[2]
