@@ -179,6 +179,10 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
                               device=settings.device, config=settings.config, on_task=line.update,
                               options=shifted(suite_camera_options(suite, settings.policy), settings))  # fmt: skip
     cli.show(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
+    if suite.unseen:
+        cli.show(
+            f"note: policies of {suite.name} are not shown the {suite.unseen}; without memory none can find them out"
+        )
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}

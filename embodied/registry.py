@@ -72,6 +72,8 @@ class Suite:
     """Whether a policy is told which task it is in: one number for each of `tasks` joins its observations."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields of the tasks' configs that the suite sets."""
+    unseen: str = ""
+    """What its policies are not shown, in the plural, such as goals; only one with memory finds it out."""
     train_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields that it sets in training only, such as a list of starts to train on."""
     seed: int = 1000

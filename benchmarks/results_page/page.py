@@ -16,7 +16,9 @@ Written by `python -m benchmarks.results_page` from the JSON files in `benchmark
 hardware, commit and versions; nothing here is written by hand. **Success** is that at the last step of an episode;
 beside it stands success at any step, as Meta-World counts; *failed* are episodes that ended in a fall, a collision or a
 drop. Intervals are 95 % (Wilson's over the episodes). One seed is an anecdote: rows with several say the mean and each.
-All was measured on 2 shared CPU cores without a GPU, unless the file's `hardware` says otherwise.
+All was measured on 2 shared CPU cores without a GPU, unless the file's `hardware` says otherwise. Table tasks
+(`manipulation/...`, MT10) have had a slim gripper since 25 November 2026, 21:30: files with an earlier `hardware.date` are of
+Franka's broad hand.
 """
 
 

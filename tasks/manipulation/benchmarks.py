@@ -72,7 +72,7 @@ def multi_task(name: str, summary: str, tasks: tuple[str, ...]) -> Suite:
 def meta_learning(name: str, summary: str, train: tuple[str, ...], test: tuple[str, ...]) -> Suite:
     """Neither goals nor tasks are seen. Held-out starts and goals are of another seed: ML1 holds out goals alone."""
     return Suite(
-        name, summary, qualified(train), qualified(test), options={"hide_goal": True},
+        name, summary, qualified(train), qualified(test), options={"hide_goal": True}, unseen="goals",
         train_options={"goals": GOALS, "goal_seed": SEED}, seed=SEED, held_out_seed=SEED + 1, episodes=GOALS,
         training="tasks.manipulation.training:MULTI_TASK",
     )  # fmt: skip

@@ -138,6 +138,14 @@ def test_commands_train_and_evaluate_a_suite(toy: Suite, tmp_path: Path, monkeyp
     assert [row["return"] for row in again["results"]] == [row["return"] for row in result["results"]]
 
 
+def test_where_goals_are_hidden_the_evaluation_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert evaluate.main(["ml1:reach", "--policy", "expert", "--episodes", "1"]) == 0
+    assert "not shown the goals" in capsys.readouterr().out
+
+
 def test_a_suite_without_training_defaults_is_for_evaluation() -> None:
     with pytest.raises(EmbodiedError, match="locomotion is for evaluation"):
         default_settings(join_content().find("locomotion"))

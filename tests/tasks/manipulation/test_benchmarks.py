@@ -74,6 +74,7 @@ def test_goals_are_counted_and_other_seeds_give_others() -> None:
 def test_meta_learning_hides_the_goal_and_holds_out_other_goals_of_the_same_task() -> None:
     suite = join_content().suites["ml1:push"]
     assert suite.options["hide_goal"]
+    assert suite.unseen == "goals"
     assert suite.tasks == suite.held_out
     assert suite.seed != suite.held_out_seed
     assert not join_content().suites["mt1:push"].options
