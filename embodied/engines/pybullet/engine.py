@@ -7,7 +7,8 @@ detection, and hard contacts by sequential impulses, where MuJoCo's are soft. Wh
 - dry friction of joints is a motor that wants to stand still and is as strong as the friction;
 - where servo and damping of a joint would overshoot if their force were held for a step, the joint is driven by a motor
   of Bullet's, solved together with the contacts: it aims at the speed at which the force is balanced, with the force
-  that is left at the present speed. Of such a slide's armature its body carries a tenth as mass, the rest is left out;
+  that is left at the present speed. So are slides with armature that are damped: they are at their speed at once. Of
+  the armature such a slide's body carries a tenth as mass, 100 g at most, the rest is left out;
 - two joints that are coupled are geared; gravity compensation is torques; mocap bodies are put where they are to be;
 - armature is added to the inertia of the link about the joint's axis, and what that does wrongly to the link's parents
   is taken back by forces (`embodied.engines.pybullet.rotors`);
@@ -79,7 +80,9 @@ class PybulletEngine:
             raise EngineError(f"engine pybullet opens one world per environment, {MOST_WORLDS} at most, not {num_envs}")
         self.num_envs = num_envs
         self.model = substeps_model(task.model, task.timing.physics_dt)
-        self._servos = Servos.from_model(self.model, self.name)
+        servos_of = Servos.from_model(self.model, self.name)
+        driven = model.by_motors(self.model, servos_of.overshooting)
+        self._servos = dataclasses.replace(servos_of, overshooting=driven)
         model.check(self.model, self._servos.overshooting)
         self._extra_mass = model.extra_mass(self.model, self._servos.overshooting)
         self.model.body_mass[:] += self._extra_mass

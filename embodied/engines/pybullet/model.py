@@ -21,7 +21,7 @@ G = mujoco.mjtGeom
 SHAPES = (G.mjGEOM_PLANE, G.mjGEOM_HFIELD, G.mjGEOM_SPHERE, G.mjGEOM_CAPSULE, G.mjGEOM_CYLINDER, G.mjGEOM_BOX)
 FREE, SLIDE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 
-SLIDE_SHARE = 0.1  # of a slide's armature, which its body carries as mass
+SLIDE_SHARE, SLIDE_MOST = 0.1, 0.1  # of a slide's armature, and kg at most, which its body carries as mass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +97,8 @@ def _check_joint(model: mujoco.MjModel, joint: int, overshooting: np.ndarray) ->
         raise EngineError(f"engine pybullet: the free joint {name!r} has armature, which Bullet lacks")
     if kind == SLIDE and (model.dof_armature[dofs].astype(bool) & ~overshooting[dofs]).any():
         raise EngineError(
-            f"engine pybullet: the slide joint {name!r} has armature, which here only hinges can have, and slides so "
-            "damped that they reach their speed within a step"
+            f"engine pybullet: the slide joint {name!r} has armature, which here only hinges can have, and slides that "
+            "are damped"
         )
 
 
@@ -129,8 +129,17 @@ def _check_tendon(model: mujoco.MjModel, tendon: int) -> None:
         raise EngineError(f"engine pybullet: the tendon {name!r} has {found[0]}, which here no tendon can have")
 
 
+def by_motors(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
+    """(nv,) bool, what Bullet's motors drive: `overshooting` joints, and slides with armature that are damped.
+
+    Such slides reach at once the speed that they gather in MuJoCo.
+    """
+    slides = model.jnt_type[model.dof_jntid] == SLIDE
+    return overshooting | (slides & (model.dof_armature > 0) & (model.dof_damping > 0))
+
+
 def extra_mass(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
-    """(nbody,) kg that bodies on slides weigh more: a tenth of the slides' armature.
+    """(nbody,) kg that bodies on slides weigh more: a tenth of the slides' armature, 100 g at most.
 
     Bullet finds contact forces in 50 rounds, in each of which a motor adds what stops its link alone. Of a gripper's
     finger of 15 g, that is driven at 0.25 m/s, this makes 20 N, with another 100 g the 70 N that it closes with.
@@ -138,7 +147,7 @@ def extra_mass(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
     result = np.zeros(model.nbody)
     for joint in np.flatnonzero(model.jnt_type == SLIDE):
         dof = int(model.jnt_dofadr[joint])
-        result[model.jnt_bodyid[joint]] += SLIDE_SHARE * model.dof_armature[dof] * overshooting[dof]
+        result[model.jnt_bodyid[joint]] += min(SLIDE_SHARE * model.dof_armature[dof], SLIDE_MOST) * overshooting[dof]
     return result
 
 
