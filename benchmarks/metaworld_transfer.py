@@ -5,7 +5,9 @@ One that stable-baselines3 trained on the original, saved by `benchmarks/referen
     METAWORLD/bin/python benchmarks/reference/others/metaworld_sac.py reach 60000 reach.npz
     python -m benchmarks.metaworld_transfer reach=reach.npz drawer-close=shipped --metaworld METAWORLD/bin/python
 
-`shipped` is ours. Every row has success on the original and here, at any step and at the last.
+`shipped` is ours. Every row has success on the original and here, at any step and at the last. Meta-World shows a
+quaternion as wxyz in some tasks, as xyzw in others and as zeros in the rest (`reference/metaworld.json`), ours are wxyz
+everywhere: a policy that changes sides is shown those that it knows.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.rollouts import evaluate
 from embodied.storage.paths import shipped
 
+FACTS = Path(__file__).parent / "reference" / "metaworld.json"
+QUATS = {"obj1": (7, 25), "obj2": (14, 32)}  # where the 39 numbers have them, of this step and of the one before
 WORKER = Path(__file__).parent / "reference" / "others" / "metaworld_perceptron.py"
 SHIPPED = "shipped"
 SCORES = ("success_any", "success_any_low", "success_any_high", "success", "success_low", "success_high")
@@ -61,13 +65,16 @@ def main(settings: Settings) -> None:
         task, _, source = entry.partition("=")
         if not source:
             raise EmbodiedError(f"'{entry}'; expected TASK=FILE.npz or TASK={SHIPPED}")
-        network = of_shipped(task) if source == SHIPPED else dict(np.load(source))
+        ours = source == SHIPPED
+        network = of_shipped(task) if ours else dict(np.load(source))
         env = embodied.make(f"manipulation/{task}", settings.episodes, "mujoco", settings.seed)
-        summary = evaluate(env, policy(network), settings.episodes, seed=settings.seed).summary()
+        act = policy(network, None if ours else quaternions(task, theirs=True))
+        summary = evaluate(env, act, settings.episodes, seed=settings.seed).summary()
         env.close()
-        trained_on = "embodied" if source == SHIPPED else "metaworld"
-        rows.append({"task": task, "trained_on": trained_on, "embodied": {name: summary[name] for name in SCORES},
-                     "metaworld": there(network, task, settings)})  # fmt: skip
+        shown_there = quaternions(task, theirs=False) if ours else (np.eye(39), np.zeros(39))
+        rows.append({"task": task, "trained_on": "embodied" if ours else "metaworld",
+                     "embodied": {name: summary[name] for name in SCORES},
+                     "metaworld": there(network, shown_there, task, settings)})  # fmt: skip
     cli.show(cli.table("success at any step, at the last", dict(map(shown, rows))))
     result = {"episodes": settings.episodes, "seed": settings.seed, "results": rows}
     cli.write_result(settings.json, cli.command_line("benchmarks.metaworld_transfer"), result)
@@ -79,6 +86,22 @@ def shown(row: Mapping[str, Any]) -> tuple[str, str]:
         f"on {side} {row[side]['success_any']:.0%}, {row[side]['success']:.0%}" for side in ("metaworld", "embodied")
     )
     return f"{row['task']}, trained on {row['trained_on']}", "; ".join(found)
+
+
+def quaternions(task: str, theirs: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Matrix (39, 39) and offset (39,) that make an observation of ours Meta-World's, or of Meta-World's ours."""
+    matrix, offset = np.eye(39), np.zeros(39)
+    known = json.loads(FACTS.read_text())["tasks"][task]["observation"]
+    for thing, starts in QUATS.items():
+        kind = known.get(thing, {}).get("quat", "w:").partition(":")[0]
+        for start in starts:
+            part = slice(start, start + 4)
+            if kind == "x":
+                matrix[part, part] = np.roll(np.eye(4), 1 if theirs else -1, axis=1)
+            elif kind in ("zeros", "identity"):
+                matrix[part, part] = 0.0
+                offset[start] = 0.0 if theirs and kind == "zeros" else 1.0
+    return matrix, offset
 
 
 def of_shipped(task: str) -> dict[str, Any]:
@@ -100,16 +123,18 @@ def of_shipped(task: str) -> dict[str, Any]:
     return {**layers, **normal, "activation": known["activation"], "squashed": False}
 
 
-def policy(network: Mapping[str, Any]) -> PolicyFunction:
-    """The perceptron as a policy: observation group `policy` (N, 39) to actions (N, 4)."""
+def policy(network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray] | None) -> PolicyFunction:
+    """The perceptron as a policy: observation group `policy` (N, 39), changed if asked for, to actions (N, 4)."""
     last = sum(name.startswith("weight") for name in network) - 1
     layers = [[torch.tensor(network[f"{kind}{n}"], dtype=torch.float32) for kind in ("weight", "bias")]
               for n in range(last + 1)]  # fmt: skip
     mean, scale = (torch.tensor(network[name], dtype=torch.float32) for name in ("mean", "scale"))
     clip, between = float(network["clip"]), torch.tanh if str(network["activation"]) == "tanh" else torch.relu
 
+    matrix, offset = (torch.tensor(part, dtype=torch.float32) for part in shown or (np.eye(39), np.zeros(39)))
+
     def act(observation: Mapping[str, Tensor]) -> Tensor:
-        hidden = ((observation["policy"] - mean) * scale).clamp(-clip, clip)
+        hidden = ((observation["policy"] @ matrix.T + offset - mean) * scale).clamp(-clip, clip)
         for number, (weight, bias) in enumerate(layers):
             hidden = hidden @ weight.T + bias
             hidden = between(hidden) if number < last else hidden
@@ -118,11 +143,13 @@ def policy(network: Mapping[str, Any]) -> PolicyFunction:
     return act
 
 
-def there(network: Mapping[str, Any], task: str, settings: Settings) -> dict[str, float]:
-    """Success on the original."""
+def there(
+    network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray], task: str, settings: Settings
+) -> dict[str, float]:
+    """Success on the original, whose observations are changed as `shown` says."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "policy.npz"
-        np.savez(file, **network)
+        np.savez(file, matrix=shown[0], offset=shown[1], **network)
         command = [str(settings.metaworld.absolute()), "-W", "ignore", str(WORKER), str(file), task]
         done = subprocess.run([*command, str(settings.episodes)], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)

@@ -3,8 +3,8 @@
     METAWORLD/bin/python benchmarks/reference/others/metaworld_perceptron.py reach.npz reach 50
 
 The file has `weight0`, `bias0` ..., `activation` between them (relu or tanh), `squashed` (whether tanh ends it), and
-`mean`, `scale` and `clip` of observations. Out: JSON, success at any step and at the last of so many episodes, each
-from a start and a goal of its own.
+`mean`, `scale` and `clip` of observations; before all, `matrix` and `offset` if they are there. Out: JSON, success at
+any step and at the last of so many episodes, each from a start and a goal of its own.
 """
 
 import json
@@ -35,6 +35,8 @@ def fresh(task, seed):
 def act(network, observation):
     """The action (4) for an observation (39)."""
     between = np.tanh if str(network["activation"]) == "tanh" else lambda x: np.maximum(x, 0.0)
+    if "matrix" in network:
+        observation = network["matrix"] @ observation + network["offset"]
     hidden = np.clip((observation - network["mean"]) * network["scale"], -network["clip"], network["clip"])
     last = sum(name.startswith("weight") for name in network) - 1
     for number in range(last + 1):
