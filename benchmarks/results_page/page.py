@@ -17,8 +17,8 @@ hardware, commit and versions; nothing here is written by hand. **Success** is t
 beside it stands success at any step, as Meta-World counts; *failed* are episodes that ended in a fall, a collision or a
 drop. Intervals are 95 % (Wilson's over the episodes). One seed is an anecdote: rows with several say the mean and each.
 All was measured on 2 shared CPU cores without a GPU, unless the file's `hardware` says otherwise. Table tasks
-(`manipulation/...`, MT10) have had a slim gripper since 25 November 2026, 21:30: files with an earlier `hardware.date` are of
-Franka's broad hand.
+(`manipulation/...`, MT10) have had a slim gripper since 25 November 2026, 21:30: files with an earlier `hardware.date`
+are of Franka's broad hand.
 """
 
 
@@ -198,6 +198,15 @@ SECTIONS = (
         studies.metaworld,
         in_order=True,
         file="metaworld_policies",
+    ),
+    Section(
+        "Trained policies that change sides",
+        "One that stable-baselines3 (SAC, 60,000 steps) trained on the original, and those that are shipped, 50 episodes "
+        "on either side. By `python -m benchmarks.metaworld_transfer`.",
+        ("task", "trained on", "there, any step, %", "there, last step, %", "here, any step, %", "here, last step, %"),
+        studies.transferred,
+        in_order=True,
+        file="metaworld_transfer",
     ),
     Section(
         "Programs lowered for CUDA without a GPU",

@@ -198,6 +198,14 @@ def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
         yield row["task"], *scores
 
 
+def transferred(results: Mapping[str, Record]) -> Iterable[Row]:
+    """Success of trained policies on Meta-World's task and on ours."""
+    for row in results["metaworld_transfer"]["results"]:
+        sides = (row["metaworld"], row["embodied"])
+        scores = (percent(side[kind]) for side in sides for kind in ("success_any", "success"))
+        yield row["task"], {"metaworld": "Meta-World", "embodied": "ours"}[row["trained_on"]], *scores
+
+
 def retrieved(results: Mapping[str, Record]) -> Iterable[Row]:
     """Targets that an arm gets out of clutter, by what it removes first."""
     words = {"graph": "by the graph", "target-first": "the target first", "random": "any object"}
