@@ -34,18 +34,12 @@ STRIDE = 0.1  # rad, or tenths of a metre
 MISSED = 0.03  # m and, times `panda.TURN_WEIGHT`, rad that a point may be out of reach, as some are out of the Panda's
 AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose counts, where all points are in reach
 
-
 SLIM_GRIPPER = "robots/panda/slim_gripper.xml"
 REACH = 0.1834  # m from the flange to the tcp; slim_gripper.xml
 OPENED = 0.044  # m, each finger; slim_gripper.xml
 RAISED = np.array([0.0, 0.0, REACH - panda.FINGERTIP])  # m, the base: so the joints move as with Franka's hand
-CLAWS, SPREAD = (
-    0.011,
-    0.1,
-)  # m: Meta-World shows the distance of its claws, 11 mm more than the gap, in tenths of a metre
+CLAWS, SPREAD = 0.011, 0.1  # m: Meta-World shows the distance of its claws, 11 mm more than the gap, by this
 WEAK, FIRM = 0.1, 0.4  # an effort, and the share of the force it holds with: Meta-World's presses with 40 N at it
-
-
 PLINTH: dict[str, Any] = {
     "type": mujoco.mjtGeom.mjGEOM_BOX,
     "size": [0.1, 0.1, RAISED[2] / 2],

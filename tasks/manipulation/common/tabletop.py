@@ -35,11 +35,11 @@ from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
 SCENE = "scenes/table.xml"
 LEAD = 0.05  # m the target may be ahead of the hand: what it trails at 0.8 m/s, one STEP per control step; and a
 # hand that is held up presses no harder than the servos do over this distance, and turns back without delay
-WORKSPACE = Box(
-    (-0.5, 0.4, 0.001), (0.5, 0.955, 0.455)
-)  # m, tcp; Meta-World's box for the hand, 45 mm lower, but above
-# the table: its z >= .05 leaves the hand at .046
-FLOORLESS = Box((*WORKSPACE.low[:2], -LEAD), WORKSPACE.high)  # m, tcp; where only what lies below stops the hand
+WORKSPACE = Box((-0.5, 0.4, 0.001), (0.5, 0.955, 0.455))
+"""m, where the tcp may be led; Meta-World's box for the hand, 45 mm lower, but above the table: its z >= .05 leaves the
+hand at .046."""
+FLOORLESS = Box((*WORKSPACE.low[:2], -LEAD), WORKSPACE.high)
+"""m, the same where Meta-World's box ends below the table: only what lies there stops the hand."""
 
 MIDDLE = (0.0, 0.5909433, 0.0, -2.3774723, 0.0, 2.9684043, -0.7853982)
 """rad, arm joints with the tcp at (0, .6, .15): where most of Meta-World's tasks begin, its hand at z = .195."""
