@@ -56,12 +56,10 @@ def test_the_hand_comes_down_as_low_as_metaworlds_and_slides_there() -> None:
     env = embodied.make("manipulation/button-press", 2, "mujoco", 0)  # nothing lies before the robot
     env.reset(0)
     down, aside = (torch.tensor([action] * 2, dtype=torch.float32) for action in ([0, 0, -1, 1], [1, 0, -1, 1]))
-    for _ in range(60):
-        seen = env.step(down).obs["policy"]
+    seen = [env.step(down).obs["policy"] for _ in range(60)][-1]
     np.testing.assert_allclose(seen[:, 2], LOWEST, atol=0.002)
     start = seen[:, 0].clone()
-    for _ in range(40):
-        seen = env.step(aside).obs["policy"]
+    seen = [env.step(aside).obs["policy"] for _ in range(40)][-1]
     assert (seen[:, 0] - start > 0.25).all(), "a hand that is led down does not jam on the table"
 
 
