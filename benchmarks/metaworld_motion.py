@@ -22,7 +22,8 @@ import torch
 import tyro
 
 import embodied
-from embodied.errors import EmbodiedError, guard
+from benchmarks.metaworld_policies import of_metaworld
+from embodied.errors import guard
 
 WORKER = Path(__file__).parent / "reference" / "others" / "metaworld_motion.py"
 STEPS = 30
@@ -60,14 +61,10 @@ def sequences() -> dict[str, np.ndarray]:
 
 def theirs(python: Path, actions: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Name -> hand and opening (31, 4) of Meta-World."""
-    if not python.exists():
-        raise EmbodiedError(
-            f"no Python '{python}'; python3 -m venv .venv-metaworld && "
-            ".venv-metaworld/bin/pip install metaworld==3.1.1 packaging makes one; --metaworld says where"
-        )
     asked = json.dumps({name: each.tolist() for name, each in actions.items()})
-    command = [str(python.absolute()), "-W", "ignore", str(WORKER)]
-    answer = subprocess.run(command, input=asked, stdout=subprocess.PIPE, text=True, check=True).stdout
+    answer = subprocess.run(
+        of_metaworld(python, WORKER), input=asked, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
     return {name: np.array(trace) for name, trace in json.loads(answer).items()}
 
 

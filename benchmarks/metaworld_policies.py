@@ -56,18 +56,26 @@ class Settings:
     """File for the results, written after every task; tasks that are in it already are not run again."""
 
 
+def of_metaworld(python: Path, worker: Path, *arguments: str) -> list[str]:
+    """The command that runs one of `reference/others` in a Python that has metaworld.
+
+    Raises:
+        EmbodiedError: there is no such Python; says how to make one.
+    """
+    if not python.exists():
+        raise EmbodiedError(
+            f"no Python '{python}'; python3 -m venv .venv-metaworld && "
+            ".venv-metaworld/bin/pip install metaworld==3.1.1 packaging makes one; --metaworld says where"
+        )
+    return [str(python.absolute()), "-W", "ignore", str(worker), *arguments]
+
+
 class MetaworldPolicies:
     """A process that runs Meta-World's policies."""
 
     def __init__(self, python: Path) -> None:
-        if not python.exists():
-            raise EmbodiedError(
-                f"no Python '{python}'; python3 -m venv .venv-metaworld && "
-                ".venv-metaworld/bin/pip install metaworld==3.1.1 packaging makes one; --metaworld says where"
-            )
         pipe = subprocess.PIPE
-        command = [str(python.absolute()), "-W", "ignore", str(WORKER)]
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self._process = subprocess.Popen(of_metaworld(python, WORKER), stdin=pipe, stdout=pipe, text=True)
 
     def of(self, task: str) -> PolicyFunction:
         """The policy of a task: observation group `policy` (N, 39) to actions (N, 4)."""
@@ -122,14 +130,14 @@ def compare(task: str, settings: Settings, others: MetaworldPolicies | None) -> 
     row: dict[str, Any] = {"task": task}
     for whose in settings.policies:
         policy = load_policy("expert", env) if others is None or whose != METAWORLD else others.of(task)
-        row[whose] = scores(env, policy, settings)
+        row[whose] = scores(env, policy, settings.episodes, settings.seed)
     env.close()
     return row
 
 
-def scores(env: Env, policy: PolicyFunction, settings: Settings) -> dict[str, float]:
+def scores(env: Env, policy: PolicyFunction, episodes: int, seed: int) -> dict[str, float]:
     """Success at any step and at the last, with intervals, from the starts that the seed draws: the same for each."""
-    summary = evaluate(env, policy, settings.episodes, seed=settings.seed).summary()
+    summary = evaluate(env, policy, episodes, seed=seed).summary()
     return {name: summary[name] for name in SCORES}
 
 

@@ -29,16 +29,16 @@ from safetensors.numpy import load_file
 from torch import Tensor
 
 import embodied
+from benchmarks.metaworld_policies import of_metaworld, scores
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation.rollouts import evaluate
 from embodied.storage.paths import shipped
 
 FACTS = Path(__file__).parent / "reference" / "metaworld.json"
 QUATS = {"obj1": (7, 25), "obj2": (14, 32)}  # where the 39 numbers have them, of this step and of the one before
 WORKER = Path(__file__).parent / "reference" / "others" / "metaworld_perceptron.py"
 SHIPPED = "shipped"
-SCORES = ("success_any", "success_any_low", "success_any_high", "success", "success_low", "success_high")
+UNCHANGED = (np.eye(39), np.zeros(39))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,14 +66,16 @@ def main(settings: Settings) -> None:
         if not source:
             raise EmbodiedError(f"'{entry}'; expected TASK=FILE.npz or TASK={SHIPPED}")
         ours = source == SHIPPED
+        if not ours and not Path(source).exists():
+            raise EmbodiedError(f"'{entry}': no file '{source}'; expected one by metaworld_sac.py, or {SHIPPED}")
         network = of_shipped(task) if ours else dict(np.load(source))
         env = embodied.make(f"manipulation/{task}", settings.episodes, "mujoco", settings.seed)
-        act = policy(network, None if ours else quaternions(task, theirs=True))
-        summary = evaluate(env, act, settings.episodes, seed=settings.seed).summary()
+        act = policy(network, UNCHANGED if ours else quaternions(task, theirs=True))
+        here = scores(env, act, settings.episodes, settings.seed)
         env.close()
-        shown_there = quaternions(task, theirs=False) if ours else (np.eye(39), np.zeros(39))
+        shown_there = quaternions(task, theirs=False) if ours else UNCHANGED
         rows.append({"task": task, "trained_on": "embodied" if ours else "metaworld",
-                     "embodied": {name: summary[name] for name in SCORES},
+                     "embodied": here,
                      "metaworld": there(network, shown_there, task, settings)})  # fmt: skip
     cli.show(cli.table("success at any step, at the last", dict(map(shown, rows))))
     result = {"episodes": settings.episodes, "seed": settings.seed, "results": rows}
@@ -123,15 +125,15 @@ def of_shipped(task: str) -> dict[str, Any]:
     return {**layers, **normal, "activation": known["activation"], "squashed": False}
 
 
-def policy(network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray] | None) -> PolicyFunction:
-    """The perceptron as a policy: observation group `policy` (N, 39), changed if asked for, to actions (N, 4)."""
+def policy(network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray]) -> PolicyFunction:
+    """The perceptron as a policy: observation group `policy` (N, 39), changed as `shown` says, to actions (N, 4)."""
     last = sum(name.startswith("weight") for name in network) - 1
     layers = [[torch.tensor(network[f"{kind}{n}"], dtype=torch.float32) for kind in ("weight", "bias")]
               for n in range(last + 1)]  # fmt: skip
     mean, scale = (torch.tensor(network[name], dtype=torch.float32) for name in ("mean", "scale"))
     clip, between = float(network["clip"]), torch.tanh if str(network["activation"]) == "tanh" else torch.relu
 
-    matrix, offset = (torch.tensor(part, dtype=torch.float32) for part in shown or (np.eye(39), np.zeros(39)))
+    matrix, offset = (torch.tensor(part, dtype=torch.float32) for part in shown)
 
     def act(observation: Mapping[str, Tensor]) -> Tensor:
         hidden = ((observation["policy"] @ matrix.T + offset - mean) * scale).clamp(-clip, clip)
@@ -150,8 +152,8 @@ def there(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "policy.npz"
         np.savez(file, matrix=shown[0], offset=shown[1], **network)
-        command = [str(settings.metaworld.absolute()), "-W", "ignore", str(WORKER), str(file), task]
-        done = subprocess.run([*command, str(settings.episodes)], stdout=subprocess.PIPE, text=True, check=True)
+        command = of_metaworld(settings.metaworld, WORKER, str(file), task, str(settings.episodes))
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 

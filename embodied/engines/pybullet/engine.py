@@ -80,9 +80,9 @@ class PybulletEngine:
             raise EngineError(f"engine pybullet opens one world per environment, {MOST_WORLDS} at most, not {num_envs}")
         self.num_envs = num_envs
         self.model = substeps_model(task.model, task.timing.physics_dt)
-        servos_of = Servos.from_model(self.model, self.name)
-        driven = model.by_motors(self.model, servos_of.overshooting)
-        self._servos = dataclasses.replace(servos_of, overshooting=driven)
+        self._servos = Servos.from_model(self.model, self.name)
+        by_motors = model.by_motors(self.model, self._servos.overshooting)
+        self._servos = dataclasses.replace(self._servos, overshooting=by_motors)
         model.check(self.model, self._servos.overshooting)
         self._extra_mass = model.extra_mass(self.model, self._servos.overshooting)
         self.model.body_mass[:] += self._extra_mass

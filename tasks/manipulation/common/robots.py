@@ -38,7 +38,7 @@ SLIM_GRIPPER = "robots/panda/slim_gripper.xml"
 REACH = 0.1834  # m from the flange to the tcp; slim_gripper.xml
 OPENED = 0.044  # m, each finger; slim_gripper.xml
 RAISED = np.array([0.0, 0.0, REACH - panda.FINGERTIP])  # m, the base: so the joints move as with Franka's hand
-CLAWS, SPREAD = 0.011, 0.1  # m: Meta-World shows the distance of its claws, 11 mm more than the gap, by this
+CLAWS, SPREAD = 0.011, 0.1  # m: what Meta-World shows is the gap and its claws' 11 mm, in tenths of a metre
 WEAK, FIRM = 0.1, 0.4  # an effort, and the share of the force it holds with: Meta-World's presses with 40 N at it
 PLINTH: dict[str, Any] = {
     "type": mujoco.mjtGeom.mjGEOM_BOX,

@@ -26,7 +26,7 @@ LAG = 4.0  # control steps (50 ms) by which the hand trails its target: see `kv`
 GAIN = 0.25  # of what is missing, asked for in one step; with more, the hand trembles
 ALIGNED = 0.015  # m beside a point above which the hand goes down on it
 LOW = 0.012  # m above a point at which the fingers may close around it
-RESTING = 0.02  # of the opening per step: fingers that close on nothing do so by .08
+RESTING = 0.02  # of the opening per step: fingers that close on nothing do so by .06
 SKIM = 0.035  # m, height of the grip at which what lay on the table is a finger's breadth above it
 CLEAR = 0.09  # m above a point that clears what stands there, before going down
 

@@ -36,7 +36,7 @@ LIFTED = 0.08  # m above that, at which an object counts as picked up
 HELD = 0.12  # m above that, where the script holds it
 AREA = Box((-0.13, 0.57, REST), (0.13, 0.77, REST))  # m, where objects stand, in view of the two cameras
 HELD_AREA = Box((*AREA.low[:2], REST + HELD), (*AREA.high[:2], REST + HELD))  # m, where the script holds them
-APART = 0.11  # m between two objects: an open finger's outside is 6.5 cm from the tcp, and half an object 2 cm wide
+APART = 0.11  # m between two objects: an open finger's outside is 5.3 cm from the grip, and half an object 2 cm wide
 AWAY = (0.0, 3.0, REST)  # m, where the third object is, out of sight, when there are two
 THINGS = ("object", "other", "third")
 """Bodies. The first is the target, whatever it looks like: place and appearance of all are drawn alike."""

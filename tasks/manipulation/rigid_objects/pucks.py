@@ -34,9 +34,7 @@ from tasks.manipulation.common.tabletop import Placement, Tabletop, TaskState
 REST = 0.02  # m, height of the puck's middle on the table
 WALL_POS = (0.1, 0.75, 0.06)  # m, its middle; Meta-World
 WALL_HALF = (0.12, 0.01, 0.06)  # m; Meta-World
-OVER_WALL = (
-    0.19  # m, grip: the body of a broad hand, 37 mm higher, and what hangs 2 cm below the grip clear its top at 12 cm
-)
+OVER_WALL = 0.19  # m, grip: a broad hand, 37 mm higher, and what hangs 2 cm below the grip clear its top at 12 cm
 BESIDE_WALL = -0.1  # m, x of the grip: the hand is 3 cm wide either way, the wall begins at -2 cm
 BEHIND_WALL = 0.865  # m, y of the grip: a broad hand reaches 10 cm forth and back, the wall ends at 76 cm
 NEAREST = 0.635  # m, y of the grip: with more, the hand would touch the wall when it is low
@@ -185,13 +183,13 @@ class PushWall(Push):
 
     def script(self, seen: Seen) -> Aim:
         """Drag it along the wall's free end, until hand and puck are behind it."""
-        goal, tcp = seen.goal, seen.grip
-        beside = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.minimum(tcp[1], NEAREST), jnp.asarray(REST)])
+        goal, grip = seen.goal, seen.grip
+        beside = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.minimum(grip[1], NEAREST), jnp.asarray(REST)])
         beyond = jnp.stack([jnp.asarray(BESIDE_WALL), jnp.asarray(BEHIND_WALL), jnp.asarray(REST)])
         behind = goal.at[1].max(BEHIND_WALL)
         way = first(
-            ((tcp[0] > BESIDE_WALL + 0.03) & (tcp[1] < WALL_POS[1]), beside),
-            (tcp[1] < BEHIND_WALL - 0.02, beyond),
+            ((grip[0] > BESIDE_WALL + 0.03) & (grip[1] < WALL_POS[1]), beside),
+            (grip[1] < BEHIND_WALL - 0.02, beyond),
             (True, behind),
         )
         return fetch(seen, before_wall(seen), then=Aim(carry(seen, at_height(way, SKIM)), CLOSE))

@@ -77,13 +77,13 @@ class ShelfPlace(CarryTask):
         """Fetch it and lift it, before the shelf, then go straight in and set it down."""
         before = seen.goal[1] - FRONT - HAND
         inside = seen.goal + jnp.array([0.0, SHELF_DEEP - HAND - 0.005, BOARD_TOP + REST - 0.002 - GOAL_ABOVE])
-        tcp = seen.grip
+        grip = seen.grip
         block = jnp.where(seen.object[2] > BOARD_TOP / 2, seen.object, seen.object.at[1].min(before))
         facing = jnp.stack([seen.goal[0], before, jnp.asarray(INTO_SHELF)])
         way = first(
-            (tcp[2] < INTO_SHELF - 0.04, at_height(tcp.at[1].min(before), INTO_SHELF + 0.02)),
-            ((jnp.abs(tcp[0] - seen.goal[0]) > 0.03) & (tcp[1] < before + 0.02), facing),
-            (jnp.abs(tcp[1] - inside[1]) > 0.02, at_height(inside, INTO_SHELF)),
+            (grip[2] < INTO_SHELF - 0.04, at_height(grip.at[1].min(before), INTO_SHELF + 0.02)),
+            ((jnp.abs(grip[0] - seen.goal[0]) > 0.03) & (grip[1] < before + 0.02), facing),
+            (jnp.abs(grip[1] - inside[1]) > 0.02, at_height(inside, INTO_SHELF)),
             (True, inside),
         )
         placed = (aside(seen.object, inside) < 0.04) & (jnp.abs(seen.object[2] - BOARD_TOP - REST) < 0.005)
