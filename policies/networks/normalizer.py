@@ -11,7 +11,7 @@ from torch import Tensor
 
 from policies.optim import distributed
 
-MIN_VARIANCE = 1e-8  # of a component that never moved; it then maps to zero
+CONSTANT = 1e-8  # variance up to which a component counts as constant: its deviation is 1e-4 of its unit at most
 ADOPTED = 1_000_000  # observations that adopted statistics count as: new ones shift them over some dozen rollouts
 
 
@@ -21,7 +21,8 @@ class Normalizer:
     mean: Tensor
     """(size,) float32, in the observation's units."""
     scale: Tensor
-    """(size,) float32 reciprocal of the standard deviation."""
+    """(size,) float32 reciprocal of the standard deviation; 0 of a constant component, which maps to zero wherever else
+    it has another value: a policy cannot have learned what that value means."""
 
     def __init__(
         self,
@@ -96,11 +97,12 @@ class Normalizer:
     def adopt(self, mean: Tensor, scale: Tensor) -> None:
         """Continue from another's (size,) mean and reciprocal deviation."""
         count = torch.tensor(float(ADOPTED))
-        self.load_state({"count": count, "mean": mean.double(), "squares": scale.double() ** -2 * count})
+        variance = torch.where(scale > 0, scale.double().square().reciprocal(), 0.0)
+        self.load_state({"count": count, "mean": mean.double(), "squares": variance * count})
 
     def _refresh(self) -> None:
         if self.empty:
             return
         variance = self._squares / self._count.clamp(min=1)
         self.mean.copy_(self._mean)
-        self.scale.copy_(variance.clamp(min=MIN_VARIANCE).rsqrt())
+        self.scale.copy_(torch.where(variance > CONSTANT, variance.rsqrt(), 0.0))
