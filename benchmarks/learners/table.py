@@ -26,10 +26,10 @@ REMOVED: Mapping[str, str] = {
 PROFILE = (0.25, 0.5, 0.75, 0.9)
 INTRODUCTION = """Every learner on the problem it is for, by `python -m benchmarks.learners`. *Sparse*: a reward of 1 at
 success, from noisy demonstrations of the task's script, 100,000 environment steps besides. *Dense*: a million steps, or
-the clock. *Pictures*: learned in one look, tried in others. *Teams*: many agents, equal steps of their worlds. Success is in %, over {episodes} fresh episodes of the task
-as it is; intervals are 95 %: over several seeds a stratified bootstrap's, of one seed Wilson's over its episodes, which
-knows nothing of other seeds. Core-minutes are what training took of a processor. What has no row was not measured yet;
-what is marked † was taken out of the commands.
+the clock. *Pictures*: learned in one look, tried in others. *Teams*: many agents, equal steps of their worlds. Success
+is in %, over {episodes} fresh episodes of the task as it is; intervals are 95 %: over several seeds a stratified
+bootstrap's, of one seed Wilson's over its episodes, which knows nothing of other seeds. Core-minutes are what training
+took of a processor. What has no row was not measured yet; what is marked † was taken out of the commands.
 """
 
 
