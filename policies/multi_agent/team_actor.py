@@ -1,14 +1,19 @@
-"""A team's actor: a network of its own for each agent, which acts by what that agent observes alone."""
+"""A team's actors: a network of its own for each agent, which acts by what that agent observes alone.
+
+Inputs are the agents' vectors one after the other, (N, M S) for M agents, and outputs alike, (N, M A).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import StructuredActor
 
@@ -25,10 +30,7 @@ class TeamStructure:
 
 
 class TeamActor(StructuredActor):
-    """M squashed actors: an agent's vector of S numbers to its A actions, in the order of the agents.
-
-    Inputs are the agents' vectors one after the other, (N, M S); outputs alike, (N, M A). `sizes` are one agent's.
-    """
+    """M squashed actors, as SAC's and TD3's are. `sizes` are one agent's."""
 
     kind = "team-squashed"
     structure_type = TeamStructure
@@ -59,8 +61,7 @@ class TeamActor(StructuredActor):
 
     def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
-        times = self.structure.agents if len(mean) == self.sizes[0] else 1
-        return mean.repeat(times), scale.repeat(times)
+        return of_all_agents(self, mean, scale)
 
     def learned_parameters(self) -> Iterable[nn.Parameter]:
         """The parameters that the actors' losses train."""
@@ -87,3 +88,72 @@ class TeamActor(StructuredActor):
 
     def _each(self, obs: Tensor, noise: Tensor) -> Iterable[tuple[SquashedActor, Tensor, Tensor]]:
         return zip(self.members(), self.split(obs), self.split(noise), strict=True)
+
+
+@dataclass(frozen=True)
+class GaussianTeamStructure:
+    """Numbers that describe a `GaussianTeamActor`."""
+
+    agents: int
+    initial_std: float
+    """Standard deviation of actions at first."""
+
+
+class GaussianTeamActor(StructuredActor):
+    """M perceptrons that give the means of Gaussians, as PPO's do, each with a deviation for all states."""
+
+    kind = "team-gaussian"
+    structure_type = GaussianTeamStructure
+    structure: GaussianTeamStructure
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: int,
+        config: NetworkConfig,
+        structure: GaussianTeamStructure,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build one for each agent; `inputs` and `actions` are one agent's."""
+        super().__init__(inputs, actions, config, structure)
+        self.means = nn.ModuleList(MLP(inputs, actions, config, generator) for _ in range(structure.agents))
+        self.log_stds = nn.ParameterList(
+            nn.Parameter(torch.full((actions,), math.log(structure.initial_std))) for _ in range(structure.agents)
+        )
+
+    @property
+    def team_size(self) -> int:
+        return self.structure.agents
+
+    @property
+    def log_std(self) -> Tensor:
+        """(M A,) natural logarithms of the standard deviations."""
+        return torch.cat(list(self.log_stds))
+
+    @property
+    def mean(self) -> Self:
+        """From joint observations to joint mean actions: itself."""
+        return self
+
+    def of_agent(self, agent: int) -> list[nn.Parameter]:
+        """The parameters of one agent."""
+        return [*self.means[agent].parameters(), self.log_stds[agent]]
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
+        return of_all_agents(self, mean, scale)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """The mean actions: (N, M S) to (N, M A)."""
+        own = obs.tensor_split(self.team_size, -1)
+        return torch.cat([network(rows) for network, rows in zip(self.means, own, strict=True)], -1)
+
+    def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """The actions of standard normal `noise`, not bounded, (N, M A)."""
+        return torch.addcmul(self(obs), noise, self.log_std.exp())
+
+
+def of_all_agents(actor: StructuredActor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Statistics (M S,) of a team's observations, from those or from one agent's (S,), the same for each."""
+    times = actor.team_size if len(mean) == actor.sizes[0] else 1
+    return mean.repeat(times), scale.repeat(times)

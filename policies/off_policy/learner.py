@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
@@ -164,7 +165,7 @@ class OffPolicyLearner(Algorithm):
         steps = Transitions(
             {group: values[None] for group, values in self._obs.items()},
             self._action[None],
-            (step.reward if step.reward.dim() == 1 else step.reward.mean(1))[None],
+            of_team(step.reward)[None],
             step.terminated[None],
             step.truncated[None],
             {group: step.final_obs[group][None] for group in self.groups.spec},

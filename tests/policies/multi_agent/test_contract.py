@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
+from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.policy import Policy, rebuild
+from policies.ppo.config import Schedule
 from policies.registry import ALGORITHMS
 from policies.training.loop import train
 from tests.policies.toys import TwoMovers, assert_resumed_run_equals_whole
@@ -22,7 +24,11 @@ SMALL = NetworkConfig((32, 32), Activation.RELU)
 OFF_POLICY: dict[str, Any] = {"critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,
               "buffer_size": 20_000, "critic_learning_rate": 3e-3, "actor": SMALL,
               "actor_learning_rate": 3e-3}  # fmt: skip
-CONFIGS: dict[str, Any] = {"hasac": HASACConfig(**OFF_POLICY, temperature_learning_rate=3e-3)}
+CONFIGS: dict[str, Any] = {
+    "hasac": HASACConfig(**OFF_POLICY, temperature_learning_rate=3e-3),
+    "happo": HAPPOConfig(unroll=20, epochs=4, minibatches=4, learning_rate=3e-3, schedule=Schedule.FIXED, gamma=0.9,
+                         initial_std=0.5, actor=SMALL, critic=SMALL),
+}  # fmt: skip
 BUFFERED = {"unroll": 4, "batch_size": 16, "warm_up": 64, "n_step": 3, "buffer_size": 160}  # the buffer wraps
 
 
