@@ -24,6 +24,7 @@ from torch import Tensor
 from embodied.core.episode import SEEDS
 from embodied.env.adapters.gymnasium import as_array, check_render_mode, make_renderer, metadata
 from embodied.env.env import Env
+from embodied.env.multi_agent import agent_names
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import make
@@ -44,13 +45,6 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
         **options: Whatever else `embodied.make` takes: engine, config ...
     """
     return PettingZooEnv(make(name, 1, seed=seed, **options), render_mode)
-
-
-def agent_names(agents: int, teams: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Of each agent in its order: its side and its number there; `agent` where there are no `teams`."""
-    sides = teams or {"agent": tuple(range(agents))}
-    names = {agent: f"{side}_{number}" for side, members in sides.items() for number, agent in enumerate(members)}
-    return [names[agent] for agent in range(agents)]
 
 
 class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
