@@ -13,6 +13,7 @@ import torch
 from embodied.core.initial_states import buffer_path
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
+from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import Z95, evaluate
@@ -67,15 +68,17 @@ def make_suite(
     config = config or suite.shared_config(training=True)
     share, remain = divmod(num_envs, len(suite.tasks))
     envs = {
-        task: make(
-            task,
-            share + (number < remain),
-            engine,
-            seed + number,
-            device=device,
-            config=config,
-            initial_states=None if initial_states is None else buffer_path(initial_states, task),
-            **options,
+        task: by_trials(
+            make(
+                task,
+                share + (number < remain),
+                engine,
+                seed + number,
+                device=device,
+                config=config,
+                initial_states=None if initial_states is None else buffer_path(initial_states, task),
+                **options,
+            )
         )
         for number, task in enumerate(suite.tasks)
     }

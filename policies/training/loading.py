@@ -24,6 +24,7 @@ from torch import Tensor
 from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
+from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
@@ -153,7 +154,7 @@ def policy_for_env(
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
-    acting = policy.acting_in(env)
+    acting = policy.acting_in(by_trials(env))
     return with_task_id(acting, identities.index(env.name), len(identities)) if known else acting
 
 
