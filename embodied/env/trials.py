@@ -73,9 +73,8 @@ class Trials(TaskWrapper[TrialState[Any]]):
         """
         episodes = whole_number("episodes_per_trial", episodes, 1)
         if task.agents is not None:
-            raise EmbodiedError(
-                f"episodes_per_trial={episodes}: {task.unwrapped} has {task.agents} agents; expected a task of one robot"
-            )
+            name = f"{task.unwrapped} has {task.agents} agents"
+            raise EmbodiedError(f"episodes_per_trial={episodes}: {name}; expected a task of one robot")
         super().__init__(task)
         self.episodes = episodes
         self._groups = tuple(group for group in (POLICY, CRITIC) if group in task.observation_terms)
@@ -131,8 +130,10 @@ class Trials(TaskWrapper[TrialState[Any]]):
     def observe(self, world: World, state: TrialState[Any], key: Array) -> Observation:
         begins = state.begins.astype(jnp.float32)[None]
         added = dict(zip(TERMS, (state.action, state.reward[None], begins), strict=True))
-        groups = self.task.observe(world, state.task_state, key)
-        return {group: {**terms, **(added if group in self._groups else {})} for group, terms in groups.items()}
+        groups = {group: dict(terms) for group, terms in self.task.observe(world, state.task_state, key).items()}
+        for group in self._groups:
+            groups[group] |= added
+        return groups
 
     def expert(self, observation: Mapping[str, Array], state: TrialState[Any]) -> Array:
         """The script of the task within, from what that task observes."""
@@ -157,7 +158,7 @@ def ended_episode(env: Env) -> Tensor:
 
 
 class TrialEnv:
-    """A `VecEnv` whose episodes are the trials of an `Env` of `Trials`: the ends of episodes within them are no ends."""
+    """A `VecEnv` whose episodes are the trials of an `Env`: the ends of episodes within them are no ends."""
 
     agents = None
     """There is one robot in each environment."""

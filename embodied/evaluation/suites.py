@@ -16,7 +16,7 @@ from embodied.env.suites import JoinedEnv
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.evaluation.rollouts import Z95, evaluate
+from embodied.evaluation.rollouts import EPISODE, Z95, evaluate
 from embodied.factory import make
 from embodied.registry import Suite, join_content
 
@@ -98,6 +98,8 @@ def evaluate_suite(
 ) -> Rows:
     """How well a policy does on every task of a suite, those held out included.
 
+    With the option `episodes_per_trial` also in the first, second, ... episode of a trial, as `by_episode`.
+
     As many environments as episodes run side by side, so that each start of the suite's is met exactly once.
 
     Args:
@@ -119,7 +121,8 @@ def evaluate_suite(
             on_task(len(rows), task)
         env = make(task, count, engine, seed, device=device, config=config, **options)
         outcome = evaluate(env, rule_of(env), count)
-        rows.append({"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()})
+        row = {"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()}
+        rows.append(row | ({"by_episode": each} if (each := outcome.by_episode()) else {}))
     return rows
 
 
@@ -143,3 +146,9 @@ def overall(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found["episodes"] = float(sum(row["episodes"] for row in rows))
     found["seconds"] = sum(row["seconds"] for row in rows)
     return found
+
+
+def overall_by_episode(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """`overall` of the tasks' first episodes of a trial, of their second ones and so on; empty without trials."""
+    numbered = zip(*(row.get("by_episode", ()) for row in rows), strict=True)
+    return [overall(part) | {EPISODE: float(number)} for number, part in enumerate(numbered, 1)]

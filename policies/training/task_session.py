@@ -208,12 +208,10 @@ class TaskSession(Session):
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )
         summary = outcome.summary()
-        cli.show(
-            cli.table(
-                f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary, env.task.metric_units)
-            )
-        )
-        return {**summary, "units": dict(env.task.metric_units)}
+        rows, by_episode = tables.evaluation_rows(summary, env.task.metric_units), outcome.by_episode()
+        cli.show(cli.table(f"{self.label}, {episodes} fresh episodes", rows | tables.trial_rows(by_episode)))
+        in_trials = {"by_episode": by_episode} if by_episode else {}
+        return {**summary, **in_trials, "units": dict(env.task.metric_units)}
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
@@ -239,7 +237,8 @@ class TaskSession(Session):
                 suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
                 on_task=line.update, options={"episodes_per_trial": settings.episodes_per_trial},
             )  # fmt: skip
-        cli.show(tables.suite_table(suite.name, rows))
+        in_trials = settings.episodes_per_trial is not None
+        cli.show((tables.trial_table if in_trials else tables.suite_table)(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
 
 
