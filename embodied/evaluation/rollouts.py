@@ -53,7 +53,10 @@ class Evaluation:
         }
 
     def by_episode(self) -> list[dict[str, float]]:
-        """Of trials, the summary of all first episodes, of all second ones and so on; empty without trials."""
+        """Of trials, the summary of all first episodes, of all second ones and so on; empty without trials.
+
+        Their `seconds` and `env_steps_per_second` are those of the whole evaluation.
+        """
         numbers = self.values.get(EPISODE)
         if numbers is None:
             return []

@@ -290,8 +290,8 @@ def suite_policies(suite: Suite, policy: str, *, wrong_instruction: bool = False
     lacking = [task for task in (*suite.tasks, *suite.held_out) if task not in shipped()]
     if policy == "shipped" and own is None and lacking:
         raise EmbodiedError(
-            f"no policy is shipped for {suite.name}, nor for {len(lacking)} of its tasks, such as {lacking[0]}; expected "
-            f"--policy RUN, {listing(SCRIPTS)}"
+            f"no policy is shipped for {suite.name}, nor for {len(lacking)} of its tasks, such as {lacking[0]}; "
+            f"expected --policy RUN, {listing(SCRIPTS)}"
         )
     return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
 
