@@ -23,7 +23,7 @@ from jax import Array
 from torch import Tensor
 
 from embodied.core.episode import is_diverged, whole_number
-from embodied.core.hooks import Observation
+from embodied.core.hooks import CommandRange, Observation
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, StateT, World
 from embodied.env.env import Env
@@ -35,6 +35,8 @@ from embodied.math.symmetry import Mirror
 
 TERMS = ("previous_action", "previous_reward", "episode_begins")
 """Observed terms that a trial adds to the groups `policy` and `critic`."""
+WITHIN = "task_state."
+"""Prefix of fields of the state of the task within."""
 
 
 @jax.tree_util.register_dataclass
@@ -87,6 +89,17 @@ class Trials(TaskWrapper[TrialState[Any]]):
     def outer_state(self, inner: Any, before: TrialState[Any] | None) -> TrialState[Any]:
         assert before is not None  # `reset` and `restart` are this class's own
         return dataclasses.replace(before, task_state=inner)
+
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        return tuple(
+            dataclasses.replace(
+                command,
+                field=f"{WITHIN}{command.field}",
+                derivatives=tuple(f"{WITHIN}{field}" for field in command.derivatives),
+            )
+            for command in self.task.command_ranges
+        )
 
     def reset(self, key: Array) -> ResetState[TrialState[Any]]:
         start = jax.tree.map(jnp.asarray, self.task.reset(key))
@@ -148,13 +161,31 @@ def _begun(start: ResetState[Any], state: TrialState[Any]) -> ResetState[TrialSt
 
 def episodes_per_trial(env: Env) -> int | None:
     """How many episodes a trial of an environment has; None without trials."""
-    return env.task.episodes if isinstance(env.task, Trials) else None
+    found = _trials(env.task)
+    return None if found is None else found.episodes
 
 
 def ended_episode(env: Env) -> Tensor:
     """(N,) int64, number in its trial, from 0, of the episode that ended with the last step, where one did."""
-    assert isinstance(env.task, Trials)
-    return (_tensor(env.task_state.episode).long() - 1) % env.task.episodes
+    episodes = episodes_per_trial(env)
+    assert episodes is not None
+    return (_tensor(trial_state(env).episode).long() - 1) % episodes
+
+
+def trial_state(env: Env) -> TrialState[Any]:
+    """Where the running trials of an environment are, every array with a leading axis (N,)."""
+    task, state = env.task, env.task_state
+    while not isinstance(task, Trials):
+        assert isinstance(task, TaskWrapper)
+        task, state = task.task, task.inner_state(state)
+    return state
+
+
+def _trials(task: Task[Any]) -> Trials | None:
+    """The trials among a task's wrappers."""
+    while isinstance(task, TaskWrapper) and not isinstance(task, Trials):
+        task = task.task
+    return task if isinstance(task, Trials) else None
 
 
 class TrialEnv:
@@ -169,9 +200,10 @@ class TrialEnv:
         Raises:
             ValueError: its task has no trials.
         """
-        if not isinstance(env.task, Trials):
+        episodes = episodes_per_trial(env)
+        if episodes is None:
             raise ValueError(f"{env.name} has no trials; expected embodied.make(..., episodes_per_trial=...)")
-        self.env, self.episodes = env, env.task.episodes
+        self.env, self.episodes = env, episodes
         self.num_envs, self.action_size, self.device = env.num_envs, env.action_size, env.device
         self.observation_spec: Mapping[str, ObservationSpec] = env.observation_spec
         self.max_episode_steps = self.episodes * env.max_episode_steps
@@ -181,7 +213,7 @@ class TrialEnv:
     @property
     def episode_length(self) -> Tensor:
         """(N,) int32, control steps taken so far in the running trials."""
-        return _tensor(self.env.task_state.steps).to(self.device)
+        return _tensor(trial_state(self.env).steps).to(self.device)
 
     def mirror(self) -> Mirror:
         """As of the environment, which lacks the terms that a trial adds."""
@@ -192,6 +224,7 @@ class TrialEnv:
 
     def spread_episode_lengths(self) -> None:
         """Spread the ends of the running trials: the episodes' ends, and which of its trial each episode is."""
+        assert isinstance(self.env.task, Trials)  # nothing wraps the trials of what is learned from
         self.env.spread_episode_lengths()
         state = self.env.task_state
         episode = np.arange(self.num_envs, dtype=np.int32) % self.episodes
@@ -200,7 +233,7 @@ class TrialEnv:
 
     def step(self, action: Tensor, /) -> StepData:
         step = self.env.step(action)
-        last = step.done & (_tensor(self.env.task_state.episode) == 0).to(self.device)
+        last = step.done & (_tensor(trial_state(self.env).episode) == 0).to(self.device)
         self._count(step)
         return StepData(
             obs=step.obs,
@@ -243,7 +276,7 @@ class TrialEnv:
 
 def by_trials(env: Env) -> Env | TrialEnv:
     """What learns and remembers: of an environment with trials a `TrialEnv`, any other by itself."""
-    return TrialEnv(env) if isinstance(env, Env) and isinstance(env.task, Trials) else env
+    return TrialEnv(env) if isinstance(env, Env) and episodes_per_trial(env) is not None else env
 
 
 def _tensor(array: Array) -> Tensor:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 import embodied
 from embodied.env.env import Env
-from embodied.env.trials import TERMS, TrialEnv, Trials, by_trials, episodes_per_trial
+from embodied.env.steering import Steering, steered
+from embodied.env.trials import TERMS, TrialEnv, Trials, by_trials, episodes_per_trial, trial_state
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from embodied.storage import trees
@@ -163,6 +164,17 @@ def test_a_script_acts_in_a_trial_as_without() -> None:
     expected = task.expert({"policy": seen}, state)
     found = Trials(task, 2).expert({"policy": jnp.concatenate([seen, jnp.ones(6)])}, within)
     np.testing.assert_allclose(found, expected)
+
+
+def test_a_person_may_steer_within_trials() -> None:
+    """As in the viewer, where a wrapper lies around them."""
+    env = embodied.make("manipulation/reach", 1, wrappers=[lambda task: Trials(task, 2), steered], hide_goal=True)
+    env.reset()
+    Steering(env).set_command([0.05, 0.85, 0.2])
+    assert TrialEnv(env).episode_length.tolist() == [0]
+    env.step(torch.zeros(1, 4))
+    assert TrialEnv(env).episode_length.tolist() == [1]
+    np.testing.assert_allclose(trial_state(env).task_state.goal, [[0.05, 0.85, 0.2]], rtol=1e-6)
 
 
 def test_what_has_no_trials_is_taken_as_it_is_and_what_cannot_have_them_is_said() -> None:
