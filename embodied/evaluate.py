@@ -21,7 +21,6 @@ from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from policies.multi_agent.adversary import Infiltrated, check_minority
 from policies.training.loading import (
-    SCRIPTS,
     camera_options,
     load_policy,
     remembers,
@@ -177,8 +176,8 @@ def episode_options(settings: Settings[Any]) -> dict[str, Any]:
         EmbodiedError: trials are asked for, of a policy that was trained without.
     """
     learned = trial_options(settings.policy, settings.task)
-    trained = settings.policy not in SCRIPTS
-    if settings.adapt is not None and trained and not learned and Path(settings.policy).exists():
+    trained = settings.policy == "shipped" or Path(settings.policy).exists()
+    if settings.adapt is not None and trained and not learned:
         raise EmbodiedError(
             f"--adapt {settings.adapt}: policy {settings.policy!r} did not learn in trials, so it cannot adapt; "
             "expected one of embodied.train --episodes-per-trial"
