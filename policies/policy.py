@@ -103,8 +103,14 @@ class Policy:
         return isinstance(self.network.actor, SquashedActor)
 
     @property
+    def team_size(self) -> int:
+        """Agents for which it acts at once, each by a network of its own; 1 where one network serves any number."""
+        actor = self.network.actor
+        return actor.team_size if isinstance(actor, StructuredActor) else 1
+
+    @property
     def observation_size(self) -> int:
-        """Length of the observation it reads; see `fits`."""
+        """Length of the observation it reads, of one agent's; see `fits`."""
         return self.network.actor.sizes[0]
 
     @property
@@ -146,7 +152,7 @@ class Policy:
             (N, A) or (N, agents, A), in [-1, 1].
 
         Raises:
-            EmbodiedError: it remembers, so it must be known which episodes begin.
+            EmbodiedError: it remembers, so it must be known which episodes begin; or it is a team's of another number.
         """
         if self.memory:
             raise EmbodiedError(
@@ -159,7 +165,18 @@ class Policy:
                 f"an observation of length {obs.shape[-1]} was given to a policy that reads {self.observation_size} "
                 f"numbers (group '{self.group}')"
             )
+        if self.team_size > 1:
+            return self._of_team(obs)
         return self._chosen(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1]).clamp(-1.0, 1.0)
+
+    def _of_team(self, obs: Tensor) -> Tensor:
+        """(N, agents, size) to (N, agents, A), of a policy that acts for the whole team."""
+        if obs.dim() < 3 or obs.shape[-2] != self.team_size:
+            given = f"{obs.shape[-2]} agents" if obs.dim() > 2 else "one robot"
+            raise EmbodiedError(
+                f"a policy of {self.team_size} agents, each with a network of its own, was given {given}"
+            )
+        return self._chosen(obs.flatten(-2)).unflatten(-1, (self.team_size, -1)).clamp(-1.0, 1.0)
 
     @torch.no_grad()
     def step(self, obs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:

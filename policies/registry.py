@@ -33,10 +33,12 @@ class Build(Protocol):
         device: torch.device | str,
         seed: int,
         mirror: Callable[[], Mirror],
+        **team: int,
     ) -> Algorithm:
         """Build networks and buffers for N = `num_envs` environments with these observation groups.
 
-        `mirror` is `VecEnv.mirror`, which algorithms that use a robot's symmetry call.
+        `mirror` is `VecEnv.mirror`, which algorithms that use a robot's symmetry call; `team` holds `VecEnv.team_size`
+        for algorithms of teams.
         """
         ...
 
@@ -54,6 +56,8 @@ class AlgorithmEntry:
     """One line for command lines."""
     needs_images: bool = False
     """Whether it learns from images."""
+    of_teams: bool = False
+    """Whether it learns a team's agents together, by what all of them see and do."""
     imitate_expert: str | None = None
     """What makes a policy to begin with from a task's scripted expert, if anything."""
     num_envs: int | None = None
@@ -107,6 +111,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
+            "hasac", "policies.multi_agent.hasac:HASACConfig", _OFF_POLICY, "sac of a team, agent after agent",
+            of_teams=True, num_envs=64,
+        ),
+        AlgorithmEntry(
+            "happo", "policies.multi_agent.happo:HAPPOConfig", "policies.multi_agent.happo:HAPPO",
+            "ppo of a team, agent after agent", of_teams=True,
+        ),
+        AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",
             num_envs=64,
         ),
@@ -152,6 +164,8 @@ def build_algorithm(env: VecEnv, config: Any, seed: int) -> Algorithm:
     """The algorithm to which settings belong, for an environment."""
     entry = algorithm_of(config)
     build: Build = entry.load(entry.build_target)
+    team = {"team_size": env.team_size} if entry.of_teams else {}
     return build(
-        env.observation_spec, env.action_size, env.num_envs, config, device=env.device, seed=seed, mirror=env.mirror
-    )
+        env.observation_spec, env.action_size, env.num_envs, config, device=env.device, seed=seed, mirror=env.mirror,
+        **team,
+    )  # fmt: skip

@@ -13,6 +13,7 @@ import torch
 
 from embodied import cli
 from embodied.env.env import Env
+from embodied.env.vec_env import VecEnv
 from embodied.evaluation.rollouts import evaluate
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
@@ -106,7 +107,7 @@ class Curve:
         self._since.clear()
 
 
-def learned(env: Env, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
+def learned(env: VecEnv, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
     """Train an algorithm on an environment; `options` as of `policies.training.loop.train`."""
     curve, last = Curve(budget.steps), dict[str, float]()
     with cli.Line("learning", budget.steps) as line:

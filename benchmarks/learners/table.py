@@ -15,7 +15,7 @@ from embodied.runs.aggregate import Interval, aggregate, performance_profile, pr
 Record = Mapping[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "results/learners"
 LINK = "../benchmarks/results/learners/"
-BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels"}
+BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels", "teams": "mappo"}
 """Problem -> method over which the improvement of the others is told."""
 REMOVED: Mapping[str, str] = {
     "ddpg": "TD3 without what makes it steady, and no better",
@@ -26,10 +26,10 @@ REMOVED: Mapping[str, str] = {
 PROFILE = (0.25, 0.5, 0.75, 0.9)
 INTRODUCTION = """Every learner on the problem it is for, by `python -m benchmarks.learners`. *Sparse*: a reward of 1 at
 success, from noisy demonstrations of the task's script, 100,000 environment steps besides. *Dense*: a million steps, or
-the clock. *Pictures*: learned in one look, tried in others. Success is in %, over {episodes} fresh episodes of the task
-as it is; intervals are 95 %: over several seeds a stratified bootstrap's, of one seed Wilson's over its episodes, which
-knows nothing of other seeds. Core-minutes are what training took of a processor. What has no row was not measured yet;
-what is marked † was taken out of the commands.
+the clock. *Pictures*: learned in one look, tried in others. *Teams*: many agents, equal steps of their worlds. Success
+is in %, over {episodes} fresh episodes of the task as it is; intervals are 95 %: over several seeds a stratified
+bootstrap's, of one seed Wilson's over its episodes, which knows nothing of other seeds. Core-minutes are what training
+took of a processor. What has no row was not measured yet; what is marked † was taken out of the commands.
 """
 
 
@@ -59,6 +59,7 @@ HEADERS: Mapping[str, Sequence[str]] = {
     "sparse": ("task", "demonstrations", "method", "success", "at any step", *COMMON),
     "dense": ("task", "method", "success", "return", "zoo's return", *COMMON),
     "pictures": ("task", "method", "success", "at any step", "in other looks", *COMMON),
+    "teams": ("task", "method", "success", "return", *COMMON),
 }
 SUMMARY = ("demonstrations", "method", "tasks x seeds", "interquartile mean", "at any step")
 PROFILED = [f"runs of {100 * least:.0f} % or more" for least in PROFILE]
@@ -82,9 +83,11 @@ def _task_rows(problem: str, records: Sequence[Record]) -> Iterable[Sequence[str
 def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
     """What the evaluations say."""
     last = _success(rows, "success")
+    returns = [row["evaluation"]["return"] for row in rows]
+    if problem == "teams":
+        return [last, _number(returns)]
     if problem == "dense":
         reference = rows[0]["evaluation"].get("reference_return")
-        returns = [row["evaluation"]["return"] for row in rows]
         return [last, _number(returns), "" if reference is None else f"{reference:,.0f}"]
     found = [last, _success(rows, "success_any")]
     if problem == "pictures":

@@ -131,6 +131,11 @@ class Env:
         return self.task.agents
 
     @property
+    def team_size(self) -> int:
+        """1: an axis of agents is no team of one row; `embodied.env.multi_agent.TeamEnv` makes it one."""
+        return 1
+
+    @property
     def action_shape(self) -> tuple[int, ...]:
         """(N, action_size) or (N, agents, action_size): what `step` takes."""
         return (self.num_envs, *self.task.action_shape)

@@ -1,7 +1,9 @@
-"""Environments of many agents as more environments of one: every agent learns from what it did itself.
+"""Two views of environments with many agents: every agent as an environment of its own, or a team as one.
 
-With one policy for all of them this is parameter-shared PPO (IPPO, de Witt et al. 2020); with a critic that reads the
-group `critic`, in which a task may put what no single agent sees, it is MAPPO (Yu et al. 2022).
+`AgentsEnv` has a row for each agent, which learns from what it did itself. With one policy for all of them this is
+parameter-shared PPO (IPPO, de Witt et al. 2020); with a critic that reads the group `critic`, in which a task may put
+what no single agent sees, it is MAPPO (Yu et al. 2022). `TeamEnv` has a row for each team, for algorithms whose critics
+see and value what all agents do (`policies.multi_agent`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ class AgentsEnv:
         if env.agents is None:
             raise ValueError("this task has one robot and no axis of agents; train on the environment itself")
         self._take(env, env.agents)
+
+    team_size = 1
 
     def _take(self, env: Env, agents: int) -> None:
         """Let the last `agents` agents of every world be the rows."""
@@ -93,3 +98,43 @@ class AgentsEnv:
     def _each(self, of_world: Tensor) -> Tensor:
         """(worlds,) to (N,)."""
         return torch.repeat_interleave(of_world, self.agents)
+
+
+class TeamEnv(AgentsEnv):
+    """A `VecEnv` of N teams: the vectors of a team's agents one after the other, and so their actions.
+
+    A group of size numbers for each agent is (N, agents size), an action (N, agents A), a reward (N, agents).
+    """
+
+    def _take(self, env: Env, agents: int) -> None:
+        super()._take(env, agents)
+        self.num_envs, self.team_size = env.num_envs, agents
+        self.observation_spec = {
+            group: ObservationSpec((agents * spec.shape[0],), spec.dtype)
+            for group, spec in self.observation_spec.items()
+            if len(spec.shape) == 1
+        }
+        self.action_size = agents * env.action_size
+
+    def mirror(self) -> Mirror:
+        """None: in the mirror agents may change places.
+
+        Raises:
+            EmbodiedError: always.
+        """
+        raise EmbodiedError("a team that learns as a whole has no mirror; expected an algorithm without symmetry")
+
+    def step(self, action: Tensor, /) -> StepData:
+        step = self.env.step(action.unflatten(1, (self.agents, -1)))
+        return self._data(step, step.reward)
+
+    def _rows(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {group: observation[group].flatten(1) for group in self.observation_spec}
+
+    def _each(self, of_world: Tensor) -> Tensor:
+        return of_world
+
+
+def of_team(reward: Tensor) -> Tensor:
+    """(N,) what rows earn: of teams, (N, agents), their agents' mean."""
+    return reward if reward.dim() == 1 else reward.mean(1)

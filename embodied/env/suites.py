@@ -26,6 +26,7 @@ class JoinedEnv:
 
     agents = None
     """There is one robot in each environment."""
+    team_size = 1
 
     def __init__(self, envs: Mapping[str, VecEnv], *, identified: bool = False, name: str = "joined") -> None:
         """Join environments, which go on belonging to the caller.

@@ -193,6 +193,7 @@ class TrialEnv:
 
     agents = None
     """There is one robot in each environment."""
+    team_size = 1
 
     def __init__(self, env: Env) -> None:
         """Take an environment, which goes on belonging to the caller.

@@ -72,7 +72,7 @@ class Step(Protocol):
 
     @property
     def reward(self) -> Tensor:
-        """(N,) float32."""
+        """(N,) float32; of a team, (N, agents)."""
         ...
 
     @property
@@ -134,6 +134,11 @@ class VecEnv(Protocol):
     @property
     def action_size(self) -> int:
         """Length of one environment's action."""
+        ...
+
+    @property
+    def team_size(self) -> int:
+        """Agents of one environment, whose vectors and actions stand one after the other; 1 of most (`TeamEnv`)."""
         ...
 
     @property

@@ -45,8 +45,13 @@ class StructuredActor(nn.Module):
         return cls(inputs, actions, config, structure)
 
     @property
+    def team_size(self) -> int:
+        """Agents for which it acts at once; 1 where each acts by itself."""
+        return 1
+
+    @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action that it was built for."""
+        """Lengths of the observation and of the action that it was built for; of a team, one agent's."""
         return self._inputs, self._actions
 
     def fits(self, observation_size: int, action_size: int) -> bool:

@@ -37,6 +37,8 @@ class Sizes:
     device: torch.device
     image_shape: tuple[int, int, int] | None = None
     """Channels, height and width of all images stacked, of algorithms that read images."""
+    team: int = 1
+    """Agents, whose vectors and actions stand one after the other."""
 
 
 @dataclass(frozen=True)

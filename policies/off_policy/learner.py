@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
@@ -40,6 +41,7 @@ class OffPolicyLearner(Algorithm):
         device: torch.device | str = "cpu",
         seed: int = 0,
         mirror: Callable[[], Mirror] | None = None,
+        team_size: int = 1,
     ) -> None:
         """Build networks, normalisers and buffer.
 
@@ -51,6 +53,7 @@ class OffPolicyLearner(Algorithm):
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, all random draws.
             mirror: Not asked.
+            team_size: Agents of one environment, whose vectors and actions stand one after the other.
         """
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
@@ -58,7 +61,15 @@ class OffPolicyLearner(Algorithm):
         sizes = vector_sizes(groups.spec)
         weights = torch.Generator().manual_seed(seed)
         self.actor_update, self.critic_update = config.build(
-            Sizes(sizes[groups.actor], sizes[groups.critic], action_size, num_envs, self.device, groups.image_shape),
+            Sizes(
+                sizes[groups.actor],
+                sizes[groups.critic],
+                action_size,
+                num_envs,
+                self.device,
+                groups.image_shape,
+                team_size,
+            ),
             weights,
         )
         clip = config.observation_clip
@@ -154,7 +165,7 @@ class OffPolicyLearner(Algorithm):
         steps = Transitions(
             {group: values[None] for group, values in self._obs.items()},
             self._action[None],
-            step.reward[None],
+            of_team(step.reward)[None],
             step.terminated[None],
             step.truncated[None],
             {group: step.final_obs[group][None] for group in self.groups.spec},

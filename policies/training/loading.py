@@ -234,6 +234,9 @@ def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: i
             f"{what} does not fit '{task}': it reads {policy.observation_size} numbers and gives "
             f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}{origin}"
         )
+    team, agents = getattr(policy, "team_size", 1), env.agents or 1
+    if team not in (1, agents):
+        raise EmbodiedError(f"{what} does not fit '{task}': it acts for {team} agents, the task has {agents}{origin}")
 
 
 def shipped_path(task: str) -> Path:

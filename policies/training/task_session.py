@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
-from embodied.env.multi_agent import AgentsEnv
+from embodied.env.multi_agent import AgentsEnv, TeamEnv
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
@@ -23,6 +23,7 @@ from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, Infiltrated
 from policies.policy import Policy
+from policies.registry import find_algorithm
 from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
@@ -129,13 +130,14 @@ class TaskSession(Session):
             self._report(seconds, resumed_at)
 
     def _learning_env(self) -> VecEnv:
-        """What the algorithm steps: the environments; every agent as one; or their adversaries."""
+        """What the algorithm steps: environments or trials; every agent, or every team, as one; or their adversaries."""
         if self.settings.adversaries:
             env = cast("Env", self.env)
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
-        if self.env.agents is not None:
-            return AgentsEnv(cast("Env", self.env))
-        return by_trials(cast("Env", self.env))
+        if self.env.agents is None:
+            return by_trials(cast("Env", self.env))
+        view = TeamEnv if find_algorithm(self.settings.algorithm).of_teams else AgentsEnv
+        return view(cast("Env", self.env))
 
     def _adviser(self) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""

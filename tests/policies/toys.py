@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ class PointMass:
     observation_spec: Mapping[str, ObservationSpec] = vectors(policy=2, critic=3)
     action_size = 2
     max_episode_steps = 20
+    team_size = 1
     device = torch.device("cpu")
 
     def __init__(self, num_envs: int, seed: int = 0) -> None:
@@ -97,6 +99,23 @@ class PointMass:
         self.position = torch.where(where[:, None], start, self.position)
         self.time = self.time.masked_fill(where, 0)
         self.total = self.total.masked_fill(where, 0.0)
+
+
+class TwoMovers(PointMass):
+    """The point, moved by a team of two: one moves it along the first axis, the other along the second.
+
+    Both see where it is, and earn the same: as `TeamEnv` has it.
+    """
+
+    observation_spec: Mapping[str, ObservationSpec] = vectors(policy=4, critic=3)
+    team_size = 2
+
+    def step(self, action: Tensor) -> StepData:
+        step = super().step(action)
+        return dataclasses.replace(step, reward=step.reward[:, None].expand(-1, 2))
+
+    def _observe(self) -> dict[str, Tensor]:
+        return super()._observe() | {"policy": self.position.repeat(1, 2)}
 
 
 class Recall(PointMass):

@@ -60,7 +60,7 @@ class ToyEnv:
         "critic": ObservationSpec((2,)),
         "proprio": ObservationSpec((3,)),
     } | {group: ObservationSpec(shape, torch.uint8) for group, shape in ToyCameras.shapes.items()}
-    device, action_size, max_episode_steps = torch.device("cpu"), 2, 8
+    device, action_size, team_size, max_episode_steps = torch.device("cpu"), 2, 1, 8
 
     def __init__(self, num_envs: int, goal: float) -> None:
         """The goal is `goal` away, and as far on the other side an episode fails."""

@@ -1,0 +1,85 @@
+"""Teams: what algorithms of many agents come to after equal steps of the same worlds, by what the team earns.
+
+MAPPO and IPPO share one policy among the agents, the others have one for each. Off-policy methods learn at every step
+of all worlds together, so they take longer; the table says how long.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
+from benchmarks.learners.miniature import miniature
+from embodied.env.env import Env
+from embodied.env.multi_agent import AgentsEnv, TeamEnv
+from embodied.env.vec_env import POLICY
+from embodied.registry import join_content
+from policies.multi_agent.happo import HAPPOConfig
+from policies.multi_agent.hasac import HASACConfig
+from policies.networks.config import Activation, NetworkConfig
+from policies.off_policy.config import relu_network
+from policies.policy import Policy
+from policies.ppo.config import PPOConfig
+from policies.training.settings import default_settings
+
+TASKS = ("swarm/navigation",)
+NUM_ENVS = 16  # worlds of off-policy methods
+OFF_POLICY: dict[str, Any] = {
+    "critic_updates": 4.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
+    "actor": relu_network(128, 128), "critic": relu_network(256, 256),
+}  # fmt: skip
+NETWORKS = NetworkConfig((128, 128), Activation.TANH), NetworkConfig((128, 128), Activation.TANH, output_gain=1.0)
+
+
+def happo(ppo: PPOConfig) -> HAPPOConfig:
+    """PPO's settings, with perceptrons, which need their observations normalised."""
+    own = {field.name: getattr(ppo, field.name) for field in dataclasses.fields(PPOConfig)}
+    changes = {"actor": NETWORKS[0], "critic": NETWORKS[1], "normalize_observations": True, "observation_clip": 10.0}
+    return HAPPOConfig(**(own | changes))
+
+
+METHODS: Mapping[str, Callable[[PPOConfig], Any]] = {
+    "mappo": lambda ppo: ppo,
+    "ippo": lambda ppo: dataclasses.replace(
+        ppo, critic_group=POLICY, critic=dataclasses.replace(ppo.critic, own=ppo.actor.own)
+    ),
+    "happo": happo,
+    "hasac": lambda _: HASACConfig(**OFF_POLICY),
+}
+"""Method to its settings, from those of the task's PPO."""
+
+
+def trained(name: str, cell: Cell, budget: Budget) -> Learned:
+    """A method on a task of many agents; steps are those of its worlds."""
+    usual = default_settings(join_content().find(cell.task), "ppo")
+    config, shared = METHODS[name](usual.algorithm_config), name in ("mappo", "ippo")
+    worlds = usual.num_envs if shared else NUM_ENVS
+    if budget.smoke:
+        config, worlds = miniature(config), 4
+    env = environment(cell, budget, worlds, cell.seed, **config_of(usual.config))
+    view, rows = (AgentsEnv(env), env.agents or 1) if shared else (TeamEnv(env), 1)
+    found = learned(view, config, dataclasses.replace(budget, steps=rows * budget.steps), cell.seed)
+    return dataclasses.replace(found, env_steps=found.env_steps // rows, notes={"agents": env.agents})
+
+
+def config_of(config: Any) -> dict[str, Any]:
+    """The task's config as an option, where training has one of its own."""
+    return {} if config is None else {"config": config}
+
+
+def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+    """Success and return, of the agents' mean."""
+    env: Env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
+    return scores(env, policy, budget.episodes)
+
+
+TEAMS = Problem(
+    name="teams",
+    tasks=TASKS,
+    methods={name: functools.partial(trained, name) for name in METHODS},
+    evaluated=evaluated,
+    steps=300_000,
+)
