@@ -130,7 +130,7 @@ class TaskSession(Session):
             self._report(seconds, resumed_at)
 
     def _learning_env(self) -> VecEnv:
-        """What the algorithm steps: environments or trials; every agent, or every team, as one; or their adversaries."""
+        """What the algorithm steps: environments, trials, every agent or every team as one, or a team's adversaries."""
         if self.settings.adversaries:
             env = cast("Env", self.env)
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
