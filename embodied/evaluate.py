@@ -15,7 +15,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, overall, overall_by_episode
+from embodied.evaluation.suites import adaptation, evaluate_suite, overall
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
@@ -221,11 +221,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
         cli.show(f"note: {unseen_note(suite, settings.policy)}")
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
-    result |= lengths | overall([row for row in rows if not row["held_out"]])
-    for key, held_out in (("by_episode", False), ("held_out_by_episode", True)):
-        if each := overall_by_episode([row for row in rows if row["held_out"] is held_out]):
-            result[key] = each
-    result["results"] = rows
+    result |= lengths | overall([row for row in rows if not row["held_out"]]) | adaptation(rows) | {"results": rows}
     place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / time.strftime("%Y%m%d-%H%M%S")
     command = cli.command_line("embodied.evaluate")
     cli.write_result(settings.json or place.with_suffix(".json"), command, result)

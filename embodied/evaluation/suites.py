@@ -148,6 +148,13 @@ def overall(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
+def adaptation(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
+    """`overall_by_episode` of the suite's tasks, `by_episode`, and of those held out; empty without trials."""
+    parts = {"by_episode": False, "held_out_by_episode": True}
+    found = {key: overall_by_episode([row for row in rows if row["held_out"] is held]) for key, held in parts.items()}
+    return {key: each for key, each in found.items() if each}
+
+
 def overall_by_episode(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
     """`overall` of the tasks' first episodes of a trial, of their second ones and so on; empty without trials."""
     numbered = zip(*(row.get("by_episode", ()) for row in rows), strict=True)

@@ -15,7 +15,7 @@ from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, make_suite, overall
+from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall
 from embodied.factory import make
 from embodied.registry import Suite, join_content
 from embodied.storage import task_names
@@ -241,7 +241,7 @@ class TaskSession(Session):
             )  # fmt: skip
         in_trials = settings.episodes_per_trial is not None
         cli.show((tables.trial_table if in_trials else tables.suite_table)(suite.name, rows))
-        return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+        return {**overall([row for row in rows if not row["held_out"]]), **adaptation(rows), "results": rows}
 
 
 def _shown(task: str) -> str:

@@ -18,6 +18,7 @@ from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
 from policies.training.settings import default_settings
+from sim2real import export
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.instructed.pick_among import PickAmongConfig
 
@@ -201,6 +202,8 @@ def test_what_cannot_adapt_is_said_in_one_line(
     assert "--adapt 3: policy 'plain' did not learn in trials, so it cannot adapt; expected one of embodied" in said
     assert train.main([*small, "--evaluate-episodes", "0", "--episodes-per-trial", "2", "--out", "none"]) == 0
     assert "warning: a policy without memory cannot adapt from episode to episode of a" in capsys.readouterr().err
+    with pytest.raises(EmbodiedError, match="a policy that learned in trials: it observes rewards, which no robot"):
+        export.trained("none")
 
 
 def test_a_suite_without_training_defaults_is_for_evaluation() -> None:
