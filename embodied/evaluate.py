@@ -19,14 +19,21 @@ from embodied.evaluation import tables
 from embodied.evaluation.contributions import contributions
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, overall
+from embodied.evaluation.suites import adaptation, evaluate_suite, overall
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from policies.multi_agent.adversary import check_minority
 from policies.multi_agent.mixed_team import Members, MixedTeam, infiltrated, load_team
 from policies.policy import zero_policy
-from policies.training.loading import camera_options, load_policy, suite_camera_options, suite_policies
+from policies.training.loading import (
+    camera_options,
+    load_policy,
+    remembers,
+    suite_camera_options,
+    suite_policies,
+    trial_options,
+)
 
 C = TypeVar("C")
 
@@ -91,10 +98,19 @@ class Settings(Generic[C]):
     """Also write the result, with hardware and command, to this file."""
     html: cli.Rare[Path | None] = None
     """Of a suite: where to write the page, instead of runs/evaluations/SUITE/TIME.html."""
+    adapt: int | None = None
+    """Episodes of a trial, which begin alike and with the same hidden goal, while the policy's memory lives on; success
+    in the first, second, ... is reported, and --episodes counts trials. By default as many as the policy learned with,
+    of one that learned in trials (see embodied.train --episodes-per-trial)."""
+    episode_steps: cli.Rare[int | None] = None
+    """Control steps of an episode; by default the task's own time limit."""
     config: C = None  # type: ignore[assignment]
     """The task's own options."""
 
     def __post_init__(self) -> None:
+        for flag, value in (("adapt", self.adapt), ("episode-steps", self.episode_steps)):
+            if value is not None and value < 1:
+                raise EmbodiedError(f"--{flag} {value}: expected at least 1")
         if self.episodes < 1 or self.num_envs < 1:
             raise EmbodiedError(
                 f"--episodes {self.episodes} and --num-envs {self.num_envs}: expected at least 1 of each"
@@ -135,6 +151,7 @@ def run(settings: Settings[Any]) -> int:
         calibration_width=settings.calibration_width,
         engine_options={"impl": settings.impl} if settings.impl else {},
         **shifted(camera_options(settings.policy, settings.task), settings),
+        **episode_options(settings),
     )
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
     policy = load_team(settings.team, env) if settings.team else load_policy(settings.policy, env, **told)
@@ -152,10 +169,12 @@ def run(settings: Settings[Any]) -> int:
     summary = outcome.summary()
     named = " ".join(settings.team) or settings.policy
     title = f"{task} on {env.engine_name}, policy {named}, {settings.episodes} fresh episodes"
-    cli.show(cli.table(title, tables.evaluation_rows(summary, env.task.metric_units)))
+    rows, by_episode = tables.evaluation_rows(summary, env.task.metric_units), outcome.by_episode()
+    cli.show(cli.table(title, rows | tables.trial_rows(by_episode)))
     added = added_by_agents(settings, env, policy) if settings.contributions else {}
     result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
+    result |= episode_options(settings) | ({"by_episode": by_episode} if by_episode else {})
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
     result |= ({"team": list(settings.team)} if settings.team else {}) | added
@@ -195,6 +214,23 @@ def shift_of(settings: Settings[Any]) -> dict[str, str]:
     return {"visual_shift": settings.visual_shift} if settings.visual_shift else {}
 
 
+def episode_options(settings: Settings[Any]) -> dict[str, Any]:
+    """The options of `make` that say how long episodes are, and how many make up a trial.
+
+    Raises:
+        EmbodiedError: trials are asked for, of a policy that was trained without.
+    """
+    learned = trial_options(settings.policy, settings.task)
+    trained = settings.policy == "shipped" or Path(settings.policy).exists()
+    if settings.adapt is not None and trained and not learned:
+        raise EmbodiedError(
+            f"--adapt {settings.adapt}: policy {settings.policy!r} did not learn in trials, so it cannot adapt; "
+            "expected one of embodied.train --episodes-per-trial"
+        )
+    options = learned if settings.adapt is None else {"episodes_per_trial": settings.adapt}
+    return options | ({} if settings.episode_steps is None else {"episode_steps": settings.episode_steps})
+
+
 def shifted(eyes: dict[str, Any], settings: Settings[Any]) -> dict[str, Any]:
     """The options with which a policy sees, and how that is shifted.
 
@@ -218,19 +254,19 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     started_at = dataclasses.replace(
         suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
     )
+    eyes, lengths = suite_camera_options(suite, settings.policy), episode_options(settings)
     photographs = Photographs(suite_policies(suite, settings.policy, wrong_instruction=settings.wrong_instruction))
     with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
-                              options=shifted(suite_camera_options(suite, settings.policy), settings))  # fmt: skip
-    cli.show(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
+                              options=shifted(eyes, settings) | lengths)  # fmt: skip
+    title = f"{suite.name}, policy {settings.policy}"
+    cli.show((tables.trial_table if "episodes_per_trial" in lengths else tables.suite_table)(title, rows))
     if suite.unseen:
-        cli.show(
-            f"note: policies of {suite.name} are not shown the {suite.unseen}; without memory none can find them out"
-        )
+        cli.show(f"note: {unseen_note(suite, settings.policy)}")
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
-    result |= overall([row for row in rows if not row["held_out"]]) | {"results": rows}
+    result |= lengths | overall([row for row in rows if not row["held_out"]]) | adaptation(rows) | {"results": rows}
     place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / time.strftime("%Y%m%d-%H%M%S")
     command = cli.command_line("embodied.evaluate")
     cli.write_result(settings.json or place.with_suffix(".json"), command, result)
@@ -240,6 +276,16 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     target.write_text(page(suite, rows, command, photographs.taken, curves), encoding="utf-8")
     cli.show(f"-> {settings.json or place.with_suffix('.json')}, {target}")
     return 0
+
+
+def unseen_note(suite: Suite, policy: str) -> str:
+    """Why a policy does badly, or what it must do, where a suite hides something from it."""
+    hides = f"policies of {suite.name} are not shown the {suite.unseen}"
+    if policy == "expert":
+        return f"{hides}; experts read them from the observation, so they head for the wrong place and score low"
+    if remembers(policy, suite.name):
+        return f"{hides}; this one has memory, by which it can find them out"
+    return f"{hides}; without memory, as this one, none can find them out"
 
 
 if __name__ == "__main__":

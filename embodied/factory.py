@@ -15,11 +15,12 @@ from embodied.core.adr import AutomaticDomainRandomization
 from embodied.core.episode import SEEDS, whole_number
 from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
-from embodied.core.task import Task
+from embodied.core.task import Task, TimeLimit
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
+from embodied.env.trials import Trials
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.cameras import camera_config
@@ -47,6 +48,8 @@ def make(
     visual_terms: Sequence[Term] = (),
     visual_shift: str | None = None,
     shadows: bool = False,
+    episode_steps: int | None = None,
+    episodes_per_trial: int | None = None,
     **overrides: Any,
 ) -> Env:
     """Build `num_envs` environments of the task `name`.
@@ -73,6 +76,9 @@ def make(
         visual_shift: With `cameras`: the same by a name, `colours`, `camera`, `lights` or `all` (see
             `embodied.rendering.visual_randomization`).
         shadows: With `cameras`: whether lights cast shadows, which takes about twice the time.
+        episode_steps: Control steps after which an episode is truncated; by default the task's own time limit.
+        episodes_per_trial: So many episodes after another begin at the same reset state, and policies observe previous
+            action and reward: see `embodied.env.trials`.
         **overrides: Fields of the task's config.
 
     Raises:
@@ -98,6 +104,10 @@ def make(
         task = InitialStates(task, load(initial_states, task), initial_states_share)
     if adr is not None:
         task = AutomaticDomainRandomization(task, adr)
+    if episode_steps is not None:
+        task = TimeLimit(task, episode_steps)
+    if episodes_per_trial is not None:
+        task = Trials(task, episodes_per_trial)
     built = make_engine(engine, task, num_envs, **(engine_options or {}))
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)

@@ -117,6 +117,11 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
         EmbodiedError: there is none, or it cannot run on a robot by itself.
     """
     checkpoint = open_checkpoint(find(name))
+    if "episodes_per_trial" in checkpoint.meta:
+        raise ExportError(
+            f"'{checkpoint.path}' holds a policy that learned in trials: it observes rewards, which no robot measures; "
+            "expected one that was trained without --episodes-per-trial"
+        )
     policy = policy_from_checkpoint(checkpoint, f"policy '{name}'")
     if isinstance(policy, VLAPolicy):
         known = [one.task for one in policy.training_tasks]

@@ -25,7 +25,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, TaskHooks
+from embodied.core.hooks import Observation, TaskHooks, Timing
 from embodied.core.randomization import Term
 from embodied.core.world import ResetState, StateT, World
 from embodied.errors import EmbodiedError, UnknownNameError, listing
@@ -284,6 +284,26 @@ class EditedTerms(TaskWrapper[StateT]):
 
     def _kept(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in terms.items() if name not in self.removed_rewards}
+
+
+class TimeLimit(TaskWrapper[StateT]):
+    """A task whose episodes have another time limit."""
+
+    def __init__(self, task: Task[StateT], steps: int) -> None:
+        """Truncate episodes after so many control steps.
+
+        Raises:
+            EmbodiedError: `steps` is less than 1.
+        """
+        if steps < 1:
+            raise EmbodiedError(f"episode_steps={steps}; expected at least 1 control step")
+        super().__init__(task)
+        self.steps = steps
+
+    @property
+    def timing(self) -> Timing:
+        own = self.task.timing
+        return dataclasses.replace(own, episode_seconds=self.steps * own.control_dt)
 
 
 class AddedVariations(TaskWrapper[StateT]):

@@ -11,9 +11,12 @@ import torch
 from torch import Tensor
 
 from embodied.env.env import Env
+from embodied.env.trials import ended_episode, episodes_per_trial
 from embodied.env.vec_env import PolicyFunction
 
 Z95 = 1.959964  # 97.5 % quantile of the normal distribution
+EPISODE = "episode"
+"""Name of the values that say which of its trial an episode is, from 1."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Evaluation:
 
     episodes: int
     values: dict[str, Tensor]
-    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics."""
+    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics; of
+    trials `episode`."""
     seconds: float
     """Wall time."""
     env_steps: int
@@ -30,7 +34,7 @@ class Evaluation:
 
     def summary(self) -> dict[str, float]:
         """Plain keys for tables and JSON: means, and the 95 % intervals of success and return."""
-        means = {name: float(value.double().mean()) for name, value in self.values.items()}
+        means = {name: float(value.double().mean()) for name, value in self.values.items() if name != EPISODE}
         (low, high), (any_low, any_high) = (
             wilson(int(self.values[name].sum()), self.episodes) for name in ("success", "success_any")
         )
@@ -47,6 +51,22 @@ class Evaluation:
             "seconds": self.seconds,
             "env_steps_per_second": self.env_steps / self.seconds,
         }
+
+    def by_episode(self) -> list[dict[str, float]]:
+        """Of trials, the summary of all first episodes, of all second ones and so on; empty without trials.
+
+        Their `seconds` and `env_steps_per_second` are those of the whole evaluation.
+        """
+        numbers = self.values.get(EPISODE)
+        if numbers is None:
+            return []
+        return [
+            self._only(numbers == number).summary() | {EPISODE: number} for number in range(1, int(numbers.max()) + 1)
+        ]
+
+    def _only(self, chosen: Tensor) -> Evaluation:
+        values = {name: value[chosen] for name, value in self.values.items()}
+        return dataclasses.replace(self, episodes=int(chosen.sum()), values=values)
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:
@@ -72,12 +92,12 @@ def evaluate(
     """Run `episodes` whole episodes.
 
     Every environment contributes the same number of episodes, counted in order: taking whichever end first would
-    favour short ones.
+    favour short ones. Of a task with trials, whole trials are run.
 
     Args:
         env: Environments; their number need not divide `episodes`.
         policy: Observation groups to actions (N, A).
-        episodes: How many episodes to count.
+        episodes: How many episodes to count; of a task with trials, how many trials.
         seed: Seed of the starts; the environment's own by default.
         scored: Of many agents, how many (the first) make up the team whose return `team_return` is; by default no one.
         notes: What the policy notes of the running episodes, name -> (N,), kept when an episode ends.
@@ -87,6 +107,8 @@ def evaluate(
     obs = env.reset(seed)
     quota = torch.full((env.num_envs,), episodes // env.num_envs, device=env.device)
     quota[: episodes % env.num_envs] += 1
+    in_trial = episodes_per_trial(env)
+    quota, episodes = quota * (in_trial or 1), episodes * (in_trial or 1)
     rows: dict[str, list[Tensor]] = {}
     counted, steps = 0, 0
     team = torch.zeros(env.num_envs, device=env.device)
@@ -102,6 +124,7 @@ def evaluate(
             ended = step.info | {"success": step.success, "fall": step.terminated}
             ended |= {} if scored is None else {"team_return": team}
             ended |= {} if notes is None else notes()
+            ended |= {} if in_trial is None else {EPISODE: ended_episode(env).to(env.device) + 1}
             _append(rows, ended, ids)
         if scored is not None:
             team = team.masked_fill(step.done, 0.0)

@@ -13,9 +13,10 @@ import torch
 from embodied.core.initial_states import buffer_path
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
+from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.evaluation.rollouts import Z95, evaluate
+from embodied.evaluation.rollouts import EPISODE, Z95, evaluate
 from embodied.factory import make
 from embodied.registry import Suite, join_content
 
@@ -67,15 +68,17 @@ def make_suite(
     config = config or suite.shared_config(training=True)
     share, remain = divmod(num_envs, len(suite.tasks))
     envs = {
-        task: make(
-            task,
-            share + (number < remain),
-            engine,
-            seed + number,
-            device=device,
-            config=config,
-            initial_states=None if initial_states is None else buffer_path(initial_states, task),
-            **options,
+        task: by_trials(
+            make(
+                task,
+                share + (number < remain),
+                engine,
+                seed + number,
+                device=device,
+                config=config,
+                initial_states=None if initial_states is None else buffer_path(initial_states, task),
+                **options,
+            )
         )
         for number, task in enumerate(suite.tasks)
     }
@@ -94,6 +97,8 @@ def evaluate_suite(
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rows:
     """How well a policy does on every task of a suite, those held out included.
+
+    With the option `episodes_per_trial` also in the first, second, ... episode of a trial, as `by_episode`.
 
     As many environments as episodes run side by side, so that each start of the suite's is met exactly once.
 
@@ -116,7 +121,8 @@ def evaluate_suite(
             on_task(len(rows), task)
         env = make(task, count, engine, seed, device=device, config=config, **options)
         outcome = evaluate(env, rule_of(env), count)
-        rows.append({"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()})
+        row = {"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()}
+        rows.append(row | ({"by_episode": each} if (each := outcome.by_episode()) else {}))
     return rows
 
 
@@ -140,3 +146,16 @@ def overall(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found["episodes"] = float(sum(row["episodes"] for row in rows))
     found["seconds"] = sum(row["seconds"] for row in rows)
     return found
+
+
+def adaptation(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
+    """`overall_by_episode` of the suite's tasks, `by_episode`, and of those held out; empty without trials."""
+    parts = {"by_episode": False, "held_out_by_episode": True}
+    found = {key: overall_by_episode([row for row in rows if row["held_out"] is held]) for key, held in parts.items()}
+    return {key: each for key, each in found.items() if each}
+
+
+def overall_by_episode(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """`overall` of the tasks' first episodes of a trial, of their second ones and so on; empty without trials."""
+    numbered = zip(*(row.get("by_episode", ()) for row in rows), strict=True)
+    return [overall(part) | {EPISODE: float(number)} for number, part in enumerate(numbered, 1)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embodied.cli import Table, number
-from embodied.evaluation.suites import overall
+from embodied.evaluation.suites import overall, overall_by_episode
 
 
 def evaluation_rows(summary: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:
@@ -45,6 +45,39 @@ def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
             lines.append((row["task"].rpartition("/")[2], *rates, f"{row['return']:.4g}"))
     headings = ("success, %", "at any step", "at the last step", "return")
     return Table(name, tuple(lines), headings, right=(1, 2, 3), sections=tuple(sections[1:]))
+
+
+def trial_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """One line for each task, and their means: success in each episode of a trial, in percent, with 95 % intervals."""
+    lines, sections = [], []
+    for held_out in sorted({row["held_out"] for row in rows}):
+        part = [row for row in rows if row["held_out"] == held_out]
+        sections.append(len(lines))
+        mean = {
+            "task": f"mean of {len(part)}{', held out' if held_out else ''}",
+            "by_episode": overall_by_episode(part),
+        }
+        for row in (*part, mean):
+            cells = (_rates(row["by_episode"], key) for key in ("success", "success_any"))
+            lines.append((row["task"].rpartition("/")[2], *(cell for own in cells for cell in own)))
+    numbers = range(1, len(rows[0]["by_episode"]) + 1)
+    ends = ("at the last step", "at any step")
+    headings = ("success, %", *(f"episode {number}, {end}" for end in ends for number in numbers))
+    return Table(name, tuple(lines), headings, right=tuple(range(1, len(headings))), sections=tuple(sections[1:]))
+
+
+def trial_rows(by_episode: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    """Rows of a task's table: success in each episode of a trial."""
+    return {
+        f"success in episode {number} of a trial": percent(summary, "success")
+        for number, summary in enumerate(by_episode, 1)
+    }
+
+
+def _rates(summaries: Sequence[Mapping[str, float]], key: str) -> list[str]:
+    return [
+        f"{100 * row[key]:.0f} ({100 * row[f'{key}_low']:.0f} to {100 * row[f'{key}_high']:.0f})" for row in summaries
+    ]
 
 
 def percent(summary: Mapping[str, float], name: str) -> str:

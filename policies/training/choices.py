@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.steering import steered
+from embodied.env.trials import Trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, RunError
 from embodied.factory import make
@@ -17,7 +19,7 @@ from embodied.storage import checkpoints
 from embodied.storage.configs import from_json
 from embodied.storage.runs import Run
 from embodied.viewer.choices import Choice, Needs
-from policies.training.loading import RUNS, camera_options, load_policy, shipped
+from policies.training.loading import RUNS, camera_options, load_policy, shipped, trial_options
 
 CURVES = {"return": "return", "success": "success rate"}
 """Metric of a run -> name of its curve."""
@@ -62,14 +64,17 @@ class PolicyCatalogue:
 
     def needs(self, task: str, policy: str) -> Needs:
         options = dict(self.options) if any(task == given for given, _ in self.given) else {}
-        options |= camera_options(_path(policy, None), task)
+        options |= camera_options(_path(policy, None), task) | trial_options(_path(policy, None), task)
         config = run_config(policy, task)
         return Needs(config, tuple(sorted(options.items())))
 
     def make(self, task: str, needs: Needs, num_envs: int) -> Env:
+        options = dict(needs.options)
+        in_trials = options.pop("episodes_per_trial", None)
+        trials = [] if in_trials is None else [functools.partial(Trials, episodes=in_trials)]
         return make(
-            task, num_envs, self.engine, self.seed, device="cpu", config=needs.config, wrappers=[steered],
-            **dict(needs.options),
+            task, num_envs, self.engine, self.seed, device="cpu", config=needs.config, wrappers=[*trials, steered],
+            **options,
         )  # fmt: skip
 
     def load(self, policy: str, checkpoint: int | None, env: Env) -> PolicyFunction:

@@ -19,6 +19,7 @@ from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy, RememberingPolicy
+from policies.ppo.config import PPOConfig
 from policies.registry import DEFAULT, find_algorithm
 from policies.training import command_line
 from policies.training.command_line import parse as parse
@@ -136,6 +137,7 @@ def start(
         What it came to; None in a process that `torchrun` started and that is not the first.
     """
     _check_cameras(settings)
+    _warn_of_no_memory(settings)
     if settings.wandb is not WandbMode.OFF:
         require_wandb(settings.wandb)
     with distributed.joined():
@@ -227,6 +229,21 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
         )
     if needs and isinstance(join_content().find(settings.task), Suite):
         raise EmbodiedError(f"--cameras {given}: images are for one task, not for the suite {settings.task}")
+
+
+def _warn_of_no_memory(settings: Settings[Any, Any]) -> None:
+    """Say what cannot be learned without memory: to adapt within a trial, or what a suite hides."""
+    config, named = settings.algorithm_config, join_content().find(settings.task)
+    if isinstance(config, PPOConfig) and config.actor.memory:
+        return
+    gru = "--ppo.actor.architecture gru --ppo.actor.memory 128"
+    if settings.episodes_per_trial is not None:
+        cli.say(f"warning: a policy without memory cannot adapt from episode to episode of a trial; {gru} gives it one")
+    elif isinstance(named, Suite) and named.unseen:
+        cli.say(
+            f"warning: {named.name} does not show policies the {named.unseen}, and without memory none can find them "
+            f"out; --episodes-per-trial 3 {gru} learns to"
+        )
 
 
 def _keep_calibration(path: Path, run: Run) -> None:

@@ -24,6 +24,7 @@ from torch import Tensor
 from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
+from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
@@ -125,13 +126,36 @@ def camera_options(name: str | Path, task: str) -> dict[str, Any]:
     Raises:
         EmbodiedError: its checkpoint is damaged.
     """
-    path = shipped().get(task) if str(name) == "shipped" else Path(name)
-    if str(name) in SCRIPTS or path is None or not path.exists():
-        return {}
-    described = open_checkpoint(path).meta.get("policy")
+    described = _meta(name, task).get("policy")
     if not isinstance(described, Mapping) or not described.get("cameras"):
         return {}
     return {"cameras": tuple(described["cameras"]), "resolution": tuple(described["resolution"])}
+
+
+def trial_options(name: str | Path, task: str) -> dict[str, Any]:
+    """The options of `make` for a policy that learned in trials, `episodes_per_trial`; none for any other.
+
+    Raises:
+        EmbodiedError: its checkpoint is damaged.
+    """
+    meta = _meta(name, task)
+    return {"episodes_per_trial": int(meta["episodes_per_trial"])} if "episodes_per_trial" in meta else {}
+
+
+def remembers(name: str | Path, task: str) -> bool:
+    """Whether a policy is a checkpoint's, with memory that lives from one control step to the next.
+
+    Raises:
+        EmbodiedError: its checkpoint is damaged.
+    """
+    described = _meta(name, task).get("policy")
+    return isinstance(described, Mapping) and bool(described.get("memory"))
+
+
+def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
+    """What a policy's checkpoint says of it; nothing of scripts, and where there is none."""
+    path = shipped().get(task) if str(name) == "shipped" else Path(name)
+    return {} if str(name) in SCRIPTS or path is None or not path.exists() else open_checkpoint(path).meta
 
 
 def policy_for_env(
@@ -153,7 +177,7 @@ def policy_for_env(
     identities = checkpoint.meta.get("identities", [])
     known = env.name in identities
     _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
-    acting = policy.acting_in(env)
+    acting = policy.acting_in(by_trials(env))
     return with_task_id(acting, identities.index(env.name), len(identities)) if known else acting
 
 
@@ -261,8 +285,17 @@ def suite_policies(suite: Suite, policy: str, *, wrong_instruction: bool = False
         suite: Which tasks.
         policy: As for `load_policy`; `shipped` is the suite's own, where one is shipped, else each task's.
         wrong_instruction: As for `load_policy`.
+
+    Raises:
+        EmbodiedError: `shipped`, and neither the suite nor each of its tasks has one.
     """
     own = shipped().get(suite.name) if policy == "shipped" else None
+    lacking = [task for task in (*suite.tasks, *suite.held_out) if task not in shipped()]
+    if policy == "shipped" and own is None and lacking:
+        raise EmbodiedError(
+            f"no policy is shipped for {suite.name}, nor for {len(lacking)} of its tasks, such as {lacking[0]}; "
+            f"expected --policy RUN, {listing(SCRIPTS)}"
+        )
     return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
 
 

@@ -89,6 +89,12 @@ class Settings(Generic[C, A]):
     adr: cli.Rare[float | None] = None
     """Automatic domain randomisation (ADR): begin with nominal physics and let every environment randomise it more
     widely, as long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
+    episodes_per_trial: cli.Rare[int | None] = None
+    """Meta-learning (RL^2): so many episodes after another, a trial, begin alike, with the same hidden goal; the policy
+    observes previous action and reward, and its memory lives through the trial. Wants a policy with memory, such as
+    --ppo.actor.architecture gru --ppo.actor.memory 128."""
+    episode_steps: cli.Rare[int | None] = None
+    """Control steps of an episode in training; by default the task's own time limit, which evaluations keep."""
     adversaries: cli.Rare[int] = 0
     """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
     against: cli.Rare[str] = "shipped"
@@ -117,13 +123,16 @@ class Settings(Generic[C, A]):
         ):
             if not value >= 0:
                 raise EmbodiedError(f"--{flag} {value}: expected at least 0")
+        for flag, value in (("episodes-per-trial", self.episodes_per_trial), ("episode-steps", self.episode_steps)):
+            if value is not None and value < 1:
+                raise EmbodiedError(f"--{flag} {value}: expected at least 1")
         if len(set(self.seeds)) < len(self.seeds):
             raise EmbodiedError(f"--seeds {' '.join(map(str, self.seeds))}: expected each seed once")
         if self.name is not None and (not self.name or self.name.startswith(".") or "/" in self.name):
             raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
-LATER = ("name", "wandb")
+LATER = ("name", "wandb", "episodes_per_trial", "episode_steps")
 """Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
+from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, make_suite, overall
+from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall
 from embodied.factory import make
 from embodied.registry import Suite, join_content
 from embodied.storage import task_names
@@ -39,7 +40,7 @@ StopEarly = Callable[[int, Mapping[str, float]], bool]
 """Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
 SHARED = (
     "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",
-    "resolution",
+    "resolution", "episode_steps", "episodes_per_trial",
 )  # fmt: skip
 """Settings that `make` and `make_suite` take."""
 EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
@@ -96,6 +97,8 @@ class TaskSession(Session):
         meta = {"policy": described, "task": self.settings.task}
         if getattr(self.env, "identified", False):
             meta["identities"] = list(cast("JoinedEnv", self.env).names)
+        if self.settings.episodes_per_trial is not None:
+            meta["episodes_per_trial"] = self.settings.episodes_per_trial
         return meta, {"policy": tensors}
 
     def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> None:
@@ -128,12 +131,12 @@ class TaskSession(Session):
             self._report(seconds, resumed_at)
 
     def _learning_env(self) -> VecEnv:
-        """What the algorithm steps: the environments; every agent, or every team, as one; or their adversaries."""
+        """What the algorithm steps: environments, trials, every agent or every team as one, or a team's adversaries."""
         if self.settings.adversaries:
             env = cast("Env", self.env)
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
         if self.env.agents is None:
-            return self.env
+            return by_trials(cast("Env", self.env))
         view = TeamEnv if find_algorithm(self.settings.algorithm).of_teams else AgentsEnv
         return view(cast("Env", self.env))
 
@@ -200,7 +203,7 @@ class TaskSession(Session):
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
         settings, episodes = self.settings, self.settings.evaluate_episodes
         config = without_training_options(join_content()[settings.task], settings.config)
-        usual = dataclasses.replace(settings, initial_states=None, adr=None, config=config)
+        usual = dataclasses.replace(settings, initial_states=None, adr=None, config=config, episode_steps=None)
         env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
         rule, scored = self._rule(env, policy)
         with cli.Line("evaluating", episodes) as line:
@@ -208,18 +211,16 @@ class TaskSession(Session):
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )
         summary = outcome.summary()
-        cli.show(
-            cli.table(
-                f"{self.label}, {episodes} fresh episodes", tables.evaluation_rows(summary, env.task.metric_units)
-            )
-        )
-        return {**summary, "units": dict(env.task.metric_units)}
+        rows, by_episode = tables.evaluation_rows(summary, env.task.metric_units), outcome.by_episode()
+        cli.show(cli.table(f"{self.label}, {episodes} fresh episodes", rows | tables.trial_rows(by_episode)))
+        in_trials = {"by_episode": by_episode} if by_episode else {}
+        return {**summary, **in_trials, "units": dict(env.task.metric_units)}
 
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
         adversaries = self.settings.adversaries
         if not adversaries:
-            return policy.acting_in(env), None
+            return policy.acting_in(by_trials(env)), None
         assert env.agents is not None
         team, own = load_policy(self.settings.against, env), policy.acting_in(env)
         return infiltrated(team, own, env.agents, adversaries), env.agents - adversaries
@@ -228,7 +229,7 @@ class TaskSession(Session):
         """Evaluate on the suite's own starts, task by task."""
 
         def rule_of(env: Env) -> PolicyFunction:
-            acting = policy.acting_in(env)
+            acting = policy.acting_in(by_trials(env))
             if not suite.identified or env.name not in suite.tasks:
                 return acting
             return with_task_id(acting, suite.tasks.index(env.name), len(suite.tasks))
@@ -237,10 +238,11 @@ class TaskSession(Session):
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
             rows = evaluate_suite(
                 suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
-                on_task=line.update,
+                on_task=line.update, options={"episodes_per_trial": settings.episodes_per_trial},
             )  # fmt: skip
-        cli.show(tables.suite_table(suite.name, rows))
-        return {**overall([row for row in rows if not row["held_out"]]), "results": rows}
+        in_trials = settings.episodes_per_trial is not None
+        cli.show((tables.trial_table if in_trials else tables.suite_table)(suite.name, rows))
+        return {**overall([row for row in rows if not row["held_out"]]), **adaptation(rows), "results": rows}
 
 
 def _shown(task: str) -> str:

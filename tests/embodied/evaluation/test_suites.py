@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
 from policies.training.settings import default_settings
+from sim2real import export
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.instructed.pick_among import PickAmongConfig
 
@@ -142,8 +144,66 @@ def test_where_goals_are_hidden_the_evaluation_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert evaluate.main(["ml1:reach", "--policy", "expert", "--episodes", "1"]) == 0
-    assert "not shown the goals" in capsys.readouterr().out
+    short = ["--episodes", "1", "--episode-steps", "3"]
+    assert evaluate.main(["ml1:reach", "--policy", "expert", *short]) == 0
+    assert "are not shown the goals; experts read them from the observation" in capsys.readouterr().out
+    assert evaluate.main(["ml1:reach", "--policy", "zero", *short]) == 0
+    assert "are not shown the goals; without memory, as this one, none" in capsys.readouterr().out
+
+
+def test_a_policy_with_memory_is_evaluated_in_the_trials_that_it_learned_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = join_content()["swarm/hover"].training
+    hover = ("swarm/hover",)
+    suite = Suite("hidden", "", hover, hover, unseen="goals", held_out_seed=7, episodes=2, training=training)
+    monkeypatch.setitem(join_content()._suites, "hidden", suite)
+    monkeypatch.chdir(tmp_path)
+    flags = ["--num-envs", "4", "--steps", "64", "--ppo.unroll", "16", "--ppo.minibatches", "1", "--episode-steps", "5"]
+    gru = ["--ppo.actor.architecture", "gru", "--ppo.actor.memory", "4", "--episodes-per-trial", "3"]
+    assert train.main(["hidden", *flags, *gru, "--evaluate-episodes", "0", "--out", "run"]) == 0
+    assert "warning" not in capsys.readouterr().err
+    assert (
+        evaluate.main(["hidden", "--policy", "run", "--episode-steps", "5", "--html", "e.html", "--json", "e.json"])
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert "episode 3, at the last step" in said
+    assert "this one has memory, by which it can find them out" in said
+    result = json.loads(Path("e.json").read_text())
+    assert (result["episodes_per_trial"], result["episode_steps"]) == (3, 5)
+    for by_episode, row in zip(("by_episode", "held_out_by_episode"), result["results"], strict=True):
+        assert [each["episodes"] for each in result[by_episode]] == [2, 2, 2]
+        mean = sum(each["return"] for each in result[by_episode]) / 3
+        assert mean == pytest.approx(row["return"], rel=1e-4)
+        assert [each["success"] for each in result[by_episode]] == [each["success"] for each in row["by_episode"]]
+
+
+def test_what_cannot_adapt_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def error_of(command: Callable[[list[str]], int], *words: str) -> str:
+        with pytest.raises(SystemExit):
+            command(list(words))
+        return capsys.readouterr().err
+
+    said = error_of(evaluate.main, "ml10")
+    assert "no policy is shipped for ml10, nor for 11 of its tasks, such as manipulation/push; expected --pol" in said
+    assert "--adapt 0: expected at least 1" in error_of(evaluate.main, "ml10", "--policy", "zero", "--adapt", "0")
+    assert "--episodes-per-trial 0: expected at least 1" in error_of(train.main, "ml10", "--episodes-per-trial", "0")
+    said = error_of(train.main, "swarm/formation", "--episodes-per-trial", "2")
+    assert "episodes_per_trial=2: Formation has 8 agents; expected a task of one robot" in said
+    small = ["swarm/hover", "--num-envs", "4", "--steps", "64", "--ppo.unroll", "16", "--ppo.minibatches", "1"]
+    assert train.main([*small, "--evaluate-episodes", "0", "--out", "plain"]) == 0
+    capsys.readouterr()
+    said = error_of(evaluate.main, "swarm/hover", "--policy", "plain", "--adapt", "3")
+    assert "--adapt 3: policy 'plain' did not learn in trials, so it cannot adapt; expected one of embodied" in said
+    assert train.main([*small, "--evaluate-episodes", "0", "--episodes-per-trial", "2", "--out", "none"]) == 0
+    assert "warning: a policy without memory cannot adapt from episode to episode of a" in capsys.readouterr().err
+    with pytest.raises(EmbodiedError, match="a policy that learned in trials: it observes rewards, which no robot"):
+        export.trained("none")
 
 
 def test_a_suite_without_training_defaults_is_for_evaluation() -> None:

@@ -1,0 +1,34 @@
+"""Evaluations of trials: whole ones, and success by the number of an episode, which adds up."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import embodied
+from embodied.evaluation.rollouts import EPISODE, Evaluation, evaluate
+from policies.policy import random_policy
+
+EPISODES = 3
+
+
+def test_whole_trials_are_counted_and_their_episodes_add_up() -> None:
+    """Three trials in two environments: the first has two of them. Episodes that begin alike end differently."""
+    env = embodied.make("swarm/hover", 2, episode_steps=5, episodes_per_trial=EPISODES)
+    outcome = evaluate(env, random_policy(4), 3)
+    assert outcome.episodes == 3 * EPISODES
+    assert outcome.values[EPISODE].tolist() == [1, 1, 2, 2, 3, 3, 1, 2, 3]
+    each, whole = outcome.by_episode(), outcome.summary()
+    assert [row[EPISODE] for row in each] == [1, 2, 3]
+    assert [row["episodes"] for row in each] == [3, 3, 3]
+    for key in ("return", "success", "success_any", "position_error"):
+        assert sum(row[key] for row in each) / EPISODES == pytest.approx(whole[key])
+        first = outcome.values[key][outcome.values[EPISODE] == 1].double().mean()
+        assert each[0][key] == pytest.approx(float(first))
+    assert all(row["success_low"] <= row["success"] <= row["success_high"] for row in each)
+    assert len({row["return"] for row in each}) == EPISODES
+    assert EPISODE not in whole
+
+
+def test_without_trials_there_is_nothing_by_episode() -> None:
+    assert Evaluation(2, {"success": torch.ones(2)}, 1.0, 2).by_episode() == []
