@@ -115,6 +115,10 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             of_teams=True, num_envs=64,
         ),
         AlgorithmEntry(
+            "matd3", "policies.multi_agent.matd3:MATD3Config", _OFF_POLICY, "td3 of a team, a reward of each agent",
+            of_teams=True, num_envs=64,
+        ),
+        AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",
             num_envs=64,
         ),

@@ -1,4 +1,4 @@
-"""A team's actor: a network of its own for each agent, which acts by what that agent observes alone."""
+"""Actors of teams: a network of its own for each agent, which acts by what that agent observes alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,27 @@ from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import StructuredActor
 
 
+class DecentralizedActor(StructuredActor):
+    """An actor of M agents: a vector of S numbers to A actions for each, in the order of the agents.
+
+    Inputs are the agents' vectors one after the other, (N, M S); outputs alike, (N, M A). `sizes` are one agent's.
+    Its structure has a field `agents`, M.
+    """
+
+    @property
+    def team_size(self) -> int:
+        return self.structure.agents
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
+        times = self.team_size if len(mean) == self.sizes[0] else 1
+        return mean.repeat(times), scale.repeat(times)
+
+    def split(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows of the whole team as those of each agent."""
+        return rows.tensor_split(self.team_size, -1)
+
+
 @dataclass(frozen=True)
 class TeamStructure:
     """Numbers that describe a `TeamActor`."""
@@ -24,11 +45,8 @@ class TeamStructure:
     """Standard deviation of the exploration noise of deterministic agents."""
 
 
-class TeamActor(StructuredActor):
-    """M squashed actors: an agent's vector of S numbers to its A actions, in the order of the agents.
-
-    Inputs are the agents' vectors one after the other, (N, M S); outputs alike, (N, M A). `sizes` are one agent's.
-    """
+class TeamActor(DecentralizedActor):
+    """M squashed actors."""
 
     kind = "team-squashed"
     structure_type = TeamStructure
@@ -49,18 +67,9 @@ class TeamActor(StructuredActor):
             for _ in range(structure.agents)
         )
 
-    @property
-    def team_size(self) -> int:
-        return self.structure.agents
-
     def members(self) -> list[SquashedActor]:
         """The agents' actors."""
         return [agent for agent in self.agents if isinstance(agent, SquashedActor)]
-
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
-        times = self.structure.agents if len(mean) == self.sizes[0] else 1
-        return mean.repeat(times), scale.repeat(times)
 
     def learned_parameters(self) -> Iterable[nn.Parameter]:
         """The parameters that the actors' losses train."""
@@ -80,10 +89,6 @@ class TeamActor(StructuredActor):
         """The actions of standard normal `noise`, (N, M A), and the agents' log densities, (N, M)."""
         drawn = [a.sample_with_density(o, n) for a, o, n in self._each(obs, noise)]
         return torch.cat([action for action, _ in drawn], -1), torch.stack([density for _, density in drawn], -1)
-
-    def split(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Rows of the whole team as those of each agent."""
-        return rows.tensor_split(self.structure.agents, -1)
 
     def _each(self, obs: Tensor, noise: Tensor) -> Iterable[tuple[SquashedActor, Tensor, Tensor]]:
         return zip(self.members(), self.split(obs), self.split(noise), strict=True)

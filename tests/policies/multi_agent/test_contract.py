@@ -12,6 +12,7 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies.multi_agent.hasac import HASACConfig
+from policies.multi_agent.matd3 import MATD3Config
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.policy import Policy, rebuild
 from policies.registry import ALGORITHMS
@@ -22,7 +23,10 @@ SMALL = NetworkConfig((32, 32), Activation.RELU)
 OFF_POLICY: dict[str, Any] = {"critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,
               "buffer_size": 20_000, "critic_learning_rate": 3e-3, "actor": SMALL,
               "actor_learning_rate": 3e-3}  # fmt: skip
-CONFIGS: dict[str, Any] = {"hasac": HASACConfig(**OFF_POLICY, temperature_learning_rate=3e-3)}
+CONFIGS: dict[str, Any] = {
+    "hasac": HASACConfig(**OFF_POLICY, temperature_learning_rate=3e-3),
+    "matd3": MATD3Config(**OFF_POLICY),
+}
 BUFFERED = {"unroll": 4, "batch_size": 16, "warm_up": 64, "n_step": 3, "buffer_size": 160}  # the buffer wraps
 
 
