@@ -119,6 +119,10 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             of_teams=True, num_envs=64,
         ),
         AlgorithmEntry(
+            "qmix", "policies.multi_agent.qmix:QMIXConfig", _OFF_POLICY, "a team's Q-value of its agents' utilities",
+            of_teams=True, num_envs=64,
+        ),
+        AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",
             num_envs=64,
         ),
