@@ -60,7 +60,7 @@ FLOCK = team(flock.EGO_SIZE)
 """`swarm/flock`."""
 PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
 """`swarm/pursuit`, trained with four."""
-TAG = perceptrons(team(tag.EGO_SIZE, num_envs=256, steps=4_000_000), (128, 128))
+TAG = perceptrons(team(tag.EGO_SIZE, num_envs=64, steps=4_000_000), (128, 128))
 """`swarm/tag`, one policy for both sides, which play against what they are themselves."""
 COVERAGE = team(coverage.EGO_SIZE)
 """`swarm/coverage`."""

@@ -13,7 +13,7 @@ from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.locomotion.classic.ant import Ant
-from tasks.locomotion.classic.split import Ant4x2, SplitRobot
+from tasks.locomotion.classic.split import Ant4x2, AntTeamConfig, SplitRobot, visible
 
 N = 3
 ROBOTS = {"half-cheetah-2x3": "half-cheetah", "ant-4x2": "ant", "humanoid-17x1": "humanoid"}
@@ -64,6 +64,26 @@ def test_a_leg_is_an_agent() -> None:
     assert moved == {
         f"{part}_{leg}": 2 * (leg - 1) + k for leg in (1, 2, 3, 4) for k, part in enumerate(("hip", "ankle"))
     }
+
+
+def test_agents_may_see_joints_up_to_a_distance_only() -> None:
+    """From a leg of the ant, the other hips are one joint away, their ankles two."""
+    task = Ant4x2(AntTeamConfig(agent_obsk=0))
+    model = task.model
+    for within, count in ((0, 2), (1, 5), (2, 8)):
+        own = [[model.joint(name).id for name in names] for names in Ant4x2.joints]
+        places, speeds = visible(model, own, within)
+        assert (places.sum(1) == 7 + count).all()  # of the root everything
+        assert (speeds.sum(1) == 6 + count).all()
+    env = embodied.make("locomotion/ant-4x2", 2, "mujoco", device="cpu", agent_obsk=0)
+    policy = env.reset(seed=0)["policy"]
+    assert env.observation_spec["policy"].shape == (4, 13 + 14 + 4)
+    assert env.observation_spec["critic"].shape == (4, 105)
+    assert ((policy[..., :13] != 0).sum(-1) == 5 + 2).all()
+    leg = model.joint("hip_1").qposadr[0] - 2
+    assert (policy[:, 0, leg : leg + 2] != 0).all()
+    with pytest.raises(EmbodiedError, match="agent_obsk=-1; expected 0 or more joints"):
+        Ant4x2(AntTeamConfig(agent_obsk=-1))
 
 
 def test_a_team_is_a_task_of_its_own() -> None:
