@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jax import Array
 
 from embodied.core.entities import WIDTH, Kind, entity_rows
@@ -167,9 +168,9 @@ class Tag(DroneTeam[Chase]):
             ) from None
         super().__init__(options)
         # Top speed and largest change per control step of predators and prey, in units of what an action of 1 commands.
-        fastest = jnp.array([1 / options.speed_ratio, 1.0])
+        fastest = np.array([1 / options.speed_ratio, 1.0], np.float32)
         change = SHARPNESS * self.timing.control_dt / options.speed_ratio
-        self.limits = jnp.stack([fastest, change * jnp.array([1.0, options.acceleration_ratio])])
+        self.limits = np.stack([fastest, change * np.array([1.0, options.acceleration_ratio], np.float32)])
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
