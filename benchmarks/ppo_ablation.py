@@ -35,7 +35,7 @@ class Ablation:
 
 
 GO1, HOVER, PARTIAL = "locomotion/go1-joystick-flat", "swarm/hover", "benchmarks/partial_hover.py"
-CHEETAH, SPARSE = "locomotion/half-cheetah", "benchmarks/sparse_drawer.py"
+SPARSE = "benchmarks/sparse_drawer.py"
 ABLATIONS: Mapping[str, Ablation] = {
     "symmetry": Ablation(
         arms={
@@ -74,8 +74,8 @@ ABLATIONS: Mapping[str, Ablation] = {
         measures=("return", "success", "position_error"),
     ),
     "advantages": Ablation(
-        arms={"normalized": (CHEETAH,), "as they are": (CHEETAH, "--ppo.no-normalize-advantage")},
-        measures=("return", "length"),
+        arms={"normalized": (HOVER,), "as they are": (HOVER, "--ppo.no-normalize-advantage")},
+        measures=("return", "success", "position_error"),
     ),
 }
 POINTS = 12  # of a curve: means over so many equal parts of a training

@@ -123,6 +123,10 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             of_teams=True, num_envs=64,
         ),
         AlgorithmEntry(
+            "happo", "policies.multi_agent.happo:HAPPOConfig", "policies.multi_agent.happo:HAPPO",
+            "ppo of a team, agent after agent", of_teams=True,
+        ),
+        AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",
             num_envs=64,
         ),

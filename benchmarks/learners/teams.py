@@ -17,7 +17,9 @@ from embodied.env.env import Env
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
 from embodied.env.vec_env import POLICY
 from embodied.registry import join_content
+from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
+from policies.networks.config import Activation, NetworkConfig
 from policies.off_policy.config import relu_network
 from policies.policy import Policy
 from policies.ppo.config import PPOConfig
@@ -29,11 +31,22 @@ OFF_POLICY: dict[str, Any] = {
     "critic_updates": 4.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
     "actor": relu_network(128, 128), "critic": relu_network(256, 256),
 }  # fmt: skip
+NETWORKS = NetworkConfig((128, 128), Activation.TANH), NetworkConfig((128, 128), Activation.TANH, output_gain=1.0)
+
+
+def happo(ppo: PPOConfig) -> HAPPOConfig:
+    """PPO's settings, with perceptrons, which need their observations normalised."""
+    own = {field.name: getattr(ppo, field.name) for field in dataclasses.fields(PPOConfig)}
+    changes = {"actor": NETWORKS[0], "critic": NETWORKS[1], "normalize_observations": True, "observation_clip": 10.0}
+    return HAPPOConfig(**(own | changes))
+
+
 METHODS: Mapping[str, Callable[[PPOConfig], Any]] = {
     "mappo": lambda ppo: ppo,
     "ippo": lambda ppo: dataclasses.replace(
         ppo, critic_group=POLICY, critic=dataclasses.replace(ppo.critic, own=ppo.actor.own)
     ),
+    "happo": happo,
     "hasac": lambda _: HASACConfig(**OFF_POLICY),
 }
 """Method to its settings, from those of the task's PPO."""

@@ -133,3 +133,8 @@ class TeamEnv(AgentsEnv):
 
     def _each(self, of_world: Tensor) -> Tensor:
         return of_world
+
+
+def of_team(reward: Tensor) -> Tensor:
+    """(N,) what rows earn: of teams, (N, agents), their agents' mean."""
+    return reward if reward.dim() == 1 else reward.mean(1)

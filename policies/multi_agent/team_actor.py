@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import StructuredActor
 
@@ -46,7 +48,7 @@ class TeamStructure:
 
 
 class TeamActor(DecentralizedActor):
-    """M squashed actors."""
+    """M squashed actors, as SAC's and TD3's are."""
 
     kind = "team-squashed"
     structure_type = TeamStructure
@@ -92,3 +94,57 @@ class TeamActor(DecentralizedActor):
 
     def _each(self, obs: Tensor, noise: Tensor) -> Iterable[tuple[SquashedActor, Tensor, Tensor]]:
         return zip(self.members(), self.split(obs), self.split(noise), strict=True)
+
+
+@dataclass(frozen=True)
+class GaussianTeamStructure:
+    """Numbers that describe a `GaussianTeamActor`."""
+
+    agents: int
+    initial_std: float
+    """Standard deviation of actions at first."""
+
+
+class GaussianTeamActor(DecentralizedActor):
+    """M perceptrons that give the means of Gaussians, as PPO's do, each with a deviation for all states."""
+
+    kind = "team-gaussian"
+    structure_type = GaussianTeamStructure
+    structure: GaussianTeamStructure
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: int,
+        config: NetworkConfig,
+        structure: GaussianTeamStructure,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build one for each agent; `inputs` and `actions` are one agent's."""
+        super().__init__(inputs, actions, config, structure)
+        self.means = nn.ModuleList(MLP(inputs, actions, config, generator) for _ in range(structure.agents))
+        self.log_stds = nn.ParameterList(
+            nn.Parameter(torch.full((actions,), math.log(structure.initial_std))) for _ in range(structure.agents)
+        )
+
+    @property
+    def log_std(self) -> Tensor:
+        """(M A,) natural logarithms of the standard deviations."""
+        return torch.cat(list(self.log_stds))
+
+    @property
+    def mean(self) -> Self:
+        """From joint observations to joint mean actions: itself."""
+        return self
+
+    def of_agent(self, agent: int) -> list[nn.Parameter]:
+        """The parameters of one agent."""
+        return [*self.means[agent].parameters(), self.log_stds[agent]]
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """The mean actions: (N, M S) to (N, M A)."""
+        return torch.cat([network(rows) for network, rows in zip(self.means, self.split(obs), strict=True)], -1)
+
+    def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """The actions of standard normal `noise`, not bounded, (N, M A)."""
+        return torch.addcmul(self(obs), noise, self.log_std.exp())

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
@@ -189,7 +190,7 @@ class OffPolicyLearner(Algorithm):
         """What is learned from: a team's mean reward, (N,), or the agents' own, (N, M)."""
         if self.config.own_rewards:
             return reward if reward.dim() == 2 else reward[:, None]
-        return reward if reward.dim() == 1 else reward.mean(1)
+        return of_team(reward)
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
         """End an iteration: update the normalisers' statistics and fetch its metrics.

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from embodied.env.multi_agent import of_team
 from embodied.env.rollout import PerceptronActor
 from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
 from embodied.math.symmetry import Mirror
@@ -264,7 +265,7 @@ class PPO(Algorithm):
     def record(self, step: Step) -> None:
         """Remember what the actions of the last `act` brought."""
         rollout, t = self.rollout, self._time
-        torch.mul(step.reward, self.config.reward_scale, out=rollout.reward[t])
+        torch.mul(of_team(step.reward), self.config.reward_scale, out=rollout.reward[t])
         rollout.terminated[t].copy_(step.terminated)
         rollout.truncated[t].copy_(step.truncated)
         rollout.final_obs[t].copy_(step.final_obs[self.critic_group])
@@ -292,12 +293,17 @@ class PPO(Algorithm):
         self.learning_rate.start(progress)
         if self._updates == self.config.critic_warm_up:
             self.optimizer.forget_moments()
-        measures = [
+        return self._finish(torch.stack(self._learn()).mean(0)) | {
+            name: value.item() for name, value in curious.items()
+        }
+
+    def _learn(self) -> list[Tensor]:
+        """The gradient steps on a rollout; returns the measures of each, as of `_minibatch`."""
+        return [
             self._minibatch(index)
             for _ in range(self.config.epochs)
             for index in self.rollout.minibatches(self.config.minibatches, self.order_generator)
         ]
-        return self._finish(torch.stack(measures).mean(0)) | {name: value.item() for name, value in curious.items()}
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, as tensors; callable between rollouts only."""

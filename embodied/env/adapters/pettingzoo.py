@@ -46,8 +46,18 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
     return PettingZooEnv(make(name, 1, seed=seed, **options), render_mode)
 
 
+def agent_names(agents: int, teams: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Of each agent in its order: its side and its number there; `agent` where there are no `teams`."""
+    sides = teams or {"agent": tuple(range(agents))}
+    names = {agent: f"{side}_{number}" for side, members in sides.items() for number, agent in enumerate(members)}
+    return [names[agent] for agent in range(agents)]
+
+
 class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
-    """One world with its agents `agent_0`, `agent_1` ..., which begin and end together."""
+    """One world with its agents, which begin and end together.
+
+    They are called `agent_0`, `agent_1` ... or, of a task with `teams`, by their side: `predators_0` ... `prey_0`.
+    """
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
         """Take over `env`.
@@ -62,7 +72,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}: PettingZoo steps one world at a time, expected 1")
         self.env, self.render_mode = env, check_render_mode(render_mode)
-        self.possible_agents = [f"agent_{number}" for number in range(env.agents)]
+        self.possible_agents = agent_names(env.agents, env.task.teams)
         self.agents: list[str] = []
         self.metadata = {**metadata(env), "name": env.name, "is_parallelizable": True}
         size = vector_sizes(env.observation_spec)["policy"]

@@ -5,7 +5,7 @@ import dataclasses
 from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
-from tasks.swarm import base_station, coverage, flock, pursuit
+from tasks.swarm import base_station, coverage, flock, pursuit, tag
 from tasks.swarm.team import waypoints
 
 
@@ -52,6 +52,8 @@ FLOCK = team(flock.EGO_SIZE)
 """`swarm/flock`."""
 PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
 """`swarm/pursuit`, trained with four."""
+TAG = team(tag.EGO_SIZE, num_envs=256)
+"""`swarm/tag`, one policy for both sides, which play against what they are themselves."""
 COVERAGE = team(coverage.EGO_SIZE)
 """`swarm/coverage`."""
 BASE_STATION = team(base_station.EGO_SIZE)

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
+from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
 from policies.multi_agent.matd3 import MATD3Config
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.qmix import QMIXConfig
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.policy import Policy, rebuild
+from policies.ppo.config import Schedule
 from policies.registry import ALGORITHMS
 from policies.training.loop import train
 from tests.policies.toys import TwoMovers, assert_resumed_run_equals_whole
@@ -29,9 +31,11 @@ BINNED: dict[str, Any] = {name: value for name, value in OFF_POLICY.items() if n
 BINNED |= {"epsilon_steps": 8_000, "bins": 5}
 CONFIGS: dict[str, Any] = {
     "hasac": HASACConfig(**OFF_POLICY, temperature_learning_rate=3e-3),
+    "happo": HAPPOConfig(unroll=20, epochs=4, minibatches=4, learning_rate=3e-3, schedule=Schedule.FIXED, gamma=0.9,
+                         initial_std=0.5, actor=SMALL, critic=SMALL),
     "matd3": MATD3Config(**OFF_POLICY),
     "qmix": QMIXConfig(**BINNED),
-}
+}  # fmt: skip
 VARIANTS = CONFIGS | {"vdn": dataclasses.replace(CONFIGS["qmix"], mixer=Mixer.SUM)}
 BUFFERED = {"unroll": 4, "batch_size": 16, "warm_up": 64, "n_step": 3, "buffer_size": 160}  # the buffer wraps
 
