@@ -19,6 +19,9 @@ from embodied.env.vec_env import POLICY
 from embodied.registry import join_content
 from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
+from policies.multi_agent.matd3 import MATD3Config
+from policies.multi_agent.mixers import Mixer
+from policies.multi_agent.qmix import QMIXConfig
 from policies.networks.config import Activation, NetworkConfig
 from policies.off_policy.config import relu_network
 from policies.policy import Policy
@@ -31,6 +34,7 @@ OFF_POLICY: dict[str, Any] = {
     "critic_updates": 4.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
     "actor": relu_network(128, 128), "critic": relu_network(256, 256),
 }  # fmt: skip
+BINNED = {name: value for name, value in OFF_POLICY.items() if name != "actor"}
 NETWORKS = NetworkConfig((128, 128), Activation.TANH), NetworkConfig((128, 128), Activation.TANH, output_gain=1.0)
 
 
@@ -48,6 +52,9 @@ METHODS: Mapping[str, Callable[[PPOConfig], Any]] = {
     ),
     "happo": happo,
     "hasac": lambda _: HASACConfig(**OFF_POLICY),
+    "matd3": lambda _: MATD3Config(**OFF_POLICY),
+    "qmix": lambda _: QMIXConfig(**BINNED),
+    "vdn": lambda _: QMIXConfig(**BINNED, mixer=Mixer.SUM),
 }
 """Method to its settings, from those of the task's PPO."""
 
