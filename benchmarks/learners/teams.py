@@ -100,8 +100,7 @@ def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
     rest = tuple(agent for side in others for agent in side)
     players = MixedTeam([Members(first, policy), Members(rest, load_policy("expert", env))])
     found = evaluate(env, players, budget.episodes)
-    own = {name: value for name, value in found.summary().items() if name in env.task.metric_units}
-    return summarized(found, budget.episodes) | own
+    return summarized(found, budget.episodes) | {"metrics": found.summary()}
 
 
 TEAMS = Problem(
