@@ -11,15 +11,21 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
+from embodied.env.env import Env
+from embodied.env.multi_agent import agent_names
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
+from embodied.evaluation.contributions import contributions
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import adaptation, evaluate_suite, overall
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
-from policies.multi_agent.adversary import Infiltrated, check_minority
+from policies.multi_agent.adversary import check_minority
+from policies.multi_agent.mixed_team import Members, MixedTeam, infiltrated, load_team
+from policies.policy import zero_policy
 from policies.training.loading import (
     camera_options,
     load_policy,
@@ -46,6 +52,7 @@ class Settings(Generic[C]):
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
         python -m embodied.evaluate locomotion/go1-joystick-flat --engine brax --episodes 16
         python -m embodied.evaluate swarm/formation --adversaries 2 --adversary random
+        python -m embodied.evaluate swarm/tag --team predators=runs/tag prey=expert
         python -m embodied.evaluate mt10 --policy runs/vla/mt10 --wrong-instruction
         python -m embodied.evaluate mt10 --policy runs/vla/mt10 --visual-shift colours
     """
@@ -60,6 +67,12 @@ class Settings(Generic[C]):
     """Tell it, in each environment, what another of the tasks it learned would say: a policy that listens fails."""
     visual_shift: cli.Rare[str | None] = None
     """Of a policy that sees: how pictures differ from what it knows: colours, camera (by 5 cm), lights, or all."""
+    team: cli.Rare[tuple[str, ...]] = ()
+    """Of a task of many agents, instead of --policy: who follows which policy, WHO=POLICY with WHO a side of the game,
+    agents as in 0-2 or 0,3, or rest: predators=runs/tag prey=expert."""
+    contributions: cli.Rare[int] = 0
+    """Of a task of many agents: also say what each adds to the team's return (its Shapley value), by so many random
+    orders in which agents join; who has not joined does nothing. Every team met on the way is evaluated."""
     adversaries: cli.Rare[int] = 0
     """Of a task of many agents: how many of them, the last ones, follow --adversary instead of --policy."""
     adversary: cli.Rare[str] = "random"
@@ -141,27 +154,59 @@ def run(settings: Settings[Any]) -> int:
         **episode_options(settings),
     )
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
-    policy, scored = load_policy(settings.policy, env, **told), None
+    policy = load_team(settings.team, env) if settings.team else load_policy(settings.policy, env, **told)
+    scored = None
     if settings.adversaries:
         check_minority(settings.adversaries, env.agents)
-        policy = Infiltrated(policy, load_policy(settings.adversary, env), settings.adversaries)
-        scored = env.action_shape[1] - settings.adversaries
+        agents = env.action_shape[1]
+        policy = infiltrated(policy, load_policy(settings.adversary, env), agents, settings.adversaries)
+        scored = agents - settings.adversaries
     task = task_names.label(settings.task)
     with cli.Line(f"{task} on {env.engine_name}", settings.episodes) as line:
         outcome = evaluate(
             env, policy, settings.episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
         )
     summary = outcome.summary()
-    title = f"{task} on {env.engine_name}, policy {settings.policy}, {settings.episodes} fresh episodes"
+    named = " ".join(settings.team) or settings.policy
+    title = f"{task} on {env.engine_name}, policy {named}, {settings.episodes} fresh episodes"
     rows, by_episode = tables.evaluation_rows(summary, env.task.metric_units), outcome.by_episode()
     cli.show(cli.table(title, rows | tables.trial_rows(by_episode)))
+    added = added_by_agents(settings, env, policy) if settings.contributions else {}
     result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     result |= episode_options(settings) | ({"by_episode": by_episode} if by_episode else {})
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
+    result |= ({"team": list(settings.team)} if settings.team else {}) | added
     cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
     return 0
+
+
+def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -> dict[str, Any]:
+    """What each agent adds to the team's return; prints it, and returns what the JSON says.
+
+    Raises:
+        EmbodiedError: the task has one robot.
+    """
+    if env.agents is None:
+        raise EmbodiedError("--contributions: this task has one robot; expected a task of many agents")
+    agents, idle = env.agents, zero_policy(env.action_size)
+    with cli.Line("contributions", 0) as line:
+
+        def earned(coalition: frozenset[int]) -> float:
+            rest = tuple(agent for agent in range(agents) if agent not in coalition)
+            team = MixedTeam([Members(tuple(sorted(coalition)), policy), Members(rest, idle)])
+            line.update(0, f"a team of {len(coalition)}")
+            return evaluate(env, team, settings.episodes).summary()["return"]
+
+        found = contributions(earned, agents, settings.contributions)
+    names = agent_names(agents, env.task.teams)
+    rows = {
+        name: f"{one.value:.4g}" + (f" ± {one.half:.2g}" if one.half else "")
+        for name, one in zip(names, found, strict=True)
+    }
+    cli.show(cli.table("added to the return by each agent", rows))
+    return {"contributions": {name: dataclasses.asdict(one) for name, one in zip(names, found, strict=True)}}
 
 
 def shift_of(settings: Settings[Any]) -> dict[str, str]:
@@ -203,7 +248,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     Raises:
         EmbodiedError: an option that only single tasks have.
     """
-    for flag in ("adversaries", "calibration", "instruction", "impl"):
+    for flag in ("team", "contributions", "adversaries", "calibration", "instruction", "impl"):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(

@@ -119,6 +119,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             "ppo of a team, agent after agent", of_teams=True,
         ),
         AlgorithmEntry(
+            "matd3", "policies.multi_agent.matd3:MATD3Config", _OFF_POLICY, "td3 of a team, a reward of each agent",
+            of_teams=True, num_envs=64,
+        ),
+        AlgorithmEntry(
+            "qmix", "policies.multi_agent.qmix:QMIXConfig", _OFF_POLICY, "a team's Q-value of its agents' utilities",
+            of_teams=True, num_envs=64,
+        ),
+        AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",
             num_envs=64,
         ),

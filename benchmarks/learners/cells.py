@@ -14,7 +14,7 @@ import torch
 from embodied import cli
 from embodied.env.env import Env
 from embodied.env.vec_env import VecEnv
-from embodied.evaluation.rollouts import evaluate
+from embodied.evaluation.rollouts import Evaluation, evaluate
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
 from embodied.storage.configs import to_json
@@ -134,7 +134,12 @@ def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options:
 
 def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:
     """Success at the last step and at any, and return, over fresh episodes."""
-    summary = evaluate(env, policy.acting_in(env), episodes).summary()
+    return summarized(evaluate(env, policy.acting_in(env), episodes), episodes)
+
+
+def summarized(evaluation: Evaluation, episodes: int) -> dict[str, float]:
+    """What is kept of an evaluation."""
+    summary = evaluation.summary()
     kept = {f"{name}{side}" for name in SCORES for side in ("", "_low", "_high")}
     return {name: value for name, value in summary.items() if name in kept} | {"episodes": float(episodes)}
 

@@ -1,7 +1,8 @@
 """Teams: what algorithms of many agents come to after equal steps of the same worlds, by what the team earns.
 
 MAPPO and IPPO share one policy among the agents, the others have one for each. Off-policy methods learn at every step
-of all worlds together, so they take longer; the table says how long.
+of all worlds together, so they take longer; the table says how long. In games all sides learn together, and the first
+side is then evaluated against the script of the others, who are the same for every method.
 """
 
 from __future__ import annotations
@@ -11,26 +12,43 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
+from benchmarks.learners.cells import (
+    EVALUATION_SEED,
+    Budget,
+    Cell,
+    Learned,
+    Problem,
+    environment,
+    learned,
+    scores,
+    summarized,
+)
 from benchmarks.learners.miniature import miniature
 from embodied.env.env import Env
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
 from embodied.env.vec_env import POLICY
+from embodied.evaluation.rollouts import evaluate
 from embodied.registry import join_content
 from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
+from policies.multi_agent.matd3 import MATD3Config
+from policies.multi_agent.mixed_team import Members, MixedTeam
+from policies.multi_agent.mixers import Mixer
+from policies.multi_agent.qmix import QMIXConfig
 from policies.networks.config import Activation, NetworkConfig
 from policies.off_policy.config import relu_network
 from policies.policy import Policy
 from policies.ppo.config import PPOConfig
+from policies.training.loading import load_policy
 from policies.training.settings import default_settings
 
-TASKS = ("swarm/navigation",)
+TASKS = ("locomotion/ant-4x2", "swarm/navigation", "swarm/tag")
 NUM_ENVS = 16  # worlds of off-policy methods
 OFF_POLICY: dict[str, Any] = {
     "critic_updates": 4.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
     "actor": relu_network(128, 128), "critic": relu_network(256, 256),
 }  # fmt: skip
+BINNED = {name: value for name, value in OFF_POLICY.items() if name != "actor"}
 NETWORKS = NetworkConfig((128, 128), Activation.TANH), NetworkConfig((128, 128), Activation.TANH, output_gain=1.0)
 
 
@@ -48,6 +66,9 @@ METHODS: Mapping[str, Callable[[PPOConfig], Any]] = {
     ),
     "happo": happo,
     "hasac": lambda _: HASACConfig(**OFF_POLICY),
+    "matd3": lambda _: MATD3Config(**OFF_POLICY),
+    "qmix": lambda _: QMIXConfig(**BINNED),
+    "vdn": lambda _: QMIXConfig(**BINNED, mixer=Mixer.SUM),
 }
 """Method to its settings, from those of the task's PPO."""
 
@@ -71,9 +92,15 @@ def config_of(config: Any) -> dict[str, Any]:
 
 
 def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-    """Success and return, of the agents' mean."""
+    """Success and return, of the agents' mean; of a game, the first side's success against the others' script."""
     env: Env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
-    return scores(env, policy, budget.episodes)
+    if not env.task.teams:
+        return scores(env, policy, budget.episodes)
+    first, *others = env.task.teams.values()
+    rest = tuple(agent for side in others for agent in side)
+    players = MixedTeam([Members(first, policy), Members(rest, load_policy("expert", env))])
+    found = evaluate(env, players, budget.episodes)
+    return summarized(found, budget.episodes) | {"metrics": found.summary()}
 
 
 TEAMS = Problem(

@@ -96,6 +96,14 @@ def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
             yield Finding(f"weight of {name!r}", f"it is {weight}", "a finite number", place_of(task, "reward_weights"))
 
 
+def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
+    """Where a task has `teams`, each agent is in one of them."""
+    members = sorted(agent for team in task.teams.values() for agent in team)
+    if task.teams and members != list(range(task.agents or 0)):
+        look = place_of(task, "teams")
+        yield Finding("teams", f"their agents are {members}", f"each of the {task.agents or 0} agents once", look)
+
+
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
     """What a robot is told, in a deployment or by a person who steers, is in the task's state, and measured number by
     number; setpoints are as many as there are names."""

@@ -41,6 +41,8 @@ class Episode(Generic[StateT]):
     """Sum of each of the task's own metrics so far."""
     success_any: Array
     """() bool, whether the task was solved at any step so far."""
+    team_totals: dict[str, Array] = dataclasses.field(default_factory=dict)
+    """The return so far of each of the task's `teams`, the mean of its agents."""
 
 
 @jax.tree_util.register_dataclass
@@ -132,6 +134,7 @@ def first(task: Task[StateT], world: World, state: StateT, key: Array) -> tuple[
         terms={name: zero for name in task.reward_weights},
         metrics={name: zero for name in names},
         success_any=jnp.zeros((), bool),
+        team_totals={name: zero for name in task.teams},
     )
     return episode, flatten_observation(task.observe(world, state, noise), task.agents)
 
@@ -210,5 +213,9 @@ def after(
         terms={name: episode.terms[name] + team_mean(value) for name, value in terms.items()},
         metrics={name: episode.metrics[name] + team_mean(value) for name, value in metrics.items()},
         success_any=episode.success_any | success,
+        team_totals={
+            name: episode.team_totals[name] + jnp.mean(reward[jnp.asarray(agents)])
+            for name, agents in task.teams.items()
+        },
     )
     return transition, episode

@@ -115,6 +115,11 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
     () or (agents,). They begin and end together: outcomes stay ().
     """
+    teams: Mapping[str, tuple[int, ...]] = {}
+    """Sides of a game: name -> its agents, of which every one is on one side. Empty: all agents are on one side.
+
+    Sides earn opposed rewards, so returns are reported of each of them, too.
+    """
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "mjx")
     """Engines that run a task which is named by its file; a registered one's entry names them."""
     applies_every_substep: ClassVar[bool] = False

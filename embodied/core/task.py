@@ -301,7 +301,7 @@ class TimeLimit(TaskWrapper[StateT]):
         self.steps = steps
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> Timing:  # pyright: ignore[reportIncompatibleVariableOverride]
         own = self.task.timing
         return dataclasses.replace(own, episode_seconds=self.steps * own.control_dt)
 

@@ -314,7 +314,8 @@ class Env:
         """Means over the episodes that ended since the last call, which clears them.
 
         Keys: `episodes`; and where any ended `return`, `length`, `success` (at the last step), `success_any`,
-        `failure`, `reward/<term>` (per episode, weighted), the task's own metrics, and `diverged` (a count).
+        `failure`, `reward/<term>` (per episode, weighted), `return/<team>` of tasks with `teams`, the task's own
+        metrics, and `diverged` (a count).
         """
         self._check_health()
         statistics, self._statistics = self._statistics, EpisodeStatistics()

@@ -138,3 +138,10 @@ class TeamEnv(AgentsEnv):
 def of_team(reward: Tensor) -> Tensor:
     """(N,) what rows earn: of teams, (N, agents), their agents' mean."""
     return reward if reward.dim() == 1 else reward.mean(1)
+
+
+def agent_names(agents: int, teams: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Of each agent in its order: its side and its number there; `agent` where there are no `teams`."""
+    sides = teams or {"agent": tuple(range(agents))}
+    names = {agent: f"{side}_{number}" for side, members in sides.items() for number, agent in enumerate(members)}
+    return [names[agent] for agent in range(agents)]

@@ -83,6 +83,8 @@ class Step:
     def info(self) -> dict[str, Tensor]:
         """(N,) each: `return`, `length`, `success_any`, `diverged`, and the episode's mean of each metric.
 
+        Of tasks with `teams` also `return/<team>`.
+
         They cover the episode so far; where `done`, the whole episode.
         """
         ended = self._result.ended
@@ -93,6 +95,7 @@ class Step:
             "length": length,
             "success_any": self._tensor(ended.success_any),
             "diverged": self._tensor(self._result.diverged),
+            **{f"return/{name}": self._tensor(total) for name, total in ended.team_totals.items()},
             **means,
         }
 

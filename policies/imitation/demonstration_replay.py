@@ -40,10 +40,11 @@ class DemonstrationReplay:
         action_size: int,
         device: torch.device,
         first_obs_spec: Mapping[str, ObservationSpec],
+        reward_size: int | None = None,
     ) -> None:
         """Allocate the buffer; arguments as of `ReplayBuffer`. Demonstrations have zeros in `first_obs_spec`."""
         self._config, self._spec, self._action_size, self._device = config, observation_spec, action_size, device
-        self._first_obs_spec = first_obs_spec
+        self._first_obs_spec, self._reward_size = first_obs_spec, reward_size
         self.buffer = self._make_buffer(config.buffer_size, num_envs)
         self._lengths = torch.zeros(num_envs, dtype=torch.int64)  # own steps of the running episodes
 
@@ -91,7 +92,7 @@ class DemonstrationReplay:
             self.buffer.extend(self._scaled(rows))
             self.prefilled = True
             return
-        count, num_envs = steps.reward.shape
+        count, num_envs = steps.terminated.shape
         room = self._config.buffer_size if self._config.relabel_successes else 0  # for own episodes
         self.demonstrations = self._make_buffer(count * num_envs + room, num_envs, is_demo=True)
         self.demonstrations.extend(self._scaled(steps))
@@ -102,7 +103,7 @@ class DemonstrationReplay:
         Raises:
             EmbodiedError: they are more than the buffer's rows, or of another number of environments.
         """
-        count, num_envs = steps.reward.shape
+        count, num_envs = steps.terminated.shape
         if num_envs != self.buffer.num_envs:
             raise EmbodiedError(
                 f"steps of {num_envs} environments cannot open a replay buffer of {self.buffer.num_envs} environments"
@@ -157,13 +158,14 @@ class DemonstrationReplay:
         return ReplayBuffer(
             capacity, num_envs, self._spec, self._action_size, gamma=config.gamma, n_step=config.n_step,
             action_sequence=config.sequence_length, return_horizon=config.return_horizon, is_demo=is_demo,
-            first_obs_spec=self._first_obs_spec, dtype=config.buffer_dtype, device=self._device,
+            first_obs_spec=self._first_obs_spec, reward_size=self._reward_size, dtype=config.buffer_dtype,
+            device=self._device,
         )  # fmt: skip
 
     def _scaled(self, steps: Transitions) -> Transitions:
         reward = self._config.reward_scale * steps.reward
         absent = {
-            group: torch.zeros(*reward.shape, *spec.shape, dtype=spec.dtype, device=reward.device)
+            group: torch.zeros(*steps.terminated.shape, *spec.shape, dtype=spec.dtype, device=reward.device)
             for group, spec in self._first_obs_spec.items()
         }
         return dataclasses.replace(steps, obs=absent | dict(steps.obs), reward=reward)

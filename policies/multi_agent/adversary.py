@@ -34,19 +34,6 @@ def check_minority(adversaries: int, agents: int | None) -> None:
         raise EmbodiedError(f"--adversaries {adversaries}: expected 1 to {agents - 1} of the task's {agents} agents")
 
 
-class Infiltrated:
-    """A team's policy in which the last `adversaries` agents follow another."""
-
-    def __init__(self, team: PolicyFunction, adversary: PolicyFunction, adversaries: int) -> None:
-        """Take both policies; observations are (worlds, agents, size)."""
-        self.team, self.adversary, self.adversaries = team, adversary, adversaries
-
-    def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """(worlds, agents, A) in [-1, 1]."""
-        own = {group: values[:, -self.adversaries :] for group, values in obs.items()}
-        return torch.cat([self.team(obs)[:, : -self.adversaries], self.adversary(own)], 1)
-
-
 class AdversaryEnv(AgentsEnv):
     """A `VecEnv` of worlds x adversaries rows, over an `Env` whose other agents follow a policy that stays."""
 

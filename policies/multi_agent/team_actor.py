@@ -18,6 +18,27 @@ from policies.networks.squashed import SquashedActor
 from policies.networks.structured_actor import StructuredActor
 
 
+class DecentralizedActor(StructuredActor):
+    """An actor of M agents: a vector of S numbers to A actions for each, in the order of the agents.
+
+    Inputs are the agents' vectors one after the other, (N, M S); outputs alike, (N, M A). `sizes` are one agent's.
+    Its structure has a field `agents`, M.
+    """
+
+    @property
+    def team_size(self) -> int:
+        return self.structure.agents
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
+        times = self.team_size if len(mean) == self.sizes[0] else 1
+        return mean.repeat(times), scale.repeat(times)
+
+    def split(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows of the whole team as those of each agent."""
+        return rows.tensor_split(self.team_size, -1)
+
+
 @dataclass(frozen=True)
 class TeamStructure:
     """Numbers that describe a `TeamActor`."""
@@ -29,8 +50,8 @@ class TeamStructure:
     """Standard deviation of the exploration noise of deterministic agents."""
 
 
-class TeamActor(StructuredActor):
-    """M squashed actors, as SAC's and TD3's are. `sizes` are one agent's."""
+class TeamActor(DecentralizedActor):
+    """M squashed actors, as SAC's and TD3's are."""
 
     kind = "team-squashed"
     structure_type = TeamStructure
@@ -51,17 +72,9 @@ class TeamActor(StructuredActor):
             for _ in range(structure.agents)
         )
 
-    @property
-    def team_size(self) -> int:
-        return self.structure.agents
-
     def members(self) -> list[SquashedActor]:
         """The agents' actors."""
         return [agent for agent in self.agents if isinstance(agent, SquashedActor)]
-
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
-        return of_all_agents(self, mean, scale)
 
     def learned_parameters(self) -> Iterable[nn.Parameter]:
         """The parameters that the actors' losses train."""
@@ -82,10 +95,6 @@ class TeamActor(StructuredActor):
         drawn = [a.sample_with_density(o, n) for a, o, n in self._each(obs, noise)]
         return torch.cat([action for action, _ in drawn], -1), torch.stack([density for _, density in drawn], -1)
 
-    def split(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Rows of the whole team as those of each agent."""
-        return rows.tensor_split(self.structure.agents, -1)
-
     def _each(self, obs: Tensor, noise: Tensor) -> Iterable[tuple[SquashedActor, Tensor, Tensor]]:
         return zip(self.members(), self.split(obs), self.split(noise), strict=True)
 
@@ -99,7 +108,7 @@ class GaussianTeamStructure:
     """Standard deviation of actions at first."""
 
 
-class GaussianTeamActor(StructuredActor):
+class GaussianTeamActor(DecentralizedActor):
     """M perceptrons that give the means of Gaussians, as PPO's do, each with a deviation for all states."""
 
     kind = "team-gaussian"
@@ -122,10 +131,6 @@ class GaussianTeamActor(StructuredActor):
         )
 
     @property
-    def team_size(self) -> int:
-        return self.structure.agents
-
-    @property
     def log_std(self) -> Tensor:
         """(M A,) natural logarithms of the standard deviations."""
         return torch.cat(list(self.log_stds))
@@ -139,21 +144,10 @@ class GaussianTeamActor(StructuredActor):
         """The parameters of one agent."""
         return [*self.means[agent].parameters(), self.log_stds[agent]]
 
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
-        return of_all_agents(self, mean, scale)
-
     def forward(self, obs: Tensor) -> Tensor:
         """The mean actions: (N, M S) to (N, M A)."""
-        own = obs.tensor_split(self.team_size, -1)
-        return torch.cat([network(rows) for network, rows in zip(self.means, own, strict=True)], -1)
+        return torch.cat([network(rows) for network, rows in zip(self.means, self.split(obs), strict=True)], -1)
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The actions of standard normal `noise`, not bounded, (N, M A)."""
         return torch.addcmul(self(obs), noise, self.log_std.exp())
-
-
-def of_all_agents(actor: StructuredActor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Statistics (M S,) of a team's observations, from those or from one agent's (S,), the same for each."""
-    times = actor.team_size if len(mean) == actor.sizes[0] else 1
-    return mean.repeat(times), scale.repeat(times)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from policies.multi_agent.team_actor import GaussianTeamActor, TeamActor
+from policies.multi_agent.team_bins import TeamBinsActor
 from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
 from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
@@ -27,7 +28,7 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.ENTITIES: EntitiesCritic,
 }
 STRUCTURED_ACTORS: dict[str, type[StructuredActor]] = {
-    actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor, TeamActor, GaussianTeamActor)
+    actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor, TeamActor, GaussianTeamActor, TeamBinsActor)
 }
 """What a stored policy is called to the actor it is, where that is no network alone."""
 

@@ -163,6 +163,11 @@ class OffPolicyConfig:
         return 1
 
     @property
+    def own_rewards(self) -> bool:
+        """Whether a team's agents learn from rewards of their own, and not from the team's mean."""
+        return False
+
+    @property
     def return_horizon(self) -> int:
         """Steps within which an episode must end for its return to go to be known."""
         return 0

@@ -139,7 +139,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         """Bellman targets (E or 1, B, 1) from the target critics' outputs (E, B, 1) for the next state and action."""
         if self._clipped_double:
             if self._target_critics:
-                order = torch.randperm(self.critic.count, generator=generator, device=outputs.device)
+                order = torch.randperm(len(outputs), generator=generator, device=outputs.device)
                 outputs = outputs[order[: self._target_critics]]
             lowest = self.head.value(outputs).argmin(0)
             outputs = outputs[lowest, torch.arange(outputs.shape[1], device=outputs.device)][None]

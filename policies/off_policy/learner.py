@@ -76,7 +76,10 @@ class OffPolicyLearner(Algorithm):
         self.normalizers = {group: Normalizer(size, self.device, clip) for group, size in sizes.items()}
         self.advice = config.advice(action_size)
         advice_spec = {} if self.advice is None else self.advice.spec
-        self.replay = DemonstrationReplay(config, num_envs, groups.spec, action_size, self.device, advice_spec)
+        self.replay = DemonstrationReplay(
+            config, num_envs, groups.spec, action_size, self.device, advice_spec,
+            reward_size=team_size if config.own_rewards else None,
+        )  # fmt: skip
         own_seed = seed * distributed.size() + distributed.rank()
         self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
         self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
@@ -165,7 +168,7 @@ class OffPolicyLearner(Algorithm):
         steps = Transitions(
             {group: values[None] for group, values in self._obs.items()},
             self._action[None],
-            of_team(step.reward)[None],
+            self._reward(step.reward)[None],
             step.terminated[None],
             step.truncated[None],
             {group: step.final_obs[group][None] for group in self.groups.spec},
@@ -182,6 +185,12 @@ class OffPolicyLearner(Algorithm):
             while self.updates < math.floor(self._learning_steps * self.config.critic_updates):
                 self._learn()
         self._update_seconds += time.perf_counter() - start
+
+    def _reward(self, reward: Tensor) -> Tensor:
+        """What is learned from: a team's mean reward, (N,), or the agents' own, (N, M)."""
+        if self.config.own_rewards:
+            return reward if reward.dim() == 2 else reward[:, None]
+        return of_team(reward)
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
         """End an iteration: update the normalisers' statistics and fetch its metrics.

@@ -40,7 +40,7 @@ class Transitions:
     action: Tensor
     """(T, N, A)."""
     reward: Tensor
-    """(T, N)."""
+    """(T, N); of a team whose M agents keep their own, (T, N, M)."""
     terminated: Tensor
     """(T, N) bool, whether the task failed: no reward would have followed."""
     truncated: Tensor
@@ -58,7 +58,7 @@ class Batch:
     action: Tensor
     """(B, A) float32, the first action; of a buffer of action sequences (B, K A), the first K actions."""
     reward: Tensor
-    """(B,) Σ γᵏ r over the steps taken."""
+    """(B,) Σ γᵏ r over the steps taken; of a team whose M agents keep their own, (B, M)."""
     discount: Tensor
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]
@@ -66,7 +66,8 @@ class Batch:
     is_demo: Tensor | None = None
     """(B,) bool, whether they are demonstrations, as far as is known."""
     return_to_go: Tensor | None = None
-    """(B,) discounted rewards until the end of the episode; -inf where it does not end within the return horizon."""
+    """Discounted rewards until the end of the episode, shaped as `reward`; -inf where it does not end within the return
+    horizon."""
 
 
 class ReplayBuffer:
@@ -85,6 +86,7 @@ class ReplayBuffer:
         return_horizon: int = 0,
         is_demo: bool = False,
         first_obs_spec: Mapping[str, ObservationSpec] | None = None,
+        reward_size: int | None = None,
         dtype: BufferDtype = BufferDtype.FLOAT32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -101,6 +103,7 @@ class ReplayBuffer:
             return_horizon: Steps within which an episode must end for its return to go to be known; 0: never.
             is_demo: Whether its transitions are demonstrations.
             first_obs_spec: Further groups, which only the first observation of a transition has.
+            reward_size: M, rewards of a step where the agents of a team keep their own; None: one number.
             dtype: Of vectors and actions; groups that are no floating-point numbers keep their own.
             device: Where everything lies.
 
@@ -125,7 +128,7 @@ class ReplayBuffer:
         self._obs = {group: empty_group(spec) for group, spec in first.items()}
         self._next_obs = {group: empty_group(spec) for group, spec in observation_spec.items()}
         self._action = empty(action_size, dtype=dtype.torch)
-        self._reward = empty(dtype=torch.float32)
+        self._reward = empty(*(() if reward_size is None else (reward_size,)), dtype=torch.float32)
         self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self._is_demo = empty(dtype=torch.bool)
         self._powers = gamma ** torch.arange(n_step + 1, dtype=torch.float32, device=device)
@@ -175,7 +178,7 @@ class ReplayBuffer:
         at, counts = self._following(index, self._offsets)
         taken = counts.sum(1)
         last = at.gather(1, taken[:, None] - 1)[:, 0]
-        reward = (self._reward.view(-1)[at] * self._powers[:-1]).masked_fill(~counts, 0.0).sum(1)
+        reward = self._discounted(at, counts, self._powers[:-1])
         discount = self._powers[taken].masked_fill(self._terminated.view(-1)[last], 0.0)
         first = at[:, 0]
         return Batch(
@@ -210,9 +213,16 @@ class ReplayBuffer:
     def _return_to_go(self, index: Tensor) -> Tensor:
         at, counts = self._following(index, self._horizon)
         powers = self.gamma ** self._horizon.float()
-        total = (self._reward.view(-1)[at] * powers).masked_fill(~counts, 0.0).sum(1)
+        total = self._discounted(at, counts, powers)
         known = (self._ended(at) & counts).any(1)
-        return total.masked_fill(~known, -torch.inf)
+        return total.masked_fill(~(known if total.dim() == 1 else known[:, None]), -torch.inf)
+
+    def _discounted(self, at: Tensor, counts: Tensor, powers: Tensor) -> Tensor:
+        """Rewards of the steps `at` (B, K) that count, times `powers` (K,), summed: (B,) or (B, M)."""
+        reward = self._reward.flatten(0, 1)[at]
+        if reward.dim() == 3:
+            counts, powers = counts[..., None], powers[:, None]
+        return (reward * powers).masked_fill(~counts, 0.0).sum(1)
 
     def mark_as_demo(self, environment: int, count: int) -> None:
         """Let the last `count` steps of an environment count as demonstrations."""

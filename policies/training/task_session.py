@@ -21,7 +21,8 @@ from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
-from policies.multi_agent.adversary import AdversaryEnv, Infiltrated
+from policies.multi_agent.adversary import AdversaryEnv
+from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
 from policies.registry import find_algorithm
 from policies.training.loading import load_policy, with_task_id
@@ -222,7 +223,7 @@ class TaskSession(Session):
             return policy.acting_in(by_trials(env)), None
         assert env.agents is not None
         team, own = load_policy(self.settings.against, env), policy.acting_in(env)
-        return Infiltrated(team, own, adversaries), env.agents - adversaries
+        return infiltrated(team, own, env.agents, adversaries), env.agents - adversaries
 
     def _evaluate_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
         """Evaluate on the suite's own starts, task by task."""

@@ -46,13 +46,28 @@ VARIANTS = {
     "g1-joystick-rough": "locomotion/go1-joystick-rough",
     "hopper": "locomotion/half-cheetah",
     "walker2d": "locomotion/half-cheetah",
+    "half-cheetah-2x3": "locomotion/ant-4x2",
+    "humanoid-17x1": "locomotion/ant-4x2",
 }
 """Tasks that differ from another in the robot only, or in one number."""
 CLASSICS = (
     ("ant", "ant:Ant", "A ball on four legs runs ahead (Gymnasium's Ant-v5).", "ANT"),
+    ("ant-4x2", "split:Ant4x2", "Four agents move a leg of the ant each (multi-agent MuJoCo).", "ANT_4X2"),
     ("half-cheetah", "half_cheetah:HalfCheetah", "Half a cheetah runs (Gymnasium's HalfCheetah-v5).", "HALF_CHEETAH"),
+    (
+        "half-cheetah-2x3",
+        "split:HalfCheetah2x3",
+        "Two agents move a leg of the half-cheetah each (multi-agent MuJoCo).",
+        "HALF_CHEETAH_2X3",
+    ),
     ("hopper", "hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "HOPPER"),
     ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "ANT"),
+    (
+        "humanoid-17x1",
+        "split:Humanoid17x1",
+        "Seventeen agents move a joint of the humanoid each (multi-agent MuJoCo).",
+        "HUMANOID_17X1",
+    ),
     ("walker2d", "walker2d:Walker2d", "A planar biped walks ahead (Gymnasium's Walker2d-v5).", "WALKER2D"),
 )
 """Name below `locomotion/`, class, summary and training defaults of the classic bodies."""

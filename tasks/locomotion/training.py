@@ -109,3 +109,16 @@ ANT = classic(
     max_grad_norm=1.0,
 )
 """`locomotion/ant`, and `humanoid` likewise, on which it is not tried: less noise, which only makes them fall."""
+
+
+def team(alone: TrainConfig, agents: int) -> TrainConfig:
+    """As the robot alone, in as many worlds: one policy for all agents, each of whose steps counts."""
+    return dataclasses.replace(alone, steps=agents * alone.steps)
+
+
+HALF_CHEETAH_2X3 = team(HALF_CHEETAH, 2)
+"""`locomotion/half-cheetah-2x3`, which nobody tried."""
+ANT_4X2 = team(ANT, 4)
+"""`locomotion/ant-4x2`."""
+HUMANOID_17X1 = team(ANT, 17)
+"""`locomotion/humanoid-17x1`, which nobody tried."""

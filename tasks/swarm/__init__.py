@@ -19,6 +19,7 @@ TEAMS = {
     "flock": ("flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
     "navigation": ("navigation:Navigation", "NAVIGATION", "Every drone to its own place between columns."),
     "pursuit": ("pursuit:Pursuit", "PURSUIT", "A team keeps moving targets in sight."),
+    "tag": ("tag:Tag", "TAG", "Predators catch a faster prey between columns."),
     "coverage": ("coverage:Coverage", "COVERAGE", "A team explores unknown ground around hills."),
     "base-station": ("base_station:BaseStation", "BASE_STATION", "Drones place themselves as radio stations."),
 }

@@ -11,17 +11,15 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
-from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.team.drone_team import TaskState, closest_approach
+from tasks.swarm.dynamics.drones import Box, Drones, places, scatter, still
+from tasks.swarm.team.columns import Columns
+from tasks.swarm.team.drone_team import TaskState
 from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
 COLUMN_RADIUS = 0.1  # m
-COLUMN_HEIGHT = 2.0  # m
 HEIGHT = 1.0  # m, of starts and places
-BERTH = 0.15  # m of free air beside a column that a drone does well to leave
 PARTING = 0.45  # m between starts, places and columns: room for a drone between any two
 
 
@@ -79,6 +77,7 @@ class Navigation(WaypointTask):
 
     def __init__(self, config: NavigationConfig | None = None) -> None:
         options = config or self.config_type()
+        self.columns = Columns(options.obstacles, COLUMN_RADIUS)
         half = options.size / 2
         self.arena = Box((-half - 1.0, -half - 1.0, 0.0), (half + 1.0, half + 1.0, 2.5))
         flat = Box((-half, -half, HEIGHT), (half, half, HEIGHT))
@@ -93,12 +92,7 @@ class Navigation(WaypointTask):
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
-        for number in range(self.config.obstacles):
-            body = spec.worldbody.add_body(name=f"column{number}", mocap=True, pos=[0, 0, -COLUMN_HEIGHT])
-            body.add_geom(
-                type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[COLUMN_RADIUS, COLUMN_HEIGHT / 2, 0],
-                rgba=[0.75, 0.45, 0.25, 1], contype=1, conaffinity=2, condim=1,
-            )  # fmt: skip
+        self.columns.add_to(spec)
         return spec
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
@@ -121,33 +115,17 @@ class Navigation(WaypointTask):
         return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
 
     def mocap_positions(self, state: TaskState[Goal]) -> Array:
-        return jnp.pad(state.goal.course.columns, ((0, 0), (0, 1)), constant_values=COLUMN_HEIGHT / 2)
+        return self.columns.mocap_positions(state.goal.course.columns)
 
     def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`teammates`, and the nearest `columns` within the sensing radius."""
-        columns = state.goal.course.columns
-        seen = min(self.config.seen, self.config.obstacles)
-        offset = columns - drones.pos[:, None, :2]
-        distance = jnp.sqrt(jnp.sum(offset**2, -1)) - COLUMN_RADIUS
-        closeness, index = jax.lax.top_k(-distance, seen)
-        near = jnp.take_along_axis(offset, index[..., None], 1)
-        flat = jnp.pad(near, ((0, 0), (0, 0), (0, 1)))  # the nearest point of a column is at the drone's own height
-        standing = jnp.broadcast_to(-drones.vel[:, None], flat.shape)
-        turn = jax.vmap(self.turned, (None, 1), 1)
-        rows = entity_rows(
-            Kind.OBSTACLE, turn(drones, flat), turn(drones, standing), COLUMN_RADIUS + RADIUS,
-            -closeness < self.config.sensing,
-        )  # fmt: skip
-        rows = jnp.pad(rows, ((0, 0), (0, self.config.seen - seen), (0, 0)))
+        where, config = state.goal.course.columns, self.config
+        rows = self.columns.rows(drones, where, self.turned, config.seen, config.sensing)
         return {**super().entities(drones, state), "columns": rows}
 
     def clearance(self, drones: Drones, state: TaskState[Goal]) -> Array:
         """(A,) m of free air between a drone and the nearest column; infinite without columns."""
-        columns = state.goal.course.columns
-        if not len(columns):
-            return jnp.full(self.config.agents, jnp.inf)
-        distance = jnp.sqrt(jnp.sum((columns - drones.pos[:, None, :2]) ** 2, -1))
-        return jnp.min(distance, 1) - COLUMN_RADIUS - RADIUS
+        return self.columns.clearance(drones, state.goal.course.columns)
 
     def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
         return super().ended(drones, state) | (self.clearance(drones, state) < 0)
@@ -155,12 +133,8 @@ class Navigation(WaypointTask):
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """As for all points; nearness to columns, now or soon, counts as crowding."""
         terms = dict(super().rewards(world, state, action))
-        drones, columns = Drones.of(world), state.goal.course.columns
-        if len(columns):
-            offset = jnp.pad(columns - drones.pos[:, None, :2], ((0, 0), (0, 0), (0, 1)))
-            passing = closest_approach(offset, -drones.vel[:, None] * jnp.array([1.0, 1.0, 0.0]))
-            clearance = jnp.min(passing, 1) - COLUMN_RADIUS - RADIUS
-            terms["crowding"] = terms["crowding"] + jnp.clip(1 - clearance / BERTH, 0.0, 1.0)
+        crowding = self.columns.crowding(Drones.of(world), state.goal.course.columns)
+        terms["crowding"] = terms["crowding"] + crowding
         return terms
 
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:

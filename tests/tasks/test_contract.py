@@ -103,6 +103,10 @@ def test_the_state_keeps_its_structure(env: Env) -> None:
     holds(functions.state_keeps_its_structure(env.task))
 
 
+def test_every_agent_is_on_one_side(env: Env) -> None:
+    holds(functions.every_agent_is_on_one_side(env.task))
+
+
 def test_functions_are_pure(env: Env) -> None:
     holds(functions.functions_are_pure(env.task))
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from embodied.core.episode import SEEDS
 from embodied.env.adapters.gymnasium import as_array, check_render_mode, make_renderer, metadata
 from embodied.env.env import Env
+from embodied.env.multi_agent import agent_names
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import make
@@ -47,7 +48,10 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
 
 
 class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
-    """One world with its agents `agent_0`, `agent_1` ..., which begin and end together."""
+    """One world with its agents, which begin and end together.
+
+    They are called `agent_0`, `agent_1` ... or, of a task with `teams`, by their side: `predators_0` ... `prey_0`.
+    """
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
         """Take over `env`.
@@ -62,7 +66,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}: PettingZoo steps one world at a time, expected 1")
         self.env, self.render_mode = env, check_render_mode(render_mode)
-        self.possible_agents = [f"agent_{number}" for number in range(env.agents)]
+        self.possible_agents = agent_names(env.agents, env.task.teams)
         self.agents: list[str] = []
         self.metadata = {**metadata(env), "name": env.name, "is_parallelizable": True}
         size = vector_sizes(env.observation_spec)["policy"]

@@ -32,6 +32,8 @@ class EpisodeTotals:
     """Per reward term, the sum over episodes of its weighted sum."""
     metrics: dict[str, Array]
     """Per metric, the sum over episodes of its mean over the episode."""
+    team_returns: dict[str, Array]
+    """Per side, the sum over episodes of the return of its agents."""
 
 
 def zero_totals(episode: Episode[Any]) -> EpisodeTotals:
@@ -48,6 +50,7 @@ def zero_totals(episode: Episode[Any]) -> EpisodeTotals:
         overflow=count(),
         terms={name: jnp.zeros(()) for name in episode.terms},
         metrics={name: jnp.zeros(()) for name in episode.metrics},
+        team_returns={name: jnp.zeros(()) for name in episode.team_totals},
     )
 
 
@@ -72,6 +75,9 @@ def add_totals(totals: EpisodeTotals, transition: Transition, episode: Episode[A
         overflow=totals.overflow + count(overflow),
         terms={k: v + jnp.sum(jnp.where(done, episode.terms[k], 0.0)) for k, v in totals.terms.items()},
         metrics={k: v + jnp.sum(jnp.where(done, episode.metrics[k] / length, 0.0)) for k, v in totals.metrics.items()},
+        team_returns={
+            k: v + jnp.sum(jnp.where(done, episode.team_totals[k], 0.0)) for k, v in totals.team_returns.items()
+        },
     )
 
 
@@ -92,6 +98,7 @@ class EpisodeStatistics:
             "failure": totals.failure,
             "diverged": totals.diverged,
             **{f"reward/{name}": value for name, value in totals.terms.items()},
+            **{f"return/{name}": value for name, value in totals.team_returns.items()},
             **totals.metrics,
         }
         return EpisodeStatistics({name: self.sums.get(name, 0.0) + float(value) for name, value in flat.items()})

@@ -5,7 +5,7 @@ import dataclasses
 from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
-from tasks.swarm import base_station, coverage, flock, pursuit
+from tasks.swarm import base_station, coverage, flock, pursuit, tag
 from tasks.swarm.team import waypoints
 
 
@@ -44,6 +44,14 @@ def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int
     )
 
 
+def perceptrons(config: TrainConfig, hidden: tuple[int, ...]) -> TrainConfig:
+    """The same with perceptrons, which learn several times faster, for a team of one size that sees all there is."""
+    (ppo,) = config.algorithms
+    plain = {"architecture": Architecture.MLP, "own": 0, "hidden": hidden}
+    actor, critic = (dataclasses.replace(network, **plain) for network in (ppo.actor, ppo.critic))
+    return dataclasses.replace(config, algorithms=(dataclasses.replace(ppo, actor=actor, critic=critic),))
+
+
 WAYPOINTS = team(waypoints.EGO_SIZE)
 """Formation, leader and followers, meeting, swapping."""
 NAVIGATION = team(waypoints.EGO_SIZE, num_envs=320)
@@ -52,6 +60,8 @@ FLOCK = team(flock.EGO_SIZE)
 """`swarm/flock`."""
 PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
 """`swarm/pursuit`, trained with four."""
+TAG = perceptrons(team(tag.EGO_SIZE, num_envs=64, steps=4_000_000), (128, 128))
+"""`swarm/tag`, one policy for both sides, which play against what they are themselves."""
 COVERAGE = team(coverage.EGO_SIZE)
 """`swarm/coverage`."""
 BASE_STATION = team(base_station.EGO_SIZE)

@@ -46,6 +46,13 @@ FAULTS = {
         return {"robot": {"place": world.qpos}}
 """,
     ),
+    "agent on no side": (
+        "every agent is on one side",
+        "teams: their agents are [0, 0]; expected each of the 0 agents once",
+        """
+    teams = {"red": (0,), "blue": (0,)}
+""",
+    ),
     "command of no field": (
         "commands are fields of the state",
         "commands: 'gaol': the state has no such field; expected one of ",

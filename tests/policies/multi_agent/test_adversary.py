@@ -12,7 +12,8 @@ from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
-from policies.multi_agent.adversary import AdversaryEnv, Infiltrated, check_minority
+from policies.multi_agent.adversary import AdversaryEnv, check_minority
+from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import zero_policy
 from policies.registry import default_config
 from policies.training.loop import Trainer
@@ -29,7 +30,7 @@ def constant(value: float):
 
 
 def test_the_last_agents_follow_the_adversary() -> None:
-    mixed = Infiltrated(constant(0.1), constant(-0.2), 2)
+    mixed = infiltrated(constant(0.1), constant(-0.2), 3, 2)
     action = mixed({POLICY: torch.zeros(5, 3, 7)})
     assert action.shape == (5, 3, 4)
     assert (action[:, :1] == 0.1).all()
@@ -69,7 +70,7 @@ def test_the_teams_return_leaves_adversaries_out() -> None:
     env = swap(4)
     everyone = evaluate(env, zero_policy(4), 4, scored=3).summary()
     assert everyone["team_return"] == pytest.approx(everyone["return"], rel=1e-4)
-    some = evaluate(env, Infiltrated(zero_policy(4), constant(-1.0), 1), 4, scored=2).summary()
+    some = evaluate(env, infiltrated(zero_policy(4), constant(-1.0), 3, 1), 4, scored=2).summary()
     assert some["team_return"] != pytest.approx(some["return"], rel=1e-3)
 
 

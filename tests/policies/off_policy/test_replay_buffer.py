@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 import torch
 
@@ -182,6 +185,29 @@ def test_sequences_repeat_the_last_to_action_an_episode_and_returns_end_with_it(
     assert batch.return_to_go.tolist() == [1.75, 1.5, 1.0, -float("inf"), -float("inf")]
     assert batch.is_demo is not None
     assert batch.is_demo.all()
+
+
+def test_rewards_of_a_teams_agents_add_up_as_in_buffers_of_their_own():
+    data, others = steps(19, 3), steps(19, 3, seed=1)
+    options: dict[str, Any] = {"gamma": GAMMA, "n_step": 3, "return_horizon": 6}
+    whole = ReplayBuffer(36, 3, vectors(**SIZES), 1, reward_size=2, **options)
+    each = [ReplayBuffer(36, 3, vectors(**SIZES), 1, **options) for _ in range(2)]
+    rewards = torch.stack([data.reward, others.reward], -1)
+    for t in range(19):
+        own = row(data, t)
+        whole.extend(dataclasses.replace(own, reward=rewards[t : t + 1]))
+        for agent, made in enumerate(each):
+            made.extend(dataclasses.replace(own, reward=rewards[t : t + 1, :, agent]))
+    index = torch.arange(36)
+    batch, parts = whole.gather(index), [made.gather(index) for made in each]
+    torch.testing.assert_close(batch.reward, torch.stack([part.reward for part in parts], -1))
+    assert torch.equal(batch.discount, parts[0].discount)
+    returns = [part.return_to_go for part in parts]
+    assert batch.return_to_go is not None
+    torch.testing.assert_close(batch.return_to_go, torch.stack([one for one in returns if one is not None], -1))
+    assert whole.newest(4).reward.shape == (4, 3, 2)
+    with pytest.raises(EmbodiedError, match=r"other shapes: .*reward"):
+        each[0].load_state(whole.state())
 
 
 @pytest.mark.parametrize("count", [5, 12, 19])

@@ -10,7 +10,7 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
 import embodied
-from embodied.env.adapters.pettingzoo import PettingZooEnv, parallel_env
+from embodied.env.adapters.pettingzoo import PettingZooEnv, agent_names, parallel_env
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from tasks.swarm.team.waypoints import WaypointConfig
@@ -62,6 +62,12 @@ def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None
     assert not any(terminated.values())
     assert not any(truncated.values())
     assert infos["agent_0"] == {"success": False}
+
+
+def test_agents_of_a_game_are_called_by_their_sides() -> None:
+    env = parallel_env("swarm/tag", engine="rigid")
+    assert env.possible_agents == ["predators_0", "predators_1", "predators_2", "prey_0"]
+    assert agent_names(3, {"b": (0, 2), "a": (1,)}) == ["b_0", "a_0", "b_1"]
 
 
 def test_an_episode_ends_for_all_at_once() -> None:

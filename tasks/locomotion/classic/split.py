@@ -1,0 +1,235 @@
+"""`locomotion/half-cheetah-2x3`, `ant-4x2`, `humanoid-17x1`: one body as a team, whose agents move some joints each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from embodied.core.hooks import Observation, TaskHooks
+from embodied.core.task import Task, TaskWrapper
+from embodied.core.world import StateT, World
+from embodied.errors import EmbodiedError
+from tasks.locomotion.classic.ant import Ant, AntConfig
+from tasks.locomotion.classic.base import Classic
+from tasks.locomotion.classic.half_cheetah import HalfCheetah, HalfCheetahConfig
+from tasks.locomotion.classic.humanoid import Humanoid, HumanoidConfig
+
+AGENT = "agent"  # the observed term that tells agents apart
+
+
+class SplitRobot(TaskWrapper[StateT]):
+    """A task of one robot whose actuators are shared out among agents, which earn alike.
+
+    Multi-agent MuJoCo (Peng et al., "FACMAC: Factored multi-agent centralised policy gradients", NeurIPS 2021,
+    arXiv:2003.06709) in the setting of HARL (Zhong et al., JMLR 2024): every agent observes the whole robot, and which
+    agent it is. What the agents do together is what the task within does with their actions joined, to the bit:
+    episodes, rewards and outcomes are its own.
+    """
+
+    agents: int | None = None
+    action_size: int = 0
+    expert = TaskHooks.expert  # of the whole robot, where the task within has one
+    seen_by = TaskHooks.seen_by  # which refuses: agents cannot change places, as their joints differ
+    mirror = None
+
+    def __init__(self, task: Task[Any], joints: Sequence[Sequence[int]]) -> None:
+        """Take a task of one robot and, for each agent, its entries of that task's action.
+
+        Raises:
+            ValueError: the task has agents already, or an entry belongs to none or to several, or agents have more or
+                fewer than others.
+        """
+        super().__init__(task)
+        numbers = [number for own in joints for number in own]
+        if task.agents is not None or sorted(numbers) != list(range(task.action_size)):
+            raise ValueError(f"joints {joints}: expected each of the {task.action_size} of one robot once")
+        if len({len(own) for own in joints}) != 1:
+            raise ValueError(f"joints {joints}: expected as many for each agent")
+        self.agents, self.action_size = len(joints), len(joints[0])
+        self._place = np.argsort(numbers)  # of each entry of the robot's action among the agents' entries
+
+    @property
+    def unwrapped(self) -> Task[Any]:
+        """This task: policies for the robot within do not fit it."""
+        return self
+
+    def joined(self, action: Array) -> Array:
+        """The robot's action, from (agents, action_size)."""
+        return action.reshape(-1)[self._place]
+
+    def process_action(self, world: World, state: StateT, action: Array, key: Array) -> tuple[Any, StateT]:
+        return super().process_action(world, state, self.joined(action), key)
+
+    def post_step(self, world: World, state: StateT, action: Array, key: Array) -> StateT:
+        return super().post_step(world, state, self.joined(action), key)
+
+    def rewards(self, world: World, state: StateT, action: Array) -> Any:
+        """The robot's, which all agents earn."""
+        return super().rewards(world, state, self.joined(action))
+
+    def observe(self, world: World, state: StateT, key: Array) -> Observation:
+        """`policy`: what the robot observes, and `agent` (agents,), 1 at the agent's place. `critic`: what a critic of
+        the robot alone reads, the same for all agents.
+
+        Terms are those of the single task: position and velocity; of the ant contact forces; of the humanoid inertia,
+        body velocity, actuator torques and contact forces.
+        """
+        groups = super().observe(world, state, key)
+        groups = {**groups, "critic": groups.get("critic", groups["policy"])}
+        count = self.agents or 1
+        seen = {
+            group: {name: jnp.broadcast_to(term, (count, *term.shape)) for name, term in terms.items()}
+            for group, terms in groups.items()
+        }
+        return {**seen, "policy": {**seen["policy"], AGENT: jnp.eye(count)}}
+
+
+@dataclasses.dataclass(frozen=True)
+class TeamOptions:
+    """What the agents of a classic body see, with multi-agent MuJoCo's name."""
+
+    agent_obsk: int | None = None
+    """Joints farther than this from all of an agent's own read 0 to it, and of the rest it observes the root's and the
+    joints' position and velocity only; 0: its own joints. None: it sees the whole robot. Critics see it always."""
+
+    def check(self) -> None:
+        """Raise an EmbodiedError for a negative distance."""
+        if self.agent_obsk is not None and self.agent_obsk < 0:
+            raise EmbodiedError(f"agent_obsk={self.agent_obsk}; expected 0 or more joints, or None for the whole robot")
+
+
+class SplitClassic(SplitRobot[Any]):
+    """A classic body as a team; children name the body, and the joints of each agent."""
+
+    body: ClassVar[type[Classic]]
+    joints: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Of each agent; without any, every motor is an agent."""
+
+    def __init__(self, config: Any = None) -> None:
+        task = self.body(self.config_type() if config is None else config)
+        task.config.check()
+        model = task.model
+        moved = [int(joint) for joint in model.actuator_trnid[:, 0]]
+        names = [model.joint(joint).name for joint in moved]
+        shares = [[names.index(joint) for joint in own] for own in self.joints or zip(names, strict=True)]
+        super().__init__(task, shares)
+        within = task.config.agent_obsk
+        own = [[moved[number] for number in share] for share in shares]
+        self._visible = None if within is None else visible(model, own, within)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+    def observe(self, world: World, state: Any, key: Array) -> Observation:
+        groups = super().observe(world, state, key)
+        if self._visible is None:
+            return groups
+        policy, (places, speeds) = groups["policy"], self._visible
+        position = policy["position"] * places[:, -policy["position"].shape[1] :]  # without what the policy never sees
+        seen = {"position": position, "velocity": policy["velocity"] * speeds, AGENT: policy[AGENT]}
+        return {**groups, "policy": seen}
+
+    observe.__doc__ = SplitRobot.observe.__doc__
+
+
+def visible(model: mujoco.MjModel, own: Sequence[Sequence[int]], within: int) -> tuple[np.ndarray, np.ndarray]:
+    """1 for each entry of qpos (agents, nq) and qvel (agents, nv) that an agent sees, 0 for the others.
+
+    Args:
+        model: A body whose root has the first joints, on which no motor acts.
+        own: Joints of each agent.
+        within: How many joints away it sees others. Joints are next to each other where they hold the same rigid part.
+    """
+    hops = distances(model, sorted(joint for joints in own for joint in joints))
+    places, speeds = np.ones((len(own), model.nq), np.float32), np.ones((len(own), model.nv), np.float32)
+    for agent, joints in enumerate(own):
+        for other, away in hops.items():
+            if min(away[joint] for joint in joints) > within:
+                places[agent, model.jnt_qposadr[other]] = speeds[agent, model.jnt_dofadr[other]] = 0.0
+    return places, speeds
+
+
+def distances(model: mujoco.MjModel, joints: Sequence[int]) -> dict[int, dict[int, int]]:
+    """Joint -> joint -> how many joints lie from one to the other; to itself 0."""
+    bodies = {joint: int(model.jnt_bodyid[joint]) for joint in joints}
+    parts = {
+        joint: {int(model.body_weldid[body]), int(model.body_weldid[model.body_parentid[body]])}
+        for joint, body in bodies.items()
+    }
+    found: dict[int, dict[int, int]] = {}
+    for joint in joints:
+        away, reached, hop = {joint: 0}, set(parts[joint]), 0
+        while len(away) < len(joints):
+            hop += 1
+            step = [other for other in joints if other not in away and parts[other] & reached]
+            assert step, "motors of several robots"
+            away.update(dict.fromkeys(step, hop))
+            reached = reached.union(*(parts[other] for other in step))
+        found[joint] = away
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfCheetahTeamConfig(HalfCheetahConfig, TeamOptions):
+    """Options of `locomotion/half-cheetah-2x3`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AntTeamConfig(AntConfig, TeamOptions):
+    """Options of `locomotion/ant-4x2`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HumanoidTeamConfig(HumanoidConfig, TeamOptions):
+    """Options of `locomotion/humanoid-17x1`."""
+
+
+class HalfCheetah2x3(SplitClassic):
+    """The half-cheetah as two agents: the hind leg, the front leg (multi-agent MuJoCo's HalfCheetah 2x3).
+
+    Task: run along +x. Randomised: positions by U(-0.1, 0.1), velocities by 0.1 N(0, 1). Reward, time limit and success
+    are those of `locomotion/half-cheetah`; both agents earn the same.
+
+    Action: torque of thigh, shin and foot.
+    """
+
+    config_type = HalfCheetahTeamConfig
+    body = HalfCheetah
+    instruction = ("Run forward as fast as you can, each moving one leg.", "Gallop ahead together.")
+    joints = (("bthigh", "bshin", "bfoot"), ("fthigh", "fshin", "ffoot"))
+
+
+class Ant4x2(SplitClassic):
+    """The ant as four agents: its legs 1 to 4 (multi-agent MuJoCo's Ant 4x2).
+
+    Task: run along +x. Randomised: positions by U(-0.1, 0.1), velocities by 0.1 N(0, 1). Reward, failure, time limit
+    and success are those of `locomotion/ant`; all agents earn the same.
+
+    Action: torque of hip and ankle.
+    """
+
+    config_type = AntTeamConfig
+    body = Ant
+    instruction = ("Run forward, each moving one leg of the ant.", "Make the ant walk ahead together.")
+    joints = tuple((f"hip_{leg}", f"ankle_{leg}") for leg in (1, 2, 3, 4))
+
+
+class Humanoid17x1(SplitClassic):
+    """The humanoid as seventeen agents, one for each motor (multi-agent MuJoCo's Humanoid 17x1).
+
+    Task: walk along +x without falling. Randomised: positions and velocities by U(-0.01, 0.01). Reward, failure, time
+    limit and success are those of `locomotion/humanoid`, the order of the agents is that of its motors; all agents earn
+    the same.
+
+    Action: torque of the motor.
+    """
+
+    config_type = HumanoidTeamConfig
+    body = Humanoid
+    instruction = ("Walk forward without falling, each moving one joint.", "Make the humanoid walk together.")

@@ -1,0 +1,121 @@
+"""A robot as a team moves as the robot alone does under the joined actions, bit by bit; a number tells agents apart."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied.core.task import has_expert
+from embodied.env.env import Env
+from embodied.errors import EmbodiedError
+from tasks.locomotion.classic.ant import Ant
+from tasks.locomotion.classic.split import Ant4x2, AntTeamConfig, SplitRobot, visible
+
+N = 3
+ROBOTS = {"half-cheetah-2x3": "half-cheetah", "ant-4x2": "ant", "humanoid-17x1": "humanoid"}
+ORDER = {"half-cheetah-2x3": range(6), "ant-4x2": (2, 3, 4, 5, 6, 7, 0, 1), "humanoid-17x1": range(17)}
+"""Entries of the robot's action in the order of the agents: the ant's motors begin with those of leg 4."""
+
+pytestmark = pytest.mark.timeout(200)
+
+
+def pair(team: str) -> tuple[Env, Env]:
+    """The team and the robot alone."""
+    both = [embodied.make(f"locomotion/{name}", N, "mujoco", device="cpu") for name in (team, ROBOTS[team])]
+    return both[0], both[1]
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_team_is_the_robot_under_joined_actions_to_the_bit(name: str) -> None:
+    team, alone = pair(name)
+    agents = team.agents or 1
+    first, single = team.reset(seed=3)["policy"], alone.reset(seed=3)["policy"]
+    size = single.shape[-1]
+    generator = torch.Generator().manual_seed(0)
+    ended = 0
+    for _ in range(60):
+        assert torch.equal(first[..., :size], single[:, None].expand(-1, agents, -1))
+        assert torch.equal(first[..., size:], torch.eye(agents).expand(N, -1, -1))
+        actions = 2 * torch.rand(team.action_shape, generator=generator) - 1
+        joined = torch.empty(alone.action_shape)
+        joined[:, list(ORDER[name])] = actions.flatten(1)
+        ours, theirs = team.step(actions), alone.step(joined)
+        assert torch.equal(ours.obs["critic"], theirs.obs["policy"][:, None].expand(-1, agents, -1))
+        assert torch.equal(ours.reward, theirs.reward[:, None].expand(-1, agents))
+        assert torch.equal(ours.terminated, theirs.terminated)
+        assert torch.equal(ours.success, theirs.success)
+        np.testing.assert_array_equal(np.asarray(team.world().qpos), np.asarray(alone.world().qpos))
+        np.testing.assert_array_equal(np.asarray(team.world().qvel), np.asarray(alone.world().qvel))
+        ended += int(ours.terminated.sum())
+        first, single = ours.obs["policy"], theirs.obs["policy"]
+    assert ended > 0 or name == "half-cheetah-2x3"  # restarts included
+
+
+def test_a_leg_is_an_agent() -> None:
+    """Legs in the order of their numbers, hip before ankle."""
+    task = Ant4x2()
+    model = task.model
+    action = jnp.arange(8.0).reshape(4, 2)
+    moved = {model.joint(model.actuator_trnid[i, 0]).name: float(task.joined(action)[i]) for i in range(8)}
+    assert moved == {
+        f"{part}_{leg}": 2 * (leg - 1) + k for leg in (1, 2, 3, 4) for k, part in enumerate(("hip", "ankle"))
+    }
+
+
+def test_agents_may_see_joints_up_to_a_distance_only() -> None:
+    """From a leg of the ant, the other hips are one joint away, their ankles two."""
+    task = Ant4x2(AntTeamConfig(agent_obsk=0))
+    model = task.model
+    for within, count in ((0, 2), (1, 5), (2, 8)):
+        own = [[model.joint(name).id for name in names] for names in Ant4x2.joints]
+        places, speeds = visible(model, own, within)
+        assert (places.sum(1) == 7 + count).all()  # of the root everything
+        assert (speeds.sum(1) == 6 + count).all()
+    env = embodied.make("locomotion/ant-4x2", 2, "mujoco", device="cpu", agent_obsk=0)
+    policy = env.reset(seed=0)["policy"]
+    assert env.observation_spec["policy"].shape == (4, 13 + 14 + 4)
+    assert env.observation_spec["critic"].shape == (4, 105)
+    assert ((policy[..., :13] != 0).sum(-1) == 5 + 2).all()
+    leg = model.joint("hip_1").qposadr[0] - 2
+    assert (policy[:, 0, leg : leg + 2] != 0).all()
+    with pytest.raises(EmbodiedError, match="agent_obsk=-1; expected 0 or more joints"):
+        Ant4x2(AntTeamConfig(agent_obsk=-1))
+
+
+def test_a_team_is_a_task_of_its_own() -> None:
+    task = Ant4x2()
+    assert repr(task) == "Ant4x2"
+    assert task.unwrapped is task
+    assert not has_expert(task)
+    assert not has_expert(Ant4x2)
+    assert task.action_shape == (4, 2)
+    assert dict(task.reward_weights) == dict(Ant().reward_weights)
+    without = task.without(rewards=["ctrl"])
+    assert without.action_shape == (4, 2)
+    with pytest.raises(EmbodiedError, match="Ant4x2 has 4 agents, and no `seen_by` says what each of them sees"):
+        task.seen_by(None, None, jnp.asarray(1))  # type: ignore[arg-type]  # refused before it looks
+
+
+@pytest.mark.parametrize(
+    ("joints", "message"),
+    [
+        ([[0, 1], [2, 3]], "expected each of the 8 of one robot once"),
+        ([[0, 1, 2, 3], [4, 5, 6, 6]], "expected each of the 8 of one robot once"),
+        ([[0, 1, 2], [3, 4, 5, 6, 7]], "expected as many for each agent"),
+    ],
+)
+def test_joints_are_shared_out_evenly(joints: list[list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SplitRobot(Ant(), joints)
+
+
+def test_any_task_of_one_robot_can_be_shared_out() -> None:
+    task = embodied.make("locomotion/go1-joystick-flat", 1).task
+    team = SplitRobot(task, np.arange(12).reshape(4, 3).tolist())
+    start = jax.jit(team.reset)(jax.random.PRNGKey(0))
+    assert set(team.observation_terms["critic"]) == set(task.observation_terms["critic"])
+    assert start.qpos.shape == (task.model.nq,)
