@@ -61,7 +61,10 @@ class HiddenSide(Task[TaskState]):
     config: TaskConfig
     timing = Timing(physics_dt=0.01, substeps=5, episode_seconds=1.0)
     action_size = 1
-    reward_weights: Mapping[str, float] = {"success": 1.0}
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        return {"success": 1.0}
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = compose("scenes/floor.xml")
