@@ -58,6 +58,8 @@ class AlgorithmEntry:
     """Whether it learns from images."""
     of_teams: bool = False
     """Whether it learns a team's agents together, by what all of them see and do."""
+    of_sides: bool = False
+    """Of those: whether each agent learns from its own reward, as it must in a game of opposed sides."""
     imitate_expert: str | None = None
     """What makes a policy to begin with from a task's scripted expert, if anything."""
     num_envs: int | None = None
@@ -120,7 +122,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
         AlgorithmEntry(
             "matd3", "policies.multi_agent.matd3:MATD3Config", _OFF_POLICY, "td3 of a team, a reward of each agent",
-            of_teams=True, num_envs=64,
+            of_teams=True, of_sides=True, num_envs=64,
         ),
         AlgorithmEntry(
             "qmix", "policies.multi_agent.qmix:QMIXConfig", _OFF_POLICY, "a team's Q-value of its agents' utilities",

@@ -12,7 +12,7 @@ from embodied import cli
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, listing
 from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall
@@ -137,8 +137,15 @@ class TaskSession(Session):
             return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
         if self.env.agents is None:
             return by_trials(cast("Env", self.env))
-        view = TeamEnv if find_algorithm(self.settings.algorithm).of_teams else AgentsEnv
-        return view(cast("Env", self.env))
+        env, algorithm = cast("Env", self.env), find_algorithm(self.settings.algorithm)
+        if not algorithm.of_teams:
+            return AgentsEnv(env)
+        if env.task.teams and not algorithm.of_sides:
+            raise EmbodiedError(
+                f"{algorithm.name} learns from what a team earns together, but the sides of '{self.label}' "
+                f"({listing(env.task.teams)}) earn opposed rewards; expected ppo or matd3"
+            )
+        return TeamEnv(env)
 
     def _adviser(self) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""

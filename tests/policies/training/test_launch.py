@@ -132,3 +132,8 @@ def test_names_make_folders_that_are_used_once(tmp_path, monkeypatch):
     assert Run.open(tmp_path / "runs/swarm/hover/gentle").name == "gentle"
     with pytest.raises(EmbodiedError, match="is not empty"):
         inspect.unwrap(train.main)(words)
+
+
+def test_a_game_of_opposed_sides_is_no_team_that_earns_together():
+    with pytest.raises(EmbodiedError, match="expected ppo or matd3"):
+        embodied.train_policy("swarm/tag", algorithm="happo", num_envs=2, steps=64)
