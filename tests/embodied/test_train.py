@@ -41,10 +41,15 @@ def policy_tensors(run: Path) -> dict[str, torch.Tensor]:
     return {name: value for name, value in tensors.items() if name.startswith(("policy/", "trainer/algorithm"))}
 
 
-@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
-def test_resume_is_bit_exact(tmp_path, engine):
+TRIALS = ["--episodes-per-trial", "2", "--episode-steps", "5", "--ppo.actor.architecture", "gru", "--ppo.actor.memory",
+          "8"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "more"), [("rigid", []), ("mujoco", []), ("mujoco", TRIALS)])
+def test_resume_is_bit_exact(tmp_path, engine, more):
     # An adaptive rate: a linear one depends on how many steps were planned, which differ here.
-    common = [*SMALL, "--engine", engine, "--seed", "3", "--ppo.schedule", "adaptive", "--ppo.learning-rate", "1e-3"]
+    rate = ["--ppo.schedule", "adaptive", "--ppo.learning-rate", "1e-3"]
+    common = [*SMALL, "--engine", engine, "--seed", "3", *rate, *more]
     assert run_main(*common, "--steps", str(6 * STEP), "--out", str(tmp_path / "whole")) == 0
     assert run_main(*common, "--steps", str(3 * STEP), "--out", str(tmp_path / "parts")) == 0
     assert run_main("--resume", str(tmp_path / "parts"), "--steps", str(6 * STEP)) == 0
