@@ -114,11 +114,13 @@ def test_cut_down_settings_are_valid_and_no_larger(name):
     assert small.batch_size < config.batch_size
 
 
-def record(method: str, task: str, seed: int, success: float) -> dict[str, Any]:
+def record(
+    method: str, task: str, seed: int, success: float, date: str = "2026-11-26T00:00:00+00:00"
+) -> dict[str, Any]:
     found = {"success": success, "success_low": success - 0.1, "success_high": success + 0.1, "episodes": 100.0}
     found |= {name.replace("success", "success_any"): value for name, value in found.items() if "success" in name}
     cell = {"problem": "sparse", "task": f"manipulation/{task}", "method": method, "seed": seed, "demonstrations": 10}
-    return {**cell, "evaluation": found, "env_steps": 100_000, "core_minutes": 3.0}
+    return {**cell, "evaluation": found, "env_steps": 100_000, "core_minutes": 3.0, "hardware": {"date": date}}
 
 
 def test_one_seed_has_its_episodes_interval_and_several_have_that_of_the_seeds():
@@ -126,6 +128,16 @@ def test_one_seed_has_its_episodes_interval_and_several_have_that_of_the_seeds()
     assert "| `manipulation/push` | 10 | bc | 50 (40 to 60) | 50 (40 to 60) | 100,000 | 3.0 |" in one
     several = table.markdown([record("bc", "push", seed, value) for seed, value in enumerate((0.2, 0.4, 0.6))])
     assert "| bc | 40 (20 to 60) |" in several
+
+
+def test_what_was_measured_with_another_hand_is_marked_and_not_compared():
+    old = "2026-11-25T10:00:00+00:00"
+    records = [record("bc", task, 0, 0.5) for task in ("push", "drawer-open")]
+    text = table.markdown([*records, record("rlpd", "push", 0, 0.9, old), record("rlpd", "drawer-open", 0, 0.9, old)])
+    assert "| `manipulation/push` | 10 | rlpd‡ | 90" in text
+    assert "| 10 | bc | 2 x 1 |" in text
+    assert "| 10 | rlpd |" not in text
+    assert "‡ With Franka's hand" in text
 
 
 def test_over_the_tasks_only_seeds_count_that_all_of_them_have():

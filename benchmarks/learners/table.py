@@ -23,6 +23,8 @@ REMOVED: Mapping[str, str] = {
     "pql": "as fast-td3",
 }
 """Methods that were measured and taken out of the commands -> why."""
+SLIM_GRIPPER = "2026-11-25T21:31:42+00:00"
+"""Since when the table tasks have it; what was measured on them before is of another hand."""
 PROFILE = (0.25, 0.5, 0.75, 0.9)
 INTRODUCTION = """Every learner on the problem it is for, by `python -m benchmarks.learners`. *Sparse*: a reward of 1 at
 success, from noisy demonstrations of the task's script, 100,000 environment steps besides. *Dense*: a million steps, or
@@ -51,6 +53,10 @@ def markdown(records: Sequence[Record]) -> str:
             parts.append(f"Over the tasks, of the seeds that each of them has:\n\n{_table(header, summary)}")
         if gone := [f"{name} ({why})" for name, why in REMOVED.items() if name in grouped(rows, "method")]:
             parts.append(f"† Taken out: {'; '.join(gone)}.\n")
+        if any(map(of_another_hand, rows)):
+            parts.append(
+                "‡ With Franka's hand, before the slim gripper: not to be compared with rows without this mark.\n"
+            )
     return "\n".join(parts)
 
 
@@ -77,7 +83,13 @@ def grouped(records: Iterable[Record], *keys: str) -> dict[Any, list[Record]]:
 def _task_rows(problem: str, records: Sequence[Record]) -> Iterable[Sequence[str]]:
     for (task, number, method), rows in grouped(records, "task", "demonstrations", "method").items():
         shown = [str(number)] if problem == "sparse" else []
-        yield [f"`{task}`", *shown, method + "†" * (method in REMOVED), *_measured(problem, rows), *_spent(rows)]
+        marks = "†" * (method in REMOVED) + "‡" * any(map(of_another_hand, rows))
+        yield [f"`{task}`", *shown, method + marks, *_measured(problem, rows), *_spent(rows)]
+
+
+def of_another_hand(record: Record) -> bool:
+    """Whether it was measured before the table tasks had their slim gripper."""
+    return record["task"].startswith("manipulation/") and record["hardware"]["date"] < SLIM_GRIPPER
 
 
 def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
@@ -133,6 +145,7 @@ def _path(row: Record) -> str:
 def _summary_rows(problem: str, records: Sequence[Record]) -> Iterable[Sequence[str]]:
     """Figures over all tasks, where there are several of them."""
     for number, rows in grouped(records, "demonstrations").items():
+        rows = [row for row in rows if not of_another_hand(row)]
         by_method = grouped(rows, "method")
         tasks = sorted({row["task"] for row in rows})
         tables = {method: found for method, of in by_method.items() if (found := _scores(of, tasks)) is not None}
