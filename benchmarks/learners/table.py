@@ -95,12 +95,11 @@ def of_another_hand(record: Record) -> bool:
 def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
     """What the evaluations say."""
     last = _success(rows, "success")
-    returns = [row["evaluation"]["return"] for row in rows]
-    if problem == "teams":
-        return [last, _number(returns)]
-    if problem == "dense":
+    if problem in ("dense", "teams"):
+        returns = _number([row["evaluation"]["return"] for row in rows])
         reference = rows[0]["evaluation"].get("reference_return")
-        return [last, _number(returns), "" if reference is None else f"{reference:,.0f}"]
+        zoo = [] if problem == "teams" else ["" if reference is None else f"{reference:,.0f}"]
+        return [last, returns, *zoo]
     found = [last, _success(rows, "success_any")]
     if problem == "pictures":
         looks = rows[0]["evaluation"]["looks"]
