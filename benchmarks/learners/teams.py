@@ -52,35 +52,41 @@ BINNED = {name: value for name, value in OFF_POLICY.items() if name != "actor"}
 NETWORKS = NetworkConfig((128, 128), Activation.TANH), NetworkConfig((128, 128), Activation.TANH, output_gain=1.0)
 
 
-def happo(ppo: PPOConfig) -> HAPPOConfig:
-    """PPO's settings, with perceptrons, which need their observations normalised."""
+def happo(ppo: PPOConfig, agents: int) -> HAPPOConfig:
+    """PPO's settings, with perceptrons, which need their observations normalised.
+
+    A minibatch has as many rows as MAPPO's, of which each agent is one.
+    """
     own = {field.name: getattr(ppo, field.name) for field in dataclasses.fields(PPOConfig)}
-    changes = {"actor": NETWORKS[0], "critic": NETWORKS[1], "normalize_observations": True, "observation_clip": 10.0}
+    changes = {"actor": NETWORKS[0], "critic": NETWORKS[1], "normalize_observations": True, "observation_clip": 10.0,
+               "minibatches": max(1, ppo.minibatches // agents)}  # fmt: skip
     return HAPPOConfig(**(own | changes))
 
 
-METHODS: Mapping[str, Callable[[PPOConfig], Any]] = {
-    "mappo": lambda ppo: ppo,
-    "ippo": lambda ppo: dataclasses.replace(
+METHODS: Mapping[str, Callable[[PPOConfig, int], Any]] = {
+    "mappo": lambda ppo, _: ppo,
+    "ippo": lambda ppo, _: dataclasses.replace(
         ppo, critic_group=POLICY, critic=dataclasses.replace(ppo.critic, own=ppo.actor.own)
     ),
     "happo": happo,
-    "hasac": lambda _: HASACConfig(**OFF_POLICY),
-    "matd3": lambda _: MATD3Config(**OFF_POLICY),
-    "qmix": lambda _: QMIXConfig(**BINNED),
-    "vdn": lambda _: QMIXConfig(**BINNED, mixer=Mixer.SUM),
+    "hasac": lambda *_: HASACConfig(**OFF_POLICY),
+    "matd3": lambda *_: MATD3Config(**OFF_POLICY),
+    "qmix": lambda *_: QMIXConfig(**BINNED),
+    "vdn": lambda *_: QMIXConfig(**BINNED, mixer=Mixer.SUM),
 }
-"""Method to its settings, from those of the task's PPO."""
+"""Method to its settings, from those of the task's PPO and the number of agents."""
+
+OFF_POLICY_METHODS = ("hasac", "matd3", "qmix", "vdn")
 
 
 def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     """A method on a task of many agents; steps are those of its worlds."""
     usual = default_settings(join_content().find(cell.task), "ppo")
-    config, shared = METHODS[name](usual.algorithm_config), name in ("mappo", "ippo")
-    worlds = usual.num_envs if shared else NUM_ENVS
-    if budget.smoke:
-        config, worlds = miniature(config), 4
+    shared = name in ("mappo", "ippo")
+    worlds = 4 if budget.smoke else NUM_ENVS if name in OFF_POLICY_METHODS else usual.num_envs
     env = environment(cell, budget, worlds, cell.seed, **config_of(usual.config))
+    config = METHODS[name](usual.algorithm_config, env.agents or 1)
+    config = miniature(config) if budget.smoke else config
     view, rows = (AgentsEnv(env), env.agents or 1) if shared else (TeamEnv(env), 1)
     found = learned(view, config, dataclasses.replace(budget, steps=rows * budget.steps), cell.seed)
     return dataclasses.replace(found, env_steps=found.env_steps // rows, notes={"agents": env.agents})
