@@ -95,8 +95,13 @@ WALKER2D = classic(num_envs=8, unroll=256, minibatches=32, initial_std=1.0)
 HOPPER = WALKER2D
 """`locomotion/hopper`, which with short rollouts, or with less noise, never leaves the place where it stands."""
 
-HALF_CHEETAH = classic((256, 256), Activation.RELU, gamma=0.98, lam=0.92, max_grad_norm=0.8, initial_std=0.4)
-"""`locomotion/half-cheetah`: wide networks and a short horizon, as in rl-baselines3-zoo's settings for it."""
+HALF_CHEETAH = classic(
+    (256, 256), Activation.RELU, gamma=0.98, lam=0.92, max_grad_norm=0.8, initial_std=0.4, learning_rate=1e-4
+)
+"""`locomotion/half-cheetah`: wide networks and a short horizon, as in rl-baselines3-zoo's settings for it.
+
+With 3e-4 half of all samples are clipped, and the deviation falls to 0.04: a million steps return 3,000 or 6,000.
+"""
 
 ANT = classic(
     (128, 128),
