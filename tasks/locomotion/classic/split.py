@@ -37,6 +37,7 @@ class SplitRobot(TaskWrapper[StateT]):
     expert = TaskHooks.expert  # of the whole robot, where the task within has one
     seen_by = TaskHooks.seen_by  # which refuses: agents cannot change places, as their joints differ
     mirror = None
+    instruction_varies = False  # on the class too, of which lists of tasks ask it
 
     def __init__(self, task: Task[Any], joints: Sequence[Sequence[int]]) -> None:
         """Take a task of one robot and, for each agent, its entries of that task's action.
