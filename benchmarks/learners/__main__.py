@@ -25,11 +25,11 @@ from benchmarks.learners.cells import Budget, Cell, Problem, run
 from benchmarks.learners.dense import DENSE
 from benchmarks.learners.pictures import PICTURES
 from benchmarks.learners.sparse import SPARSE
-from benchmarks.learners.teams import TEAMS
+from benchmarks.learners.teams import GAMES, TEAMS
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
 
-PROBLEMS: tuple[Problem, ...] = (SPARSE, DENSE, PICTURES, TEAMS)
+PROBLEMS: tuple[Problem, ...] = (SPARSE, DENSE, PICTURES, TEAMS, GAMES)
 SMOKE_STEPS, SMOKE_EPISODES = 64, 2
 UNLIMITED = 100_000_000  # steps, more than the clock leaves time for
 
@@ -39,7 +39,7 @@ class Settings:
     """What is measured; without filters everything. What was measured before is not measured again."""
 
     problems: tuple[str, ...] = ()
-    """sparse, dense, pictures or teams."""
+    """sparse, dense, pictures, teams or games."""
     tasks: tuple[str, ...] = ()
     """Tasks, with or without their family: drawer-open."""
     methods: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from embodied.runs.aggregate import Interval, aggregate, performance_profile, pr
 Record = Mapping[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "results/learners"
 LINK = "../benchmarks/results/learners/"
-BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels", "teams": "mappo"}
+BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels", "teams": "mappo", "games": "mappo"}
 """Problem -> method over which the improvement of the others is told."""
 REMOVED: Mapping[str, str] = {
     "ddpg": "TD3 without what makes it steady, and no better",
@@ -28,10 +28,11 @@ SLIM_GRIPPER = "2026-11-25T21:31:42+00:00"
 PROFILE = (0.25, 0.5, 0.75, 0.9)
 INTRODUCTION = """Every learner on the problem it is for, by `python -m benchmarks.learners`. *Sparse*: a reward of 1 at
 success, from noisy demonstrations of the task's script, 100,000 environment steps besides. *Dense*: a million steps, or
-the clock. *Pictures*: learned in one look, tried in others. *Teams*: many agents, equal steps of their worlds. Success
-is in %, over {episodes} fresh episodes of the task as it is; intervals are 95 %: over several seeds a stratified
-bootstrap's, of one seed Wilson's over its episodes, which knows nothing of other seeds. Core-minutes are what training
-took of a processor. What has no row was not measured yet; what is marked † was taken out of the commands.
+the clock. *Pictures*: learned in one look, tried in others. *Teams*: many agents, equal steps of their worlds. *Games*:
+sides with opposed rewards, the first against the script of the others. Success is in %, over {episodes} fresh episodes
+of the task as it is; intervals are 95 %: over several seeds a stratified bootstrap's, of one seed Wilson's over its
+episodes, which knows nothing of other seeds. Core-minutes are what training took of a processor. What has no row was
+not measured yet; what is marked † was taken out of the commands.
 """
 
 
@@ -66,6 +67,7 @@ HEADERS: Mapping[str, Sequence[str]] = {
     "dense": ("task", "method", "success", "return", "zoo's return", *COMMON),
     "pictures": ("task", "method", "success", "at any step", "in other looks", *COMMON),
     "teams": ("task", "method", "success", "return", *COMMON),
+    "games": ("task", "method", "success", "at any step", *COMMON),
 }
 SUMMARY = ("demonstrations", "method", "tasks x seeds", "interquartile mean", "at any step")
 PROFILED = [f"runs of {100 * least:.0f} % or more" for least in PROFILE]

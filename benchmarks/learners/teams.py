@@ -1,4 +1,4 @@
-"""Teams: what algorithms of many agents come to after equal steps of the same worlds, by what the team earns.
+"""Teams and games: what algorithms of many agents come to after equal steps of the same worlds, by what the team earns.
 
 MAPPO and IPPO share one policy among the agents, the others have one for each. Off-policy methods learn at every step
 of all worlds together, so they take longer; the table says how long. In games all sides learn together, and the first
@@ -42,7 +42,6 @@ from policies.ppo.config import PPOConfig
 from policies.training.loading import load_policy
 from policies.training.settings import default_settings
 
-TASKS = ("locomotion/ant-4x2", "swarm/navigation", "swarm/tag")
 NUM_ENVS = 16  # worlds of off-policy methods
 OFF_POLICY: dict[str, Any] = {
     "critic_updates": 1.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
@@ -98,10 +97,13 @@ def config_of(config: Any) -> dict[str, Any]:
 
 
 def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-    """Success and return, of the agents' mean; of a game, the first side's success against the others' script."""
+    """Success and return, of the agents' mean."""
+    return scores(environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed), policy, budget.episodes)
+
+
+def played(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
+    """The first side's success against the script of the others, and the game's own metrics."""
     env: Env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
-    if not env.task.teams:
-        return scores(env, policy, budget.episodes)
     first, *others = env.task.teams.values()
     rest = tuple(agent for side in others for agent in side)
     players = MixedTeam([Members(first, policy), Members(rest, load_policy("expert", env))])
@@ -111,8 +113,16 @@ def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
 
 TEAMS = Problem(
     name="teams",
-    tasks=TASKS,
+    tasks=("locomotion/ant-4x2", "swarm/navigation"),
     methods={name: functools.partial(trained, name) for name in METHODS},
     evaluated=evaluated,
     steps=300_000,
 )
+GAMES = dataclasses.replace(
+    TEAMS,
+    name="games",
+    tasks=("swarm/tag",),
+    methods={name: TEAMS.methods[name] for name in ("mappo", "ippo", "matd3")},
+    evaluated=played,
+)
+"""Whose sides earn opposed rewards: only methods with a reward of each agent learn there."""

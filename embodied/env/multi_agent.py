@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class AgentsEnv:
     """A `VecEnv` of worlds x agents rows, world by world, over an `Env` of worlds with agents."""
 
+    team_size = 1
+
     def __init__(self, env: Env) -> None:
         """Take an environment, which goes on belonging to the caller.
 
@@ -35,8 +37,6 @@ class AgentsEnv:
         if env.agents is None:
             raise ValueError("this task has one robot and no axis of agents; train on the environment itself")
         self._take(env, env.agents)
-
-    team_size = 1
 
     def _take(self, env: Env, agents: int) -> None:
         """Let the last `agents` agents of every world be the rows."""
