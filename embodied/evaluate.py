@@ -16,7 +16,7 @@ from embodied.env.multi_agent import agent_names
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
-from embodied.evaluation.contributions import contributions
+from embodied.evaluation.contributions import contributions, most_coalitions
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import adaptation, evaluate_suite, overall
@@ -111,6 +111,10 @@ class Settings(Generic[C]):
         for flag, value in (("adapt", self.adapt), ("episode-steps", self.episode_steps)):
             if value is not None and value < 1:
                 raise EmbodiedError(f"--{flag} {value}: expected at least 1")
+        if self.contributions < 0:
+            raise EmbodiedError(f"--contributions {self.contributions}: expected 0 or more")
+        if self.team and self.adversaries:
+            raise EmbodiedError("--team says who follows what already; expected no --adversaries beside it")
         if self.episodes < 1 or self.num_envs < 1:
             raise EmbodiedError(
                 f"--episodes {self.episodes} and --num-envs {self.num_envs}: expected at least 1 of each"
@@ -153,6 +157,8 @@ def run(settings: Settings[Any]) -> int:
         **shifted(camera_options(settings.policy, settings.task), settings),
         **episode_options(settings),
     )
+    if settings.contributions:
+        check_earns_together(env)
     told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
     policy = load_team(settings.team, env) if settings.team else load_policy(settings.policy, env, **told)
     scored = None
@@ -172,31 +178,38 @@ def run(settings: Settings[Any]) -> int:
     rows, by_episode = tables.evaluation_rows(summary, env.task.metric_units), outcome.by_episode()
     cli.show(cli.table(title, rows | tables.trial_rows(by_episode)))
     added = added_by_agents(settings, env, policy) if settings.contributions else {}
-    result = {"task": task, "engine": env.engine_name, "policy": settings.policy, "seed": settings.seed}
+    result = {"task": task, "engine": env.engine_name, "policy": named, "seed": settings.seed}
     result |= {name: value for name, value in told.items() if value} | shift_of(settings)
     result |= episode_options(settings) | ({"by_episode": by_episode} if by_episode else {})
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
-    result |= ({"team": list(settings.team)} if settings.team else {}) | added
+    result |= added
     cli.write_result(settings.json, cli.command_line("embodied.evaluate"), result | summary)
     return 0
 
 
-def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -> dict[str, Any]:
-    """What each agent adds to the team's return; prints it, and returns what the JSON says.
+def check_earns_together(env: Env) -> None:
+    """Refuse tasks whose return is no team's.
 
     Raises:
-        EmbodiedError: the task has one robot.
+        EmbodiedError: the task has one robot, or sides that earn opposed rewards.
     """
-    if env.agents is None:
-        raise EmbodiedError("--contributions: this task has one robot; expected a task of many agents")
-    agents, idle = env.agents, zero_policy(env.action_size)
-    with cli.Line("contributions", 0) as line:
+    if env.agents is None or env.task.teams:
+        has = "one robot" if env.agents is None else "sides that earn opposed rewards"
+        raise EmbodiedError(f"--contributions: this task has {has}; expected a task of many agents who earn together")
+
+
+def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -> dict[str, Any]:
+    """What each agent adds to the team's return; prints it, and returns what the JSON says."""
+    agents, idle = env.action_shape[1], zero_policy(env.action_size)
+    met: set[frozenset[int]] = set()
+    with cli.Line("contributions", most_coalitions(agents, settings.contributions)) as line:
 
         def earned(coalition: frozenset[int]) -> float:
+            line.update(len(met), f"a team of {len(coalition)}")
+            met.add(coalition)
             rest = tuple(agent for agent in range(agents) if agent not in coalition)
             team = MixedTeam([Members(tuple(sorted(coalition)), policy), Members(rest, idle)])
-            line.update(0, f"a team of {len(coalition)}")
             return evaluate(env, team, settings.episodes).summary()["return"]
 
         found = contributions(earned, agents, settings.contributions)

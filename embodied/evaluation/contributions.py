@@ -45,7 +45,7 @@ def contributions(
         return known[coalition]
 
     if agents <= EXACT:
-        return [Contribution(_exact(earned, agent, agents), 0.0) for agent in range(agents)]
+        return [Contribution(exact_value(earned, agent, agents), 0.0) for agent in range(agents)]
     generator = np.random.default_rng(seed)
     gains = np.zeros((orders, agents))
     for row in gains:
@@ -57,7 +57,12 @@ def contributions(
     return [Contribution(float(mean), float(half)) for mean, half in zip(gains.mean(0), halves, strict=True)]
 
 
-def _exact(value: Callable[[frozenset[int]], float], agent: int, agents: int) -> float:
+def most_coalitions(agents: int, orders: int) -> int:
+    """How many coalitions `contributions` asks for at most."""
+    return 2**agents if agents <= EXACT else min(2**agents, orders * agents + 1)
+
+
+def exact_value(value: Callable[[frozenset[int]], float], agent: int, agents: int) -> float:
     """Σ over coalitions S without the agent of |S|! (n - |S| - 1)! / n! (v(S + agent) - v(S))."""
     others = [one for one in range(agents) if one != agent]
     total = 0.0

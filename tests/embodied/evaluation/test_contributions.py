@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from embodied.evaluation.contributions import _exact as exact
-from embodied.evaluation.contributions import contributions
+from embodied.evaluation.contributions import contributions, exact_value, most_coalitions
 
 WORTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 
@@ -39,7 +38,14 @@ def test_drawn_orders_agree_with_all_orders_and_add_up_to_the_whole_team():
     found = contributions(majority, 6, orders=400, seed=1)
     assert sum(one.value for one in found) == pytest.approx(1.0)
     for agent, one in enumerate(found):
-        assert abs(one.value - exact(majority, agent, 6)) < 0.02 + 1.5 * one.half
+        assert abs(one.value - exact_value(majority, agent, 6)) < 0.02 + 1.5 * one.half
+
+
+@pytest.mark.parametrize(("agents", "orders"), [(3, 1), (6, 2), (6, 100)])
+def test_no_more_coalitions_are_asked_for_than_is_said(agents: int, orders: int):
+    asked: list[frozenset[int]] = []
+    contributions(lambda coalition: asked.append(coalition) or 0.0, agents, orders)
+    assert len(asked) <= most_coalitions(agents, orders)
 
 
 def test_each_coalition_is_evaluated_once():
