@@ -26,7 +26,7 @@ def describe() -> dict[str, Any]:
     Returns:
         `cpu` (model name), `cores` and `memory_gib` (those this process may use), `gpu` (names joined by commas, or
         None), `os`, `python`, `embodied`, `torch`, `jax`, `mujoco` (versions, None if absent), `commit` and `dirty`
-        (of the checkout this package lies in, None outside one), `date` (UTC).
+        (of the checkout this package lies in; outside one EMBODIED_COMMIT's and None), `date` (UTC).
     """
     commit, dirty = _commit(Path(__file__).resolve())
     return {
@@ -118,11 +118,12 @@ def _version(distribution: str) -> str | None:
 def _commit(file: Path) -> tuple[str | None, bool | None]:
     """Commit of the checkout that tracks `file`, and whether a tracked file differs from it.
 
-    Tracking matters: an installed package may lie below somebody else's repository.
+    Tracking matters: an installed package may lie below somebody else's repository. A copy without its repository is
+    told by EMBODIED_COMMIT what it is a copy of.
     """
     folder = str(file.parent)
     if _output("git", "-C", folder, "ls-files", "--error-unmatch", file.name) is None:
-        return None, None
+        return os.environ.get("EMBODIED_COMMIT"), None
     commit = _output("git", "-C", folder, "rev-parse", "HEAD")
     changes = _output("git", "-C", folder, "status", "--porcelain", "--untracked-files=no")
     return (commit, bool(changes)) if commit and changes is not None else (None, None)

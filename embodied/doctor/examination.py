@@ -316,20 +316,20 @@ def two_gpus(scale: Scale) -> dict[str, Any]:
 
 CHECKS = (
     Check("devices", "JAX and torch compute on the GPU, in full precision", 60, devices),
-    Check("compiling", "time from nothing to the first steps", 120, compiling),
+    Check("compiling", "time from nothing to the first steps", 240, compiling),
     Check("crossing", "no copies between JAX and torch", 60, crossing),
-    Check("parity", "physics against C MuJoCo", 90, parity),
+    Check("parity", "physics against C MuJoCo", 180, parity),
     Check("restarts", "fresh starts for every episode", 60, restarts),
     Check("hover_rates", "steps per second of drones, engine and environment", 90, hover_rates),
-    Check("contact_rates", "steps per second with contacts, engine and environment", 120, contact_rates),
+    Check("contact_rates", "steps per second with contacts, engine and environment", 240, contact_rates),
     Check("hover_training", "hover learns to its figure", 90, hover_training),
     Check("iteration", "collecting and updating in a training iteration", 90, iteration),
     Check("racing", "steps that nobody waits for, against steps that are waited for", 60, racing),
     Check("graph_modes", "Warp's kernels as CUDA graphs", 90, graph_modes),
-    Check("cameras", "pictures per second", 60, cameras),
-    Check("killing", "a killed training goes on", 90, killing),
+    Check("cameras", "pictures per second", 120, cameras),
+    Check("killing", "a killed training goes on", 120, killing),
     Check("two_gpus", "two ranks train together", 90, two_gpus),
-    Check("contact_training", "a robot with contacts learns", 120, contact_training),
+    Check("contact_training", "a robot with contacts learns", 240, contact_training),
 )
 
 

@@ -43,7 +43,7 @@ def test_description_names_neither_host_nor_paths():
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_commit_is_that_of_the_checkout_that_tracks_the_package(tmp_path):
+def test_commit_is_that_of_the_checkout_that_tracks_the_package(tmp_path, monkeypatch):
     def git(*arguments: str) -> str:
         identity = ("-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false")
         command = ["git", "-C", str(tmp_path), *identity, *arguments]
@@ -53,6 +53,9 @@ def test_commit_is_that_of_the_checkout_that_tracks_the_package(tmp_path):
     module.parent.mkdir()
     module.write_text("1")
     assert results._commit(module) == (None, None)
+    monkeypatch.setenv("EMBODIED_COMMIT", "what this copy was made of")
+    assert results._commit(module) == ("what this copy was made of", None)
+    monkeypatch.delenv("EMBODIED_COMMIT")
     git("init")
     (tmp_path / "other.py").write_text("1")
     git("add", "other.py")
