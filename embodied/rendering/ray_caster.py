@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embodied.engines.mjx.warp_library import import_warp
 from embodied.errors import EmbodiedError
 
 # Warp's own default, which compiles for the processor at hand, and: nothing is NaN. The renderer lets none in; where 0
@@ -33,7 +34,7 @@ def specialised(model: Any, context: Any) -> Any:
     MuJoCo Warp would build its own at the first image. It has no option for this, so names of its module are used that
     are private; `tests/embodied/test_render.py` holds that both kernels draw the same.
     """
-    import warp
+    warp = import_warp()
     from mujoco.mjx.third_party.mujoco_warp._src import render
 
     make_cast_ray: Any = render._make_cast_ray
@@ -112,7 +113,7 @@ class RayCaster:
             EmbodiedError: a model that MuJoCo Warp does not know.
         """
         self.num_envs, self.request, self._first = num_envs, request, first
-        self._warp, self._mjw = import_warp()
+        self._warp, self._mjw = import_renderer()
         self._known = _drawable(model)
         try:
             self._m = self._mjw.put_model(self._known)
@@ -220,7 +221,7 @@ def _drawable(model: mujoco.MjModel) -> mujoco.MjModel:
     return copy
 
 
-def import_warp() -> tuple[Any, Any]:
+def import_renderer() -> tuple[Any, Any]:
     """Warp and MuJoCo Warp, which comes with MJX.
 
     Raises:
@@ -229,9 +230,7 @@ def import_warp() -> tuple[Any, Any]:
     # MJX warns at import about what is optional to it.
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
-        import warp
-
-        warp.config.log_level = warp.LOG_WARNING  # it would greet, and name every kernel that it loads
+        warp = import_warp()
         import mujoco.mjx.third_party.mujoco_warp as mujoco_warp
     except ImportError as error:
         raise EmbodiedError(f"cannot render in batch ({error}); pip install 'mujoco-mjx[warp]==3.17.*'") from None

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.rendering.ray_caster import Images, Poses, RayCaster, Request, import_warp, joined
+from embodied.rendering.ray_caster import Images, Poses, RayCaster, Request, import_renderer, joined
 from embodied.rendering.render_state import RenderState
 
 SIDES = (4, 4096)  # pixels, smallest and largest side of an image
@@ -77,7 +77,7 @@ class BatchRenderer:
             raise EmbodiedError(f"cannot render {size[0]} x {size[1]} pixels; expected {SIDES[0]} to {SIDES[1]} a side")
         self.model, self.num_envs, self.cameras, self.size = model, num_envs, tuple(cameras), size
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self._warp, _ = import_warp()
+        self._warp, _ = import_renderer()
         request = Request(self.cameras, size, rgb, depth, segmentation, shadows)
         # Warp runs a kernel in one thread on a CPU and lets others run meanwhile.
         threads = max(1, min(torch.get_num_threads(), num_envs // SHARE)) if self.device.type == "cpu" else 1

@@ -25,6 +25,7 @@ from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, of_last_step, sees_nvidia_gpu, substeps_model
 from embodied.engines.mjx.buffers import room_for
 from embodied.engines.mjx.stages import sensor_refresh
+from embodied.engines.mjx.warp_library import import_warp
 from embodied.errors import EngineError, UnknownNameError
 
 
@@ -118,6 +119,7 @@ class MjxEngine:
         self._data_fields = data_fields(self.model)
         options: dict[str, Any] = {}
         if self.impl is Impl.WARP:
+            import_warp()
             from mujoco.mjx.third_party.mujoco_warp import OverflowType
             from mujoco.mjx.warp import types as warp_types
 

@@ -15,6 +15,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from embodied.engines.mjx.warp_library import import_warp
+
 SENSES_CONTACTS = (
     mujoco.mjtSensor.mjSENS_GEOMDIST,
     mujoco.mjtSensor.mjSENS_GEOMNORMAL,
@@ -68,7 +70,7 @@ def _warp_stages() -> Refresh:
     MJX wraps whole functions of MuJoCo Warp in generated code that hands over every field. That code is loaded a second
     time, with another function in the place of `forward`.
     """
-    import warp
+    warp = import_warp()
     from mujoco.mjx.third_party.mujoco_warp._src import forward, sensor, smooth
     from mujoco.mjx.warp import forward as generated
 
