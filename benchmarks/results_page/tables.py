@@ -104,7 +104,7 @@ def speed(results: Mapping[str, Record]) -> Iterable[Row]:
                 continue
             yield (
                 f"`{one['task']}`",
-                one["engine"],
+                ", ".join(filter(None, (one["engine"], record["hardware"].get("gpu")))),
                 f"{one['num_envs']:,}",
                 "the shipped" if one.get("policy") else "none",
                 f"{one['env_steps_per_second'] / 1e3:,.1f} k",
