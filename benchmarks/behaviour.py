@@ -38,7 +38,6 @@ TRAININGS = {
     "rlpd drawer-close": f"{DRAWER} --algorithm rlpd --rlpd.demonstrations {{demos}} --rlpd.buffer-size 20000",
     "awac drawer-close": f"{DRAWER} --algorithm awac --awac.demonstrations {{demos}} --awac.offline-updates 200"
     " --awac.buffer-size 20000",
-    "cqn drawer-close": f"{DRAWER} --algorithm cqn --cqn.demonstrations {{demos}} --cqn.buffer-size 20000",
     "svea reach": "manipulation/reach --algorithm svea --cameras view --resolution 32 --num-envs 8 --steps 400",
 }  # fmt: skip
 

@@ -19,9 +19,9 @@ from embodied.env.vec_env import POLICY, PolicyFunction
 from embodied.errors import EmbodiedError
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
-from policies.networks.recurrent import RecurrentActor
+from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import ActorMemory, StructuredActor
+from policies.networks.structured_actor import StructuredActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -130,15 +130,9 @@ class Policy:
     def acting_in(self, env: ActingEnv) -> PolicyFunction:
         """The policy of one set of environments, called once per control step: itself, unless it remembers.
 
-        CQN's actor remembers what it predicted, for a temporal ensemble; before this call, and where it is exported, it
-        acts by its newest prediction alone. A recurrent actor does not act before this call.
+        A recurrent actor does not act before this call.
         """
-        return self if self.actor_memory(1) is None else RememberingPolicy(self, env)
-
-    def actor_memory(self, rows: int) -> ActorMemory | None:
-        """Its actor with an empty memory of so many environments or agents; None where it remembers nothing."""
-        actor = self.network.actor
-        return actor.memory(rows) if isinstance(actor, RecurrentActor | StructuredActor) else None
+        return RememberingPolicy(self, env) if isinstance(self.network.actor, RecurrentActor) else self
 
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
@@ -266,8 +260,11 @@ class RememberingPolicy:
 
     def __init__(self, policy: Policy, env: ActingEnv) -> None:
         """Take a policy, which may go on learning, and the environments, of which it asks who begins an episode."""
+        actor = policy.network.actor
+        if not isinstance(actor, RecurrentActor):
+            raise EmbodiedError(f"a policy of kind '{policy.kind}' remembers nothing; expected a recurrent one")
         self.group, self.policy, self._env = policy.group, policy, env
-        self._memory, self._rows = policy.actor_memory(1), 1
+        self._actor, self._memory = actor, HiddenState(actor, 1)
 
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
@@ -275,9 +272,8 @@ class RememberingPolicy:
         seen, policy = obs[self.group], self.policy
         begins = (self._env.episode_length == 0).to(seen.device).repeat_interleave(seen[0].numel() // seen.shape[-1])
         rows = seen.flatten(0, -2)
-        if self._rows != len(rows):
-            self._memory, self._rows = policy.actor_memory(len(rows)), len(rows)
-        assert self._memory is not None
+        if self._memory.rows != len(rows):
+            self._memory = HiddenState(self._actor, len(rows))
         action = policy.explored(self._memory(policy.network.normalized(rows), begins))
         return action.unflatten(0, seen.shape[:-1]).clamp(-1.0, 1.0)
 

@@ -93,13 +93,6 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16,
         ),
         AlgorithmEntry(
-            "cqn", "policies.off_policy.cqn.cqn:CQNConfig", _OFF_POLICY, "coarse-to-fine Q-network", num_envs=16
-        ),
-        AlgorithmEntry(
-            "q-transformer", "policies.off_policy.q_transformer.q_transformer:QTransformerConfig", _OFF_POLICY,
-            "autoregressive Q-function", num_envs=16,
-        ),
-        AlgorithmEntry(
             "idql", "policies.off_policy.idql.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
             num_envs=16,
         ),

@@ -99,7 +99,7 @@ def test_what_is_cut_down_does_not_go_among_the_results():
 
 
 def test_settings_name_files_without_their_folders(tmp_path):
-    config = OFF_POLICY["cqn-as"]()
+    config = OFF_POLICY["rlpd"]()
     values = settings_of(type(config)(demonstrations=tmp_path / "shown.safetensors"))
     assert values["demonstrations"] == "shown.safetensors"
     assert str(tmp_path) not in json.dumps(values)
@@ -161,14 +161,14 @@ def smoke(folder: Path, *words: str) -> list[Path]:
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path):
-    words = ("--problems", "sparse", "--methods", "bc", "cqn-as")
+    words = ("--problems", "sparse", "--methods", "bc", "rlpd")
     files = smoke(tmp_path, *words)
-    assert [file.stem for file in files] == ["bc_demos10_seed0", "cqn-as_demos10_seed0"]
+    assert [file.stem for file in files] == ["bc_demos10_seed0", "rlpd_demos10_seed0"]
     result = json.loads(files[1].read_text())
     assert result["env_steps"] >= 64
     assert result["core_minutes"] > 0
     assert {"commit", "cpu"} <= set(result["hardware"])
-    assert result["settings"]["type"] == "CQNConfig"
+    assert result["settings"]["type"] == "RLPDConfig"
     assert result["command"].startswith("python -m benchmarks.learners --problems sparse --tasks drawer-open")
     written = [file.stat().st_mtime_ns for file in files]
     assert [file.stat().st_mtime_ns for file in smoke(tmp_path, *words)] == written

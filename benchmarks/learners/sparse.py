@@ -23,9 +23,7 @@ from policies.imitation.warm_start import imitate
 from policies.networks.mlp import NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig, relu_network
-from policies.off_policy.cqn.cqn import CQNConfig
 from policies.off_policy.idql.idql import IDQLConfig
-from policies.off_policy.q_transformer.q_transformer import QTransformerConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy
@@ -40,21 +38,12 @@ ACTOR: dict[str, Any] = {**SHARED, "critic_group": "policy", "tau": 0.01}
 """Critics read what the policy reads: demonstrations of a robot hold no more."""
 SAC: dict[str, Any] = {**ACTOR, "entropy_backup": False}
 """Where a success ends the episode, it would also end the bonus on entropy."""
-COARSE_TO_FINE: dict[str, Any] = {**SHARED, "critic": relu_network(128, 128), "batch_size": 256, "critic_updates": 0.5,
-                  "critic_learning_rate": 2e-4}  # fmt: skip
-"""Published: batches of 512, a learning rate of 5e-5, one-step targets, wider networks, of which an update takes half a
-second of a core. All else is as published, which is the algorithm's default."""
 OFF_POLICY: Mapping[str, Callable[[], OffPolicyConfig]] = {
     "sac": lambda: SACConfig(**SAC, critic_updates=2.0, offline_updates=2_500),
     "rlpd": lambda: RLPDConfig(**SAC, critic_updates=2.0, policy_delay=2),
-    "cqn": lambda: CQNConfig(**COARSE_TO_FINE, action_sequence=1),
-    "cqn-as": lambda: CQNConfig(**COARSE_TO_FINE),
     "awac": lambda: AWACConfig(**ACTOR, critic_updates=2.0, temperature=0.1, offline_updates=10_000),
     "idql": lambda: IDQLConfig(
         **SHARED, critic_updates=0.5, offline_updates=5_000, samples=16, critic=relu_network(128, 128)
-    ),
-    "q-transformer": lambda: QTransformerConfig(
-        **SHARED, critic_updates=0.5, offline_updates=5_000, bins=64, critic=relu_network(128, 128)
     ),
 }
 """Off-policy methods and their settings."""

@@ -21,6 +21,9 @@ REMOVED: Mapping[str, str] = {
     "ddpg": "TD3 without what makes it steady, and no better",
     "fast-td3": "for large batches on a GPU, which nobody here has measured; on two cores PPO learns more by the clock",
     "pql": "as fast-td3",
+    "cqn": "no better than cloning: batches and networks of the published size take half a second of a core an update",
+    "cqn-as": "as cqn, and below it",
+    "q-transformer": "no better than cloning, likewise",
 }
 """Methods that were measured and taken out of the commands -> why."""
 SLIM_GRIPPER = "2026-11-25T21:31:42+00:00"

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
@@ -46,7 +45,6 @@ class DemonstrationReplay:
         self._config, self._spec, self._action_size, self._device = config, observation_spec, action_size, device
         self._first_obs_spec, self._reward_size = first_obs_spec, reward_size
         self.buffer = self._make_buffer(config.buffer_size, num_envs)
-        self._lengths = torch.zeros(num_envs, dtype=torch.int64)  # own steps of the running episodes
 
     @property
     def ready(self) -> bool:
@@ -60,21 +58,6 @@ class DemonstrationReplay:
     def extend(self, steps: Transitions) -> None:
         """Append the learner's own steps; their rewards are stored scaled."""
         self.buffer.extend(self._scaled(steps))
-        self._lengths += len(steps.reward)
-
-    def end_episodes(self, ended: Tensor, success: Tensor) -> None:
-        """Note where episodes ended with the newest steps, (N,) bool, and which tasks are solved there.
-
-        With `relabel_successes`, the steps of an episode that ends in success count as demonstrations: in the buffer,
-        and beside it, where they join the demonstrations.
-        """
-        if self._config.relabel_successes:
-            for place in (ended & success).nonzero()[:, 0].tolist():
-                count = min(int(self._lengths[place]), self.buffer.rows)
-                self.buffer.mark_as_demo(place, count)
-                if self.demonstrations is not None:
-                    self.demonstrations.extend(self.buffer.newest(count, slice(place, place + 1)))
-        self._lengths.masked_fill_(ended.cpu(), 0)
 
     def add_demonstrations(self, steps: Transitions) -> None:
         """Put demonstrations, (T, 1, ...), into the buffer, or beside it in place of earlier ones.
@@ -93,8 +76,7 @@ class DemonstrationReplay:
             self.prefilled = True
             return
         count, num_envs = steps.terminated.shape
-        room = self._config.buffer_size if self._config.relabel_successes else 0  # for own episodes
-        self.demonstrations = self._make_buffer(count * num_envs + room, num_envs, is_demo=True)
+        self.demonstrations = self._make_buffer(count * num_envs, num_envs)
         self.demonstrations.extend(self._scaled(steps))
 
     def open_with(self, steps: Transitions) -> None:
@@ -124,15 +106,14 @@ class DemonstrationReplay:
 
     def sample_demonstrations(self, generator: torch.Generator) -> Batch:
         """A batch of demonstrations alone; of a prefilled buffer, before own steps joined them."""
-        batch = (self.demonstrations or self.buffer).sample(self._config.batch_size, generator)
-        return dataclasses.replace(batch, is_demo=torch.ones_like(batch.discount, dtype=torch.bool))
+        return (self.demonstrations or self.buffer).sample(self._config.batch_size, generator)
 
     def state(self) -> dict[str, Any]:
         """Both buffers with their shapes; nothing where the config keeps them out of checkpoints."""
         if not self._config.save_buffer:
             return {}
         saved = {"buffer": self.buffer, "demonstrations": self.demonstrations}
-        return {"prefilled": self.prefilled, "lengths": self._lengths.clone()} | {
+        return {"prefilled": self.prefilled} | {
             name: {"rows": buffer.rows, "num_envs": buffer.num_envs, **buffer.state()}
             for name, buffer in saved.items()
             if buffer is not None
@@ -147,17 +128,15 @@ class DemonstrationReplay:
         if "buffer" in tree:
             self.buffer.load_state(tree["buffer"])
             self.prefilled = bool(tree["prefilled"])
-            self._lengths.copy_(tree["lengths"])
         if "demonstrations" in tree:
             rows, num_envs = (int(tree["demonstrations"][name]) for name in ("rows", "num_envs"))
-            self.demonstrations = self._make_buffer(rows * num_envs, num_envs, is_demo=True)
+            self.demonstrations = self._make_buffer(rows * num_envs, num_envs)
             self.demonstrations.load_state(tree["demonstrations"])
 
-    def _make_buffer(self, capacity: int, num_envs: int, *, is_demo: bool = False) -> ReplayBuffer:
+    def _make_buffer(self, capacity: int, num_envs: int) -> ReplayBuffer:
         config = self._config
         return ReplayBuffer(
             capacity, num_envs, self._spec, self._action_size, gamma=config.gamma, n_step=config.n_step,
-            action_sequence=config.sequence_length, return_horizon=config.return_horizon, is_demo=is_demo,
             first_obs_spec=self._first_obs_spec, reward_size=self._reward_size, dtype=config.buffer_dtype,
             device=self._device,
         )  # fmt: skip

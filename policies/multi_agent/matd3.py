@@ -136,7 +136,7 @@ class AgentsBellmanUpdate(BellmanUpdate[CriticEnsemble]):
     def q_value(self, obs: Tensor, action: Tensor) -> Tensor:
         """(M, B) each agent's Q-values of joint actions of its own (M, B, M A)."""
         of_critics = action.repeat_interleave(self._each, 0)
-        values = self.head.value(self.critic(obs.expand(len(of_critics), -1, -1), of_critics))
+        values = self.critic(obs.expand(len(of_critics), -1, -1), of_critics).squeeze(-1)
         return self._policy_value.of(values.unflatten(0, (-1, self._each)).transpose(0, 1))
 
 

@@ -11,9 +11,7 @@ from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
 from policies.networks.recurrent import RecurrentActor, RecurrentCritic
 from policies.networks.structured_actor import StructuredActor
-from policies.off_policy.cqn.network import CQNActor
 from policies.off_policy.idql.network import IDQLActor
-from policies.off_policy.q_transformer.network import QTransformerActor
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
     Architecture.MLP: GaussianActor,
@@ -28,7 +26,7 @@ CRITICS: dict[Architecture, type[Critic]] = {
     Architecture.ENTITIES: EntitiesCritic,
 }
 STRUCTURED_ACTORS: dict[str, type[StructuredActor]] = {
-    actor.kind: actor for actor in (CQNActor, QTransformerActor, IDQLActor, TeamActor, GaussianTeamActor, TeamBinsActor)
+    actor.kind: actor for actor in (IDQLActor, TeamActor, GaussianTeamActor, TeamBinsActor)
 }
 """What a stored policy is called to the actor it is, where that is no network alone."""
 

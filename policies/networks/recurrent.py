@@ -110,19 +110,15 @@ class RecurrentActor(GaussianActor):
         self.mean = RecurrentNetwork(inputs, actions, config, generator)
         self.log_std = nn.Parameter(torch.full((actions,), math.log(initial_std)))
 
-    def memory(self, rows: int) -> HiddenState:
-        """The actor with hidden states of so many environments, at zero."""
-        return HiddenState(self, rows)
-
     def forward(self, obs: Tensor) -> Tensor:
         raise TypeError("a recurrent actor needs its hidden state; call `mean` with it, or `Policy.acting_in`")
 
 
 class HiddenState:
-    """A recurrent actor with its hidden states in N environments: an `ActorMemory`."""
+    """A recurrent actor with its hidden states in N environments, which begin at zero."""
 
     def __init__(self, actor: RecurrentActor, rows: int) -> None:
-        self._actor = actor
+        self._actor, self.rows = actor, rows
         self._hidden = actor.log_std.new_zeros(rows, actor.units)
 
     def __call__(self, obs: Tensor, begun: Tensor) -> Tensor:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from policies.networks.mlp import NetworkConfig
-
-
-class ActorMemory(Protocol):
-    """An actor in N environments of which it remembers something from step to step."""
-
-    def __call__(self, obs: Tensor, begun: Tensor) -> Tensor:
-        """Actions (N, A) of normalised observations (N, inputs); `begun` (N,) bool: where an episode just began."""
-        ...
 
 
 class StructuredActor(nn.Module):
@@ -65,11 +57,6 @@ class StructuredActor(nn.Module):
     def forward(self, obs: Tensor) -> Tensor:
         """What it takes for the best action: (N, inputs) to (N, A)."""
         raise NotImplementedError
-
-    def memory(self, rows: int) -> ActorMemory | None:
-        """The actor with a memory of so many environments; None where it needs none, as here."""
-        del rows
-        return None
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The exploring action of standard normal `noise` (N, A): of the structure's deviation about the best one."""

@@ -27,9 +27,6 @@ class ActorUpdate:
         """Exploring actions for all N environments, (N, A)."""
         return self.actor.sample(obs, noise)
 
-    def end_episodes(self, ended: Tensor) -> None:
-        """Take note that episodes ended, (N,) bool; here there is nothing to forget."""
-
     def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor | float]:
         """The action of Bellman targets (B, A), and a bonus on its Q-value (B,).
 

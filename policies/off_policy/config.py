@@ -128,8 +128,6 @@ class OffPolicyConfig:
     demonstrations_in_buffer: bool = False
     """Prefill the replay buffer with the demonstrations, where own steps join and at last replace them; learning then
     starts at once, whatever warm_up says. Otherwise they stay beside it."""
-    relabel_successes: bool = False
-    """Whether own episodes that end in success count as demonstrations from then on."""
     offline_updates: int = 0
     """Updates on demonstrations alone before the first step: critics learn their values, the policy clones them."""
     bfloat16_matmul: bool = False
@@ -158,19 +156,9 @@ class OffPolicyConfig:
         return self.critic
 
     @property
-    def sequence_length(self) -> int:
-        """Consecutive actions of which a critic gives one Q-value."""
-        return 1
-
-    @property
     def own_rewards(self) -> bool:
         """Whether a team's agents learn from rewards of their own, and not from the team's mean."""
         return False
-
-    @property
-    def return_horizon(self) -> int:
-        """Steps within which an episode must end for its return to go to be known."""
-        return 0
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -11,12 +11,28 @@ import torch
 from torch import Generator, Tensor, nn
 
 from policies.networks.ensemble import CriticEnsemble
-from policies.networks.value_heads import ScalarHead
 from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW, join
 
 C = TypeVar("C", bound=nn.Module)
 Ensemble = TypeVar("Ensemble", bound=CriticEnsemble)
+
+
+def bellman_target(values: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
+    """Targets r + γ (Q + bonus), (E, B, 1).
+
+    Args:
+        values: (E, B, 1) Q-values of the next state and action, of each target critic.
+        reward: (B,).
+        discount: (B,) factor γ on the next value, 0 after a failure.
+        bonus: (B,) added to the next value before it is discounted.
+    """
+    return (reward + discount * (values.squeeze(-1) + bonus)).unsqueeze(-1)
+
+
+def critic_loss(values: Tensor, target: Tensor) -> Tensor:
+    """Squared error, mean over the batch, summed over critics: (E, B, 1) and (E or 1, B, 1) to ()."""
+    return (values - target).square().mean(1).sum()
 
 
 class CriticUpdate(Generic[C]):
@@ -60,10 +76,6 @@ class CriticUpdate(Generic[C]):
         """Polyak-average the critic into its target network."""
         self.target_parameters.lerp_(self.optimizer.vector, tau)
 
-    def start_from_policy(self) -> None:
-        """Take over what was written into the policy: of one that maximises its critic, the critic's weights."""
-        self.update_target(1.0)
-
     def state(self) -> dict[str, Any]:
         return {"critic": self.optimizer.state(), "target": self.target_parameters.clone()}
 
@@ -104,8 +116,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
     ) -> None:
         """See `ActorCriticConfig` for the last three."""
         super().__init__(critic, optimizer)
-        self.head, self._clipped_double, self._target_critics = ScalarHead(), clipped_double, target_critics
-        self._policy_value = policy_value
+        self._clipped_double, self._target_critics, self._policy_value = clipped_double, target_critics, policy_value
 
     def update(
         self,
@@ -123,7 +134,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         metrics = {
             "critic_loss": loss.detach(),
             "critic_gradient_norm": self.optimizer.descend(loss),
-            "value": self.head.value(outputs.detach()).mean(),
+            "value": outputs.detach().mean(),
         }
         return metrics | further
 
@@ -133,7 +144,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         """The critics' outputs, their loss, and further metrics."""
         del generator
         outputs = self.critic(obs, action)
-        return outputs, self.head.loss(outputs, target), {}
+        return outputs, critic_loss(outputs, target), {}
 
     def target(self, outputs: Tensor, batch: Batch, bonus: Tensor | float, generator: Generator) -> Tensor:
         """Bellman targets (E or 1, B, 1) from the target critics' outputs (E, B, 1) for the next state and action."""
@@ -141,10 +152,10 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
             if self._target_critics:
                 order = torch.randperm(len(outputs), generator=generator, device=outputs.device)
                 outputs = outputs[order[: self._target_critics]]
-            lowest = self.head.value(outputs).argmin(0)
+            lowest = outputs.squeeze(-1).argmin(0)
             outputs = outputs[lowest, torch.arange(outputs.shape[1], device=outputs.device)][None]
-        return self.head.target(outputs, batch.reward, batch.discount, bonus)
+        return bellman_target(outputs, batch.reward, batch.discount, bonus)
 
     def q_value(self, obs: Any, action: Tensor) -> Tensor:
         """(B,) Q-values as the actor maximises them."""
-        return self._policy_value.of(self.head.value(self.critic(obs, action)))
+        return self._policy_value.of(self.critic(obs, action).squeeze(-1))

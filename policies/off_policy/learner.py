@@ -111,7 +111,7 @@ class OffPolicyLearner(Algorithm):
         """
         transfer_weights(policy, self.policy)
         self.actor_update.update_target(1.0)
-        self.critic_update.start_from_policy()
+        self.critic_update.update_target(1.0)
         self._random_warm_up = False
         if self.config.normalize_observations:
             self.normalizers[self.groups.actor].adopt(policy.network.observation_mean, policy.network.observation_scale)
@@ -174,9 +174,6 @@ class OffPolicyLearner(Algorithm):
             {group: step.final_obs[group][None] for group in self.groups.spec},
         )
         self.replay.extend(steps)
-        ended = step.terminated | step.truncated
-        self.replay.end_episodes(ended, step.success)
-        self.actor_update.end_episodes(ended)
         if not self.replay.ready:
             return
         start = time.perf_counter()

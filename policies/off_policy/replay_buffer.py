@@ -56,18 +56,13 @@ class Batch:
     obs: dict[str, Tensor]
     """Group to (B, *shape): the first observation; vectors are float32, images uint8."""
     action: Tensor
-    """(B, A) float32, the first action; of a buffer of action sequences (B, K A), the first K actions."""
+    """(B, A) float32, the first action."""
     reward: Tensor
     """(B,) Σ γᵏ r over the steps taken; of a team whose M agents keep their own, (B, M)."""
     discount: Tensor
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]
     """Group to (B, *shape): the observation after the last step."""
-    is_demo: Tensor | None = None
-    """(B,) bool, whether they are demonstrations, as far as is known."""
-    return_to_go: Tensor | None = None
-    """Discounted rewards until the end of the episode, shaped as `reward`; -inf where it does not end within the return
-    horizon."""
 
 
 class ReplayBuffer:
@@ -82,9 +77,6 @@ class ReplayBuffer:
         *,
         gamma: float,
         n_step: int = 1,
-        action_sequence: int = 1,
-        return_horizon: int = 0,
-        is_demo: bool = False,
         first_obs_spec: Mapping[str, ObservationSpec] | None = None,
         reward_size: int | None = None,
         dtype: BufferDtype = BufferDtype.FLOAT32,
@@ -99,9 +91,6 @@ class ReplayBuffer:
             action_size: A.
             gamma: Discount per control step.
             n_step: Most steps of a sampled transition.
-            action_sequence: K, consecutive actions of a transition; after an episode's end the last one is repeated.
-            return_horizon: Steps within which an episode must end for its return to go to be known; 0: never.
-            is_demo: Whether its transitions are demonstrations.
             first_obs_spec: Further groups, which only the first observation of a transition has.
             reward_size: M, rewards of a step where the agents of a team keep their own; None: one number.
             dtype: Of vectors and actions; groups that are no floating-point numbers keep their own.
@@ -130,12 +119,8 @@ class ReplayBuffer:
         self._action = empty(action_size, dtype=dtype.torch)
         self._reward = empty(*(() if reward_size is None else (reward_size,)), dtype=torch.float32)
         self._terminated, self._truncated = empty(dtype=torch.bool), empty(dtype=torch.bool)
-        self._is_demo = empty(dtype=torch.bool)
         self._powers = gamma ** torch.arange(n_step + 1, dtype=torch.float32, device=device)
         self._offsets = torch.arange(n_step, device=device)
-        self._sequence = torch.arange(action_sequence, device=device)
-        self._horizon = torch.arange(return_horizon, device=device)
-        self.is_demo = is_demo
         self._filled, self._head = 0, 0
 
     def __len__(self) -> int:
@@ -159,7 +144,6 @@ class ReplayBuffer:
         self._reward.index_copy_(0, at, steps.reward)
         self._terminated.index_copy_(0, at, steps.terminated)
         self._truncated.index_copy_(0, at, steps.truncated)
-        self._is_demo[at] = self.is_demo
         self._head = (self._head + count) % self.rows
         self._filled = min(self._filled + count, self.rows)
 
@@ -175,76 +159,47 @@ class ReplayBuffer:
 
     def gather(self, index: Tensor) -> Batch:
         """The transitions that begin at `index` (B,), counted from the oldest: step i // N of environment i % N."""
-        at, counts = self._following(index, self._offsets)
+        at, counts = self._following(index)
         taken = counts.sum(1)
         last = at.gather(1, taken[:, None] - 1)[:, 0]
-        reward = self._discounted(at, counts, self._powers[:-1])
+        reward = self._discounted(at, counts)
         discount = self._powers[taken].masked_fill(self._terminated.view(-1)[last], 0.0)
         first = at[:, 0]
         return Batch(
             {group: _read(buffer, first) for group, buffer in self._obs.items()},
-            _read(self._action, first) if len(self._sequence) == 1 else self._actions(index),
+            _read(self._action, first),
             reward,
             discount,
             {group: _read(buffer, last) for group, buffer in self._next_obs.items()},
-            self._is_demo.view(-1)[first],
-            self._return_to_go(index) if len(self._horizon) else None,
         )
 
-    def _following(self, index: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions (B, K) of the steps `offsets` (K,) = 0, 1 ... after `index`, and whether its episode has them."""
-        steps = (index // self.num_envs)[:, None] + offsets
+    def _following(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions (B, n) of the n steps from `index` on, and whether its episode has them."""
+        steps = (index // self.num_envs)[:, None] + self._offsets
         inside = steps < self._filled
         oldest = self._head if self._filled == self.rows else 0
         row = (oldest + steps.clamp(max=self._filled - 1)) % self.rows
         at = row * self.num_envs + (index % self.num_envs)[:, None]
         # A step counts while the buffer has it and no earlier one ended the episode.
-        ended = self._ended(at)
+        ended = self._terminated.view(-1)[at] | self._truncated.view(-1)[at]
         return at, inside & ((ended.cumsum(1) - ended.long()) == 0)
 
-    def _ended(self, at: Tensor) -> Tensor:
-        return self._terminated.view(-1)[at] | self._truncated.view(-1)[at]
-
-    def _actions(self, index: Tensor) -> Tensor:
-        at, counts = self._following(index, self._sequence)
-        last = torch.minimum(self._sequence, counts.sum(1, keepdim=True) - 1)
-        return _read(self._action, at.gather(1, last).flatten()).view(len(index), -1)
-
-    def _return_to_go(self, index: Tensor) -> Tensor:
-        at, counts = self._following(index, self._horizon)
-        powers = self.gamma ** self._horizon.float()
-        total = self._discounted(at, counts, powers)
-        known = (self._ended(at) & counts).any(1)
-        return total.masked_fill(~(known if total.dim() == 1 else known[:, None]), -torch.inf)
-
-    def _discounted(self, at: Tensor, counts: Tensor, powers: Tensor) -> Tensor:
-        """Rewards of the steps `at` (B, K) that count, times `powers` (K,), summed: (B,) or (B, M)."""
-        reward = self._reward.flatten(0, 1)[at]
+    def _discounted(self, at: Tensor, counts: Tensor) -> Tensor:
+        """Discounted rewards of the steps `at` (B, n) that count, summed: (B,) or (B, M)."""
+        reward, powers = self._reward.flatten(0, 1)[at], self._powers[:-1]
         if reward.dim() == 3:
             counts, powers = counts[..., None], powers[:, None]
         return (reward * powers).masked_fill(~counts, 0.0).sum(1)
 
-    def mark_as_demo(self, environment: int, count: int) -> None:
-        """Let the last `count` steps of an environment count as demonstrations."""
-        self._is_demo[self._newest(count), environment] = True
-
-    def _newest(self, count: int) -> Tensor:
-        """Rows of the last `count` steps, the oldest first."""
-        return (self._head - count + torch.arange(count, device=self.device)) % self.rows
-
-    def newest(self, rows: int, environments: slice = slice(None)) -> Transitions:
+    def newest(self, rows: int) -> Transitions:
         """The last `rows` steps (T, N, ...), or all there are, the oldest first; the last one is truncated."""
         count = min(rows, self._filled)
-        at = self._newest(count)
-
-        def read(values: Tensor) -> Tensor:
-            return values[at][:, environments]
-
-        terminated, truncated = read(self._terminated), read(self._truncated)
+        at = (self._head - count + torch.arange(count, device=self.device)) % self.rows
+        terminated, truncated = self._terminated[at], self._truncated[at]
         if count:
             truncated[-1] |= ~terminated[-1]
-        groups = [{group: read(values) for group, values in of.items()} for of in (self._obs, self._next_obs)]
-        return Transitions(groups[0], read(self._action), read(self._reward), terminated, truncated, groups[1])
+        groups = [{group: values[at] for group, values in of.items()} for of in (self._obs, self._next_obs)]
+        return Transitions(groups[0], self._action[at], self._reward[at], terminated, truncated, groups[1])
 
     def state(self) -> dict[str, Any]:
         return {
@@ -273,7 +228,7 @@ class ReplayBuffer:
     def _buffers(self) -> dict[str, Tensor]:
         groups = {f"obs-{key_of(group)}": buffer for group, buffer in self._obs.items()}
         groups |= {f"next-{key_of(group)}": buffer for group, buffer in self._next_obs.items()}
-        rest = {"action": self._action, "reward": self._reward, "is_demo": self._is_demo}
+        rest = {"action": self._action, "reward": self._reward}
         return groups | rest | {"terminated": self._terminated, "truncated": self._truncated}
 
 
@@ -299,17 +254,12 @@ def concatenated(first: Batch, second: Batch) -> Batch:
     def both(a: Tensor, b: Tensor) -> Tensor:
         return torch.cat([a, b])
 
-    def known(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-        return None if a is None or b is None else torch.cat([a, b])
-
     return Batch(
         {group: both(values, second.obs[group]) for group, values in first.obs.items()},
         both(first.action, second.action),
         both(first.reward, second.reward),
         both(first.discount, second.discount),
         {group: both(values, second.next_obs[group]) for group, values in first.next_obs.items()},
-        known(first.is_demo, second.is_demo),
-        known(first.return_to_go, second.return_to_go),
     )
 
 

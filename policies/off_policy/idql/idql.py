@@ -12,10 +12,9 @@ from torch import Generator, Tensor
 from policies.imitation.advice import Penalty, QFunction
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Critic
-from policies.networks.value_heads import ScalarHead
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import OffPolicyConfig, Sizes, require
-from policies.off_policy.critics import CriticUpdate
+from policies.off_policy.critics import CriticUpdate, critic_loss
 from policies.off_policy.idql.network import IDQLActor, IDQLStructure
 from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW
@@ -73,7 +72,7 @@ class IQLUpdate(CriticUpdate[CriticEnsemble]):
     def __init__(self, actor: IDQLActor, state_value: Critic, config: IDQLConfig) -> None:
         """Train the critics of an actor and a state-value network."""
         super().__init__(actor.critic, config.critic_optimizer(actor.critic))
-        self.config, self.head, self.state_value = config, ScalarHead(), state_value
+        self.config, self.state_value = config, state_value
         self.state_value_optimizer = FlatAdamW(state_value.parameters(), config.critic_learning_rate)
 
     def update(
@@ -88,25 +87,25 @@ class IQLUpdate(CriticUpdate[CriticEnsemble]):
         """One step of V (eq. 5), then of Q (eq. 6)."""
         del next_action, bonus, generator
         with torch.no_grad():
-            data_value = self.head.value(self.target_critic(obs, batch.action)).amin(0)
+            data_value = self.target_critic(obs, batch.action).squeeze(-1).amin(0)
         value = self.state_value(obs)
         state_loss = expectile_loss(data_value - value, self.config.expectile).mean()
         norm = self.state_value_optimizer.descend(state_loss)
         with torch.no_grad():
             target = (batch.reward + batch.discount * self.state_value(next_obs))[None, :, None]
         outputs = self.critic(obs, batch.action)
-        loss = self.head.loss(outputs, target)
+        loss = critic_loss(outputs, target)
         return {
             "critic_loss": loss.detach(),
             "critic_gradient_norm": self.optimizer.descend(loss),
-            "value": self.head.value(outputs.detach()).mean(),
+            "value": outputs.detach().mean(),
             "state_value_loss": state_loss.detach(),
             "state_value_gradient_norm": norm,
         }
 
     def q_value(self, obs: Tensor, action: Tensor) -> Tensor:
         """(B,) minimum over the critics."""
-        return self.head.value(self.critic(obs, action)).amin(0)
+        return self.critic(obs, action).squeeze(-1).amin(0)
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"state_value": self.state_value_optimizer.state()}

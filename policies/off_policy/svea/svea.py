@@ -16,7 +16,7 @@ from embodied.env.vec_env import CRITIC, ObservationSpec
 from embodied.rendering.augmentation import random_convolution, random_overlay, random_shift
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes, require
-from policies.off_policy.critics import BellmanUpdate, CriticUpdate
+from policies.off_policy.critics import BellmanUpdate, CriticUpdate, critic_loss
 from policies.off_policy.replay_buffer import BufferDtype
 from policies.off_policy.sac import SACActorUpdate, SACConfig
 from policies.off_policy.svea.network import ImageEncoder, PixelActor, PixelCritics, PixelObservation
@@ -116,7 +116,7 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
         """(1 - β) L(o) + β L(aug(o)) (Hansen et al., eq. 7), and the saliency losses."""
         config, changed = self.config, self.augmented(obs, generator)
         outputs = self.critic(obs, action)
-        plain, augmented = self.head.loss(outputs, target), self.head.loss(self.critic(changed, action), target)
+        plain, augmented = critic_loss(outputs, target), critic_loss(self.critic(changed, action), target)
         loss = (1 - config.augmented_share) * plain + config.augmented_share * augmented
         metrics = {"augmented_loss": augmented.detach()}
         if config.saliency:
@@ -137,10 +137,10 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
         """Squared distance from Q-values of salient pixels alone, and cross entropy of predicted salient pixels."""
 
         def values_of(images: Tensor) -> Tensor:
-            return self.head.value(self.critic(dataclasses.replace(obs, images=images), action))
+            return self.critic(dataclasses.replace(obs, images=images), action).squeeze(-1)
 
         mask = salient(lambda images: values_of(images).sum(0), obs.images, self.config.saliency_share)
-        consistency = (self.head.value(outputs) - values_of(obs.images * mask[:, None])).square().mean()
+        consistency = (outputs.squeeze(-1) - values_of(obs.images * mask[:, None])).square().mean()
         predicted = self.critic.predicted_saliency(changed.images)
         return consistency, functional.binary_cross_entropy_with_logits(predicted, mask)
 

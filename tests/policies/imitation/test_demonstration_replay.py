@@ -16,7 +16,6 @@ from policies.imitation import demonstrations
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import ActorCriticConfig
-from policies.off_policy.cqn.cqn import CQNConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import ReplayBuffer, split_into_envs
 from policies.off_policy.rlpd import RLPDConfig
@@ -174,47 +173,3 @@ def test_messages(file):
         match=r"400 demonstrated steps do not fit into a buffer of 10 .* expected buffer_size=400 or more",
     ):
         train(PointMass(8), AWACConfig(**small, demonstrations=file), total_steps=4)
-
-
-def played(relabel: bool, **changes: Any) -> tuple[OffPolicyLearner, list[torch.Tensor]]:
-    """A learner after 45 steps in two environments, the first of which succeeds, and its actions."""
-    config = CQNConfig(
-        critic=SMALL, batch_size=64, buffer_size=400, warm_up=10_000, relabel_successes=relabel, **changes
-    )
-    learner, env, actions = OffPolicyLearner(SPEC, 2, 2, config), PointMass(2), []
-    learner.add_demonstrations(demonstrations.record(PointMass(4), homewards, 3))
-    obs = dict(env.reset())
-    for _ in range(45):  # two episodes of 20 steps, and a part of a third
-        learner.act(obs)
-        learner._action = torch.stack([homewards(obs)[0], homewards(obs)[0] * 0.0])
-        actions.append(learner._action.clone())
-        step = env.step(learner._action)
-        learner.record(step)
-        obs = dict(step.obs)
-    return learner, actions
-
-
-def test_own_episodes_that_succeed_join_the_demonstrations():
-    learner, actions = played(True)
-    shown = learner.replay.demonstrations
-    assert shown is not None
-    assert len(shown) == 3 * 20 + 2 * 20
-    own = shown.gather(torch.arange(60, 100))
-    assert torch.equal(own.action[:, :2], torch.stack(actions)[:40, 0])
-    assert own.is_demo is not None
-    assert own.is_demo.all()
-    ends = own.next_obs["policy"].reshape(2, 20, 2)[:, -1].norm(dim=-1)
-    assert (ends < 0.1).all()
-    in_buffer = learner.replay.buffer.gather(torch.arange(90)).is_demo
-    assert in_buffer is not None
-    assert torch.equal(in_buffer.view(45, 2)[:, 0], torch.arange(45) < 40)  # of the third the end is not known
-    assert not in_buffer.view(45, 2)[:, 1].any()
-
-
-def test_without_relabelling_demonstrations_stay_as_they_are():
-    learner, _ = played(False)
-    assert learner.replay.demonstrations is not None
-    assert len(learner.replay.demonstrations) == 60
-    marked = learner.replay.buffer.gather(torch.arange(90)).is_demo
-    assert marked is not None
-    assert not marked.any()

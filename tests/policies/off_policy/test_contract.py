@@ -12,10 +12,8 @@ import torch
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig
-from policies.off_policy.cqn.cqn import CQNConfig
 from policies.off_policy.idql.idql import IDQLConfig
 from policies.off_policy.learner import OffPolicyLearner
-from policies.off_policy.q_transformer.q_transformer import QTransformerConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.svea.svea import SVEAConfig
@@ -34,12 +32,10 @@ CONFIGS: dict[str, OffPolicyConfig] = {
     "rlpd": RLPDConfig(**{**ACTOR, "batch_size": 64}, critics=3, critic_updates=2, policy_delay=2),
     "td3": TD3Config(**ACTOR),
     "awac": AWACConfig(**ACTOR, offline_updates=0),
-    "cqn": CQNConfig(**TOY, action_sequence=3, weight_decay=0.0),
-    "q-transformer": QTransformerConfig(**TOY, offline_updates=0, bins=16, layers=1),
     "idql": IDQLConfig(**TOY, offline_updates=0, samples=16, actor_learning_rate=3e-3),
     "svea": SVEAConfig(**ACTOR, features=8),
 }
-KINDS = {"cqn": "cqn", "q-transformer": "q-transformer", "idql": "idql", "svea": "squashed-pixels"}
+KINDS = {"idql": "idql", "svea": "squashed-pixels"}
 """Kinds of stored policies, where not squashed-mlp."""
 
 
@@ -82,6 +78,6 @@ def test_a_resumed_run_goes_on_bit_for_bit_and_its_policy_is_rebuilt_from_number
     meta, tensors = whole.policy.to_tensors()
     assert meta["kind"] == KINDS.get(name, "squashed-mlp")
     assert torch.equal(rebuild(meta, tensors)(obs), action)
-    if name in ("cqn", "idql", "q-transformer"):
+    if name == "idql":
         with pytest.raises(ValueError, match="an earlier version of this library wrote it; train again"):
             rebuild({key: value for key, value in meta.items() if key != "structure"}, tensors)

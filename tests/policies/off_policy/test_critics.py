@@ -1,29 +1,82 @@
-"""Bellman targets: the minimum over critics, over a random subset of them, or each critic's own."""
+"""Targets and losses of Q-values; critics side by side equal critics one by one."""
 
-from typing import Any
+from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
+from torch.nn import functional
 
-from policies.off_policy.critics import BellmanUpdate
-from policies.off_policy.replay_buffer import Batch
-from policies.off_policy.td3 import TD3Config
-from tests.policies.off_policy.test_learner import QUICK, make
-
-
-def critics_of(**changes: Any) -> BellmanUpdate:
-    critics = make(TD3Config(**QUICK, **changes)).critic_update
-    assert isinstance(critics, BellmanUpdate)
-    return critics
+from policies.networks.ensemble import CriticEnsemble
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.off_policy.critics import bellman_target, critic_loss
+from policies.optim.flat_parameters import FlatAdamW, join
 
 
-def test_targets_take_the_lowest_critic_or_each_its_own():
-    outputs = torch.tensor([[[1.0], [5.0]], [[3.0], [2.0]]])  # two critics, two states
-    rows = Batch({}, torch.zeros(2, 2), torch.zeros(2), torch.ones(2), {})
-    lowest = critics_of().target(outputs, rows, 0.0, torch.Generator())
-    own = critics_of(clipped_double=False).target(outputs, rows, 0.0, torch.Generator())
-    assert lowest.tolist() == [[[1.0], [2.0]]]
-    assert own.tolist() == outputs.tolist()
-    some = critics_of(target_critics=1)
-    generator = torch.Generator().manual_seed(0)
-    drawn = {tuple(some.target(outputs, rows, 0.0, generator).flatten().tolist()) for _ in range(20)}
-    assert drawn == {(1.0, 5.0), (3.0, 2.0)}
+def test_nothing_follows_a_failure_nor_its_bonus():
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(2, 30, 1, generator=generator)
+    reward, bonus = torch.rand(2, 30, generator=generator)
+    discount = torch.full((30,), 0.5).masked_fill(torch.arange(30) % 3 == 0, 0.0)
+    target = bellman_target(values, reward, discount, bonus)
+    assert target.shape == values.shape
+    torch.testing.assert_close(target[:, ::3, 0], reward[::3].expand(2, -1))
+    torch.testing.assert_close(target[1, 1, 0], reward[1] + 0.5 * (values[1, 1, 0] + bonus[1]))
+
+
+def test_losses_are_least_at_the_target():
+    target = torch.randn(1, 8, 1, generator=torch.Generator().manual_seed(2))
+    wrong = target + torch.tensor([0.0, 2.0])[:, None, None]
+    assert critic_loss(target.expand(2, -1, -1), target) == 0
+    assert critic_loss(wrong, target) == 4.0
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_critics_side_by_side_equal_critics_one_by_one(layer_norm):
+    config = NetworkConfig((16, 8), Activation.RELU, output_gain=1.0)
+    ensemble = CriticEnsemble(3, 6, 4, config, layer_norm=layer_norm, generator=torch.Generator().manual_seed(3))
+    obs, action = torch.randn(2, 10, 3, generator=torch.Generator().manual_seed(4))
+    found = ensemble(obs, action)
+    for e in range(3):
+        x = torch.cat([obs, action], -1)
+        for i, (weight, bias) in enumerate(zip(ensemble.weights, ensemble.biases, strict=True)):
+            x = x @ weight[e] + bias[e, 0]
+            if i < 2:
+                x = (functional.layer_norm(x, x.shape[-1:]) if layer_norm else x).relu()
+        torch.testing.assert_close(found[e], x, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(found[0], found[1])
+
+
+def test_one_vector_steps_as_separate_tensors_do_and_leaves_others_alone():
+    config = NetworkConfig((8,), Activation.TANH, output_gain=1.0)
+    joined = CriticEnsemble(2, 4, 1, config, generator=torch.Generator().manual_seed(5))
+    plain, other = copy.deepcopy(joined), torch.nn.Parameter(torch.ones(4))
+    simulator = FlatAdamW(joined.parameters(), 1e-2, weight_decay=0.1)
+    adam = torch.optim.AdamW(plain.parameters(), lr=1e-2, weight_decay=0.1)
+    obs, action = torch.randn(2, 10, 2, generator=torch.Generator().manual_seed(6))
+    for _ in range(5):
+        loss = (joined(obs, action) * other.mean()).square().mean()
+        simulator.descend(loss)
+        adam.zero_grad()
+        plain(obs, action).square().mean().backward()
+        adam.step()
+    assert other.grad is None
+    for name, parameter in joined.named_parameters():
+        torch.testing.assert_close(parameter, plain.get_parameter(name), atol=1e-6, rtol=1e-5)
+
+
+def test_long_gradients_are_shortened():
+    parameter = torch.nn.Parameter(torch.zeros(4))
+    simulator = FlatAdamW([parameter], 1.0, max_grad_norm=0.5)
+    assert simulator.descend((parameter * torch.full((4,), 3.0)).sum()).item() == pytest.approx(6.0)
+    assert simulator._flat.grad is not None
+    assert simulator._flat.grad.norm().item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_joined_parameters_show_what_is_written_into_the_vector():
+    module = torch.nn.Linear(3, 2)
+    vector = join(module.parameters())
+    vector.copy_(torch.arange(8.0))
+    assert module.weight.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+    assert module.bias.tolist() == [6, 7]

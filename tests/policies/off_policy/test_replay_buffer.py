@@ -172,24 +172,9 @@ def test_messages():
         buffer(6, 2).load_state(made.state())
 
 
-def test_sequences_repeat_the_last_to_action_an_episode_and_returns_end_with_it():
-    buffer = ReplayBuffer(16, 2, vectors(policy=1), 1, gamma=0.5, action_sequence=3, return_horizon=4, is_demo=True)
-    rows = torch.arange(6.0)[:, None].expand(6, 2)
-    ends = torch.zeros(6, 2, dtype=torch.bool)
-    ends[3, 0] = True
-    groups = {"policy": rows[..., None]}
-    buffer.extend(Transitions(groups, rows[..., None], torch.ones(6, 2), ends, torch.zeros_like(ends), groups))
-    batch = buffer.gather(torch.tensor([2 * 1, 2 * 2, 2 * 3, 2 * 4, 2 * 1 + 1]))
-    assert batch.action.tolist() == [[1, 2, 3], [2, 3, 3], [3, 3, 3], [4, 5, 5], [1, 2, 3]]
-    assert batch.return_to_go is not None
-    assert batch.return_to_go.tolist() == [1.75, 1.5, 1.0, -float("inf"), -float("inf")]
-    assert batch.is_demo is not None
-    assert batch.is_demo.all()
-
-
 def test_rewards_of_a_teams_agents_add_up_as_in_buffers_of_their_own():
     data, others = steps(19, 3), steps(19, 3, seed=1)
-    options: dict[str, Any] = {"gamma": GAMMA, "n_step": 3, "return_horizon": 6}
+    options: dict[str, Any] = {"gamma": GAMMA, "n_step": 3}
     whole = ReplayBuffer(36, 3, vectors(**SIZES), 1, reward_size=2, **options)
     each = [ReplayBuffer(36, 3, vectors(**SIZES), 1, **options) for _ in range(2)]
     rewards = torch.stack([data.reward, others.reward], -1)
@@ -202,9 +187,6 @@ def test_rewards_of_a_teams_agents_add_up_as_in_buffers_of_their_own():
     batch, parts = whole.gather(index), [made.gather(index) for made in each]
     torch.testing.assert_close(batch.reward, torch.stack([part.reward for part in parts], -1))
     assert torch.equal(batch.discount, parts[0].discount)
-    returns = [part.return_to_go for part in parts]
-    assert batch.return_to_go is not None
-    torch.testing.assert_close(batch.return_to_go, torch.stack([one for one in returns if one is not None], -1))
     assert whole.newest(4).reward.shape == (4, 3, 2)
     with pytest.raises(EmbodiedError, match=r"other shapes: .*reward"):
         each[0].load_state(whole.state())

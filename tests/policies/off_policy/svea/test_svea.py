@@ -12,7 +12,7 @@ from torch import Tensor
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.off_policy.critics import BellmanUpdate
+from policies.off_policy.critics import BellmanUpdate, bellman_target, critic_loss
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
 from policies.off_policy.svea.network import PixelActor, PixelObservation
@@ -63,7 +63,7 @@ def test_half_of_the_loss_is_that_of_changed_images_and_own_numbers_stay(augment
     changed = critics.augmented(obs, torch.Generator().manual_seed(1))
     assert torch.equal(changed.vector, obs.vector)
     assert not torch.equal(changed.images, obs.images)
-    halves = [critics.head.loss(critics.critic(seen, action), target) for seen in (obs, changed)]
+    halves = [critic_loss(critics.critic(seen, action), target) for seen in (obs, changed)]
     torch.testing.assert_close(loss, sum(halves) / 2)
 
 
@@ -80,9 +80,7 @@ def test_targets_are_of_plain_images_and_have_no_gradient(monkeypatch):
     groups = {"proprio": obs.vector, "pixels/above": (255 * obs.images).byte()}
     learner.replay.extend(recorded(groups, action, ends))
     batch = learner.replay.buffer.gather(torch.arange(8))
-    expected = critics.head.target(
-        critics.target_critic(obs, action).amin(0, keepdim=True), batch.reward, batch.discount, 0
-    )
+    expected = bellman_target(critics.target_critic(obs, action).amin(0, keepdim=True), batch.reward, batch.discount, 0)
     critics.update(batch, obs, obs, action, 0.0, torch.Generator().manual_seed(0))
     assert not seen[0].requires_grad
     torch.testing.assert_close(seen[0], expected)

@@ -1,1 +1,0 @@
-"""CQN: coarse-to-fine Q-network."""

@@ -1,1 +1,0 @@
-"""Q-Transformer: autoregressive Q-learning."""
