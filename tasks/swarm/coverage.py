@@ -12,6 +12,7 @@ from jax import Array
 
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
+from tasks.swarm.control.levels import SPEED, Level
 from tasks.swarm.dynamics.drones import Box, Drones
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
@@ -20,6 +21,9 @@ HEIGHT = 1.0  # m, of the drones at the start
 CEILING = 1.6  # m: hills are higher
 SIGHT = 1.0  # m, how far a drone makes out ground
 WINDOW = 7  # cells along each side of the map that a drone sees around itself
+NEIGHBOURS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # cells that the expert goes to next
+APART = 0.6  # m, nearer than which the expert's drones push each other away
+GAIN, BRAKE, PUSH = 2.0, 0.8, 1.0  # 1/s, -, 1/s, of the expert: to the next cell, against drifting past it, apart
 EGO_SIZE = 11 + 2 * WINDOW * WINDOW  # numbers of `Coverage.ego_observation`
 
 
@@ -189,3 +193,45 @@ class Coverage(DroneTeam[Goal]):
         del world
         collided = self.collided(state).astype(jnp.float32)
         return {"explored": self.explored(state.goal), "collision": collided}
+
+    def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
+        """Frontier exploration: along the shortest way over known ground to the nearest cell that nobody has seen.
+
+        After Yamauchi (1998, "Frontier-based exploration using multiple robots"): one map for all, and no word about
+        who goes where. Drones nearer than 60 cm push each other away.
+
+        Raises:
+            EmbodiedError: actions of another level than velocity.
+        """
+        if self.config.level is not Level.VELOCITY:
+            raise EmbodiedError(f"the expert acts on the level velocity, not on {self.config.level}: --config.level")
+        own, goal = observation["policy"], state.goal
+        place = self.half * own[:, 4:6]
+        far = distance_to(~goal.known, goal.hill & goal.known)
+        cell = jnp.clip(jnp.floor((place + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
+        around = cell[:, None] + jnp.array(NEIGHBOURS)  # (A, 4, 2)
+        inside = jnp.all((around >= 0) & (around < self.cells), -1)
+        ahead = jnp.where(inside, far[tuple(jnp.moveaxis(jnp.clip(around, 0, self.cells - 1), -1, 0))], jnp.inf)
+        best = jnp.argmin(ahead, 1)
+        following = jnp.take_along_axis(around, best[:, None, None], 1)[:, 0]
+        # The middle of the next cell, so that corners of hills are not cut; nothing left to see: stay.
+        way = jnp.where(jnp.all(goal.known), 0.0, (following + 0.5) * CELL - self.half - place)
+        offset = place[:, None] - place
+        gap = jnp.sqrt(jnp.sum(offset**2, -1, keepdims=True) + 1e-9)
+        push = jnp.sum(jnp.where((gap < APART) & (gap > 1e-3), offset / gap * (APART - gap), 0.0), 1)
+        along = way / jnp.maximum(jnp.sqrt(jnp.sum(way**2, -1, keepdims=True)), 1e-6)
+        sideways = own[:, :2] - jnp.sum(own[:, :2] * along, -1, keepdims=True) * along
+        flat = (GAIN * way - BRAKE * sideways + PUSH * push) / SPEED
+        up = -GAIN * own[:, 3:4] / SPEED
+        return jnp.clip(jnp.concatenate([flat, up, jnp.zeros_like(up)], 1), -1.0, 1.0)
+
+
+def distance_to(goal: Array, blocked: Array) -> Array:
+    """(C, C) steps from each cell to the nearest of the `goal` (C, C) bool, around `blocked` cells; inf where none."""
+
+    def widened(_: int, far: Array) -> Array:
+        padded = jnp.pad(far, 1, constant_values=jnp.inf)
+        near = jnp.stack([padded[2:, 1:-1], padded[:-2, 1:-1], padded[1:-1, 2:], padded[1:-1, :-2]])
+        return jnp.where(blocked, jnp.inf, jnp.minimum(far, jnp.min(near, 0) + 1.0))
+
+    return jax.lax.fori_loop(0, 3 * len(goal), widened, jnp.where(goal, 0.0, jnp.inf))

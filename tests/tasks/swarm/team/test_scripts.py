@@ -1,0 +1,56 @@
+"""Scripts that learned teams are compared with: frontier exploration, and stations placed by Lloyd's algorithm."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from embodied.errors import EmbodiedError
+from embodied.evaluation.rollouts import evaluate
+from embodied.factory import make
+from policies.training.loading import load_policy
+from tasks.swarm.coverage import distance_to
+
+pytestmark = pytest.mark.timeout(280)
+
+
+def by_search(goal: np.ndarray, blocked: np.ndarray) -> np.ndarray:
+    """Breadth-first search from every goal at once."""
+    far = np.full(goal.shape, np.inf)
+    queue = deque(map(tuple, np.argwhere(goal & ~blocked)))
+    for cell in queue:
+        far[cell] = 0
+    while queue:
+        i, j = queue.popleft()
+        for near in ((i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)):
+            if min(near) >= 0 and max(near) < len(goal) and not blocked[near] and far[i, j] + 1 < far[near]:
+                far[near] = far[i, j] + 1
+                queue.append(near)
+    return far
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4])
+def test_the_way_to_unseen_ground_is_the_shortest_around_hills(share):
+    generator = np.random.default_rng(int(10 * share))
+    for _ in range(5):
+        blocked = generator.random((12, 12)) < share
+        goal = (generator.random((12, 12)) < 0.05) & ~blocked
+        np.testing.assert_array_equal(np.asarray(distance_to(goal, blocked)), by_search(goal, blocked))
+
+
+@pytest.mark.parametrize(("task", "metric", "least"), [("coverage", "explored", 0.2), ("base-station", "served", 0.9)])
+def test_scripts_do_what_random_actions_do_not(task, metric, least):
+    found = {}
+    for name in ("expert", "random"):
+        with make(f"swarm/{task}", 8, "rigid", seed=0, episode_steps=250) as env:
+            found[name] = evaluate(env, load_policy(name, env), 8).summary()[metric]
+    assert found["expert"] > least
+    assert found["expert"] > 1.2 * found["random"]
+
+
+@pytest.mark.parametrize("task", ["coverage", "base-station"])
+def test_scripts_say_which_level_they_command(task):
+    with pytest.raises(EmbodiedError, match="level velocity, not on rates"):
+        make(f"swarm/{task}", 1, "rigid", level="rates").task.expert({}, None)
