@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,13 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     path.write_text('a [8](benchmarks/results/run.json "success: .1%"), b [c](benchmarks/results/run.json)')
     written = 'a [85.6 %](benchmarks/results/run.json "success: .1%"), b [c](benchmarks/results/run.json)'
     assert figures.refreshed(path, {"run": RECORD}) == written
+
+
+def test_figures_of_files_in_folders_are_written_too(tmp_path):
+    path, file = tmp_path / "page.md", "learners/sparse/drawer-open/bc_demos10_seed0"
+    said = json.loads((figures.RESULTS / f"{file}.json").read_text())["evaluation"]["success"]
+    path.write_text(f'[?](../benchmarks/results/{file}.json "evaluation > success: .0%")')
+    assert figures.refreshed(path, {}).startswith(f"[{100 * said:.0f} %]")
+    path.write_text('[?](../benchmarks/results/learners/none.json "evaluation > success: .0%")')
+    with pytest.raises(figures.FigureError, match=r"learners/none\.json has no"):
+        figures.refreshed(path, {})

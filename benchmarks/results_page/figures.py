@@ -10,6 +10,7 @@ the mean is shown. `python -m benchmarks.results_page` writes the links' texts.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.results_page.records import ROOT, Record
+from benchmarks.results_page.records import RESULTS, ROOT, Record
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 FIGURE = re.compile(
-    r'\[(?P<text>[^\]\[]*)\](?P<link>\(\S*benchmarks/results/(?P<file>[\w.-]+)\.json "(?P<title>[^"]*)"\))'
+    r'\[(?P<text>[^\]\[]*)\](?P<link>\(\S*benchmarks/results/(?P<file>[\w./-]+)\.json "(?P<title>[^"]*)"\))'
 )
 INTERVAL = " with interval"
 SCALED = re.compile(r"(.*?)([*/])([\d.e]+)")
@@ -40,13 +41,18 @@ def refreshed(page: Path, results: Mapping[str, Record]) -> str:
 
     def written(match: re.Match[str]) -> str:
         try:
-            text = shown(results[match["file"]], match["title"])
-        except (KeyError, ValueError, IndexError, TypeError) as error:
+            text = shown(result_of(match["file"], results), match["title"])
+        except (KeyError, ValueError, IndexError, TypeError, OSError) as error:
             raise FigureError(f'{page.name}: {match["file"]}.json has no "{match["title"]}" ({error!r})') from error
         same = text.split() == match["text"].split()  # a line may break in it
         return match[0] if same else f"[{text}]{match['link']}"
 
     return FIGURE.sub(written, page.read_text(encoding="utf-8"))
+
+
+def result_of(file: str, results: Mapping[str, Record]) -> Record:
+    """A result by its file's name, with folders below benchmarks/results and without its end."""
+    return results[file] if "/" not in file else json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8"))
 
 
 def shown(record: Record, title: str) -> str:
