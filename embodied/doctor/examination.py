@@ -324,7 +324,7 @@ CHECKS = (
     Check("contact_rates", "steps per second with contacts, engine and environment", 240, contact_rates),
     Check("hover_training", "hover learns to its figure", 90, hover_training),
     Check("iteration", "collecting and updating in a training iteration", 90, iteration),
-    Check("racing", "steps that nobody waits for, against steps that are waited for", 60, racing),
+    Check("racing", "steps that nobody waits for, against steps that are waited for", 120, racing),
     Check("graph_modes", "Warp's kernels as CUDA graphs", 90, graph_modes),
     Check("cameras", "pictures per second", 120, cameras),
     Check("killing", "a killed training goes on", 120, killing),
