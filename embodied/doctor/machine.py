@@ -169,7 +169,9 @@ def storage() -> Iterator[Finding]:
     folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
     there = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(there).free
-    value = f"{folder}, {free / 2**30:.0f} GiB free"
+    # In files that people pass on, without the name of whoever is at home there.
+    shown = Path("~") / folder.relative_to(Path.home()) if folder.is_relative_to(Path.home()) else folder
+    value = f"{shown}, {free / 2**30:.0f} GiB free"
     if not os.access(there, os.W_OK):
         yield Finding(
             "compiled programs", value, Verdict.WRONG, "set JAX_COMPILATION_CACHE_DIR to a folder to write to"

@@ -33,7 +33,6 @@ class Sizes:
     critic: int
     """Length of the critics' vector."""
     action: int
-    num_envs: int
     device: torch.device
     image_shape: tuple[int, int, int] | None = None
     """Channels, height and width of all images stacked, of algorithms that read images."""

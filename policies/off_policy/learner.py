@@ -61,15 +61,7 @@ class OffPolicyLearner(Algorithm):
         sizes = vector_sizes(groups.spec)
         weights = torch.Generator().manual_seed(seed)
         self.actor_update, self.critic_update = config.build(
-            Sizes(
-                sizes[groups.actor],
-                sizes[groups.critic],
-                action_size,
-                num_envs,
-                self.device,
-                groups.image_shape,
-                team_size,
-            ),
+            Sizes(sizes[groups.actor], sizes[groups.critic], action_size, self.device, groups.image_shape, team_size),
             weights,
         )
         clip = config.observation_clip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from typing import Any
 
 
+@functools.cache  # so that captures are wrapped once
 def import_warp() -> Any:
     """The module `warp`, silent unless something is wrong, whose `ScopedCapture` lets nothing be collected.
 
@@ -15,17 +17,16 @@ def import_warp() -> Any:
     import warp
 
     warp.config.log_level = warp.LOG_WARNING  # it would greet, and name every kernel that it loads
-    if not hasattr(warp.ScopedCapture, "collects"):  # done once for all engines
-        warp.ScopedCapture = without_collection(warp.ScopedCapture)
+    warp.ScopedCapture = without_collection(warp.ScopedCapture)
     return warp
 
 
 def without_collection(capture: type[Any]) -> type[Any]:
     """A Warp capture during which Python's collector is off.
 
-    An old environment that is collected while kernels are recorded frees memory and unloads modules, which CUDA forbids
-    then: the recording fails with error 901. Seen on an H200; MJX's callables capture at their first call, so there is
-    no place of ours to switch it off.
+    What is collected while kernels are recorded may free memory and unload modules, which CUDA forbids then: the
+    recording fails with error 901 (mujocolab/mjlab, pull request 821). An H200 gave that error once, where an old
+    environment had just been let go. MJX's callables capture at their first call: no place of ours could switch it off.
     """
 
     class Capture(capture):

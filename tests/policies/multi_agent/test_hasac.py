@@ -33,7 +33,7 @@ def test_with_one_agent_it_is_sac_bit_for_bit():
 
 
 def build(agents: int = 3) -> ActorUpdate:
-    sizes = Sizes(policy=2 * agents, critic=2, action=agents, num_envs=4, device=torch.device("cpu"), team=agents)
+    sizes = Sizes(policy=2 * agents, critic=2, action=agents, device=torch.device("cpu"), team=agents)
     return CONFIG.build(sizes, torch.Generator().manual_seed(0))[0]
 
 

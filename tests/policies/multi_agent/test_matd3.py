@@ -38,7 +38,7 @@ def test_with_one_agent_it_is_td3_bit_for_bit(changes):
 
 
 def build(config: MATD3Config = CONFIG) -> tuple[MATD3ActorUpdate, AgentsBellmanUpdate]:
-    sizes = Sizes(policy=2 * AGENTS, critic=4, action=AGENTS, num_envs=4, device=torch.device("cpu"), team=AGENTS)
+    sizes = Sizes(policy=2 * AGENTS, critic=4, action=AGENTS, device=torch.device("cpu"), team=AGENTS)
     actor, critics = config.build(sizes, torch.Generator().manual_seed(0))
     assert isinstance(actor, MATD3ActorUpdate)
     assert isinstance(critics, AgentsBellmanUpdate)

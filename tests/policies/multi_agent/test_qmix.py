@@ -31,7 +31,7 @@ def mixer_of(kind: Mixer) -> nn.Module:
 
 
 def build(mixer: Mixer) -> tuple[QMIXActorUpdate, QMIXUpdate]:
-    sizes = Sizes(AGENTS * INPUTS, STATE, UNITS, num_envs=4, device=torch.device("cpu"), team=AGENTS)
+    sizes = Sizes(AGENTS * INPUTS, STATE, UNITS, device=torch.device("cpu"), team=AGENTS)
     config = dataclasses.replace(CONFIG, mixer=mixer, bins=BINS, critic=NetworkConfig((16,), output_gain=1.0))
     actor, critic = config.build(sizes, torch.Generator().manual_seed(0))
     assert isinstance(actor, QMIXActorUpdate)
