@@ -106,6 +106,10 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
+            "dagger", "policies.imitation.dagger:DaggerConfig", "policies.imitation.dagger:Dagger",
+            "imitation of a script, asked where the policy goes", steps=5_000_000,
+        ),
+        AlgorithmEntry(
             "hasac", "policies.multi_agent.hasac:HASACConfig", _OFF_POLICY, "sac of a team, agent after agent",
             of_teams=True, num_envs=64,
         ),

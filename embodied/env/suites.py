@@ -98,6 +98,15 @@ class JoinedEnv:
     def roll_out(self) -> None:
         """Every step is a call."""
 
+    def separated(self, obs: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """Joined observations as each environment gave them, without what was added: those of `envs`, in order."""
+        counts = [env.num_envs for env in self.envs]
+        rows = {group: obs[group].split(counts) for group in self._sizes}
+        return [
+            {group: rows[group][place][:, : vector_sizes(env.observation_spec)[group]] for group in self._sizes}
+            for place, env in enumerate(self.envs)
+        ]
+
     def statistics(self) -> dict[str, float]:
         """Means over the episodes of all, and `<name>/return` and `<name>/success` of each."""
         found = {name: env.statistics() for name, env in zip(self.names, self.envs, strict=True)}

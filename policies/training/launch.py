@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from embodied import cli
 from embodied.core.episode import SEEDS, whole_number
@@ -260,7 +260,7 @@ def _with_policy(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Se
     """
     if settings.start_from is None:
         return settings, None
-    policy = load_policy(settings.start_from, cast("Env", env))
+    policy = load_policy(settings.start_from, env)
     if settings.start_from == EXPERT:
         return settings, _imitation(settings, env, policy)
     policy = policy.policy if isinstance(policy, RememberingPolicy) else policy

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
+from embodied.env.suites import JoinedEnv
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
@@ -53,7 +55,12 @@ NAMES = (*SCRIPTS, "shipped")
 
 
 def load_policy(
-    name: str | Path, env: Env, seed: int = 0, *, instruction: str | None = None, wrong_instruction: bool = False
+    name: str | Path,
+    env: Env | JoinedEnv,
+    seed: int = 0,
+    *,
+    instruction: str | None = None,
+    wrong_instruction: bool = False,
 ) -> PolicyFunction:
     """The policy `name` for `env`.
 
@@ -80,11 +87,12 @@ def load_policy(
     if text == "random":
         return random_policy(env.action_size, seed)
     if text == "expert":
-        return _expert(env)
+        return _suite_expert(env) if isinstance(env, JoinedEnv) else _expert(env)
+    one = cast("Env", env)  # a policy fits several tasks at once as it fits one
     if text == "shipped":
-        return policy_for_env(checkpoints.load(shipped_path(env.name)), env, "the shipped policy", **told)
+        return policy_for_env(checkpoints.load(shipped_path(env.name)), one, "the shipped policy", **told)
     require_policy(text, env.name)
-    return policy_for_env(open_checkpoint(Path(name)), env, f"policy '{name}'", **told)
+    return policy_for_env(open_checkpoint(Path(name)), one, f"policy '{name}'", **told)
 
 
 def require_policy(name: str, task: str) -> None:
@@ -270,6 +278,17 @@ def _expert(env: Env) -> PolicyFunction:
         observation = {name: array_from_tensor(obs[name]) for name in vector_sizes(env.observation_spec)}
         action = script(observation, env.task_state)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
+
+    return act
+
+
+def _suite_expert(env: JoinedEnv) -> PolicyFunction:
+    """Each task's own expert, in the environments of that task."""
+    experts = [_expert(cast("Env", one)) for one in env.envs]
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        actions = [expert(seen) for expert, seen in zip(experts, env.separated(obs), strict=True)]
+        return torch.cat([functional.pad(action, (0, env.action_size - action.shape[-1])) for action in actions])
 
     return act
 

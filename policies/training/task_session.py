@@ -154,7 +154,7 @@ class TaskSession(Session):
             return None
         if self.env.agents is not None:
             raise EmbodiedError(f"adviser='{name}' cannot advise many agents; expected a task of one")
-        return load_policy(name, cast("Env", self.env), self.settings.seed)
+        return load_policy(name, self.env, self.settings.seed)
 
     def _announce(self, resume: Checkpoint | None) -> None:
         if self.run is not None:

@@ -207,11 +207,13 @@ def test_joined_environments_are_filled_up_and_cut() -> None:
     saved = env.state()
     action = torch.rand(5, 2, generator=torch.Generator().manual_seed(0))
     step = env.step(action)
-    for own, rows in ((PointMass(3), slice(3)), (Narrow(2), slice(3, 5))):
+    separated = env.separated(step.obs)
+    for place, (own, rows) in enumerate(((PointMass(3), slice(3)), (Narrow(2), slice(3, 5)))):
         own.reset()
         alone = own.step(action[rows, : own.action_size])
         assert torch.equal(step.reward[rows], alone.reward)
         assert torch.equal(step.obs["critic"][rows, : alone.obs["critic"].shape[1]], alone.obs["critic"])
+        assert all(torch.equal(separated[place][group], values) for group, values in alone.obs.items())
     env.load_state(saved)
     assert torch.equal(env.step(action).reward, step.reward)
     for _ in range(20):

@@ -5,6 +5,7 @@ import torch
 
 import embodied
 from embodied.env.env import Env
+from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import checkpoints
@@ -91,3 +92,13 @@ def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -
         actions.append(load_policy(path, env)({"policy": torch.zeros(2, *env.observation_spec["policy"].shape)}))
     assert actions[0].shape == (2, 4)
     assert not torch.allclose(*actions)
+
+
+def test_the_expert_of_a_suite_is_each_task_s_own() -> None:
+    envs = {task: embodied.make(task, 2, seed=3) for task in ("manipulation/reach", "manipulation/button-press")}
+    joined = JoinedEnv(envs, identified=True)
+    obs = joined.reset()
+    rule = load_policy("expert", joined)
+    alone = [load_policy("expert", env)(seen) for env, seen in zip(envs.values(), joined.separated(obs), strict=True)]
+    assert torch.equal(rule(obs), torch.cat(alone))
+    assert not torch.allclose(alone[0], alone[1])

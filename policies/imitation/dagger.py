@@ -1,0 +1,239 @@
+"""DAgger: imitation of an expert that is asked in every state which the learner comes to (Ross et al. 2011,
+arXiv:1011.0686).
+
+Behaviour cloning sees only states that the expert comes to, and errs ever more once it has left them. Here the learner
+acts, and the expert says what it would have done instead. In simulation a script can be asked at every step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
+from embodied.errors import EmbodiedError
+from embodied.math.symmetry import Mirror
+from policies.algorithm import Algorithm, DivergedError
+from policies.imitation.weight_transfer import transfer_weights
+from policies.networks.build import make_actor
+from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.normalizer import Normalizer
+from policies.off_policy.config import require
+from policies.optim import distributed
+from policies.optim.cpu_settings import keep_freed_memory, products
+from policies.optim.flat_parameters import FlatAdamW
+from policies.policy import NormalizedActor, Policy
+
+
+@dataclass(frozen=True)
+class DaggerConfig:
+    """DAgger: imitation of an expert in the states that the policy itself comes to.
+
+    The reward is not used. The policy is of PPO's kind, which can go on from it: --start-from RUN.
+    """
+
+    adviser: str = "expert"
+    """Policy that is asked: expert, the task's script; shipped, a run or a checkpoint."""
+    expert_until: float = 0.1
+    """Share of the training in which the expert acts too: at first in all environments, then in ever fewer."""
+    unroll: int = 25
+    """Control steps of every environment per iteration."""
+    buffer_size: int = 2_000_000
+    """Observations with the expert's actions to learn from; the oldest make room for new ones."""
+    save_buffer: bool = True
+    """Whether checkpoints hold them: large, but a resumed run is the same bit for bit. If not, a resumed run collects
+    them anew."""
+    updates: float = 8.0
+    """Updates per control step of all environments together; may be less than 1."""
+    batch_size: int = 4096
+    """Observations per update."""
+    learning_rate: float = 1e-3
+    """Adam's step size at first; it falls to nothing."""
+    max_grad_norm: float | None = 1.0
+    """Norm to which longer gradients are clipped; None leaves them."""
+    initial_std: float = 0.2
+    """Standard deviation of the policy's actions, for a PPO that goes on from it."""
+    normalize_observations: bool = True
+    """Shift and scale observations by their running statistics."""
+    observation_clip: float = 10.0
+    """Bound on observations after they are normalised."""
+    bfloat16_matmul: bool = False
+    """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it."""
+    actor: NetworkConfig = field(default_factory=lambda: NetworkConfig((256, 256), Activation.RELU))
+    """Network that chooses actions."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float):
+                require(math.isfinite(value), item.name, value, "finite")
+        for name in ("unroll", "buffer_size", "batch_size"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("updates", "learning_rate", "max_grad_norm", "initial_std", "observation_clip"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "positive")
+        require(0 <= self.expert_until <= 1, "expert_until", self.expert_until, "between 0 and 1")
+        require(not self.actor.memory, "architecture", self.actor.architecture, "one without memory: it learns steps")
+
+
+class Dagger(Algorithm):
+    """Minimises the squared error of the mean action to the expert's, over all states visited so far."""
+
+    def __init__(
+        self,
+        observation_spec: Mapping[str, ObservationSpec],
+        action_size: int,
+        num_envs: int,
+        config: DaggerConfig,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        mirror: Callable[[], Mirror] | None = None,
+    ) -> None:
+        """Build network, normaliser and buffer; arguments as of `policies.registry.Build`."""
+        if POLICY not in observation_spec:
+            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {[*observation_spec]}")
+        keep_freed_memory()
+        self.config, self.device = config, torch.device(device)
+        size = vector_sizes(observation_spec)[POLICY]
+        weights = torch.Generator().manual_seed(seed)
+        self.actor = make_actor(size, action_size, config.actor, config.initial_std, weights).to(self.device)
+        self.optimizer = FlatAdamW(
+            self.actor.mean.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm
+        )
+        self.normalizer = Normalizer(size, self.device, config.observation_clip)
+        self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
+        self._expert: PolicyFunction | None = None
+        self._expert_acts = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+        capacity = max(config.buffer_size, num_envs)
+        self._obs = torch.zeros(capacity, size, device=self.device)
+        self._action = torch.zeros(capacity, action_size, device=self.device)
+        self._asked, self._control_steps, self.updates = 0, 0, 0
+
+    @property
+    def unroll(self) -> int:
+        """Control steps of every environment per iteration."""
+        return self.config.unroll
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it shares this learner's weights."""
+        statistics = self.normalizer
+        network = NormalizedActor(self.actor, statistics.mean, statistics.scale, self.config.observation_clip)
+        return Policy(network, self.config.actor)
+
+    @torch.no_grad()
+    def start_from(self, policy: Policy) -> None:
+        """Begin with another policy's network and statistics; the deviation stays the config's.
+
+        Raises:
+            MismatchError: Its network is not of this learner's kind and shape.
+        """
+        transfer_weights(policy, self.policy)
+        self.actor.log_std.fill_(math.log(self.config.initial_std))
+        self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
+
+    def advise(self, rule: PolicyFunction) -> None:
+        """Ask this policy, as the config's `adviser` announced."""
+        self._expert = rule
+
+    @torch.no_grad()
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """The actions (N, A) of the policy, or of the expert where it still acts; what the expert says is kept.
+
+        Raises:
+            EmbodiedError: No expert was given.
+        """
+        if self._expert is None:
+            raise EmbodiedError(f"adviser='{self.config.adviser}' is announced; give its policy to Dagger.advise")
+        told = self._expert(obs).clamp(-1.0, 1.0).to(self.device)
+        self._keep(obs[POLICY], told)
+        return torch.where(self._expert_acts[:, None], told, self.policy(obs))
+
+    def record(self, step: Step) -> None:
+        """Nothing to store: rewards are not used."""
+
+    def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
+        """Make the updates that are due, and draw where the expert acts next.
+
+        Returns:
+            Losses, updates, what is kept, and in which share of the environments the expert acted.
+
+        Raises:
+            DivergedError: They are not finite.
+        """
+        del obs
+        config = self.config
+        self._control_steps += config.unroll
+        if config.normalize_observations:
+            self.normalizer.commit()
+        self.optimizer.learning_rate = config.learning_rate * max(1.0 - progress, 0.0)
+        losses: list[Tensor] = []
+        with products(rounded=config.bfloat16_matmul):
+            while self.updates < math.floor(self._control_steps * config.updates):
+                losses.append(self._learn())
+        metrics = {"updates": float(self.updates), "buffer": float(self._kept)}
+        metrics |= {"expert_share": self._expert_acts.float().mean().item()}
+        if losses:
+            loss, norm = torch.stack(losses).mean(0).tolist()
+            metrics |= {"imitation_loss": loss, "policy_gradient_norm": norm}
+        if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
+            raise DivergedError(f"training diverged: {', '.join(broken)}; a lower learning_rate may help")
+        share = 1.0 - progress / config.expert_until if config.expert_until else 0.0
+        drawn = torch.rand(len(self._expert_acts), generator=self._generator, device=self.device)
+        self._expert_acts = drawn < share
+        return metrics
+
+    @property
+    def _kept(self) -> int:
+        """How many observations there are to learn from."""
+        return min(self._asked, len(self._obs))
+
+    def _keep(self, obs: Tensor, told: Tensor) -> None:
+        """Append (N, size) observations and what the expert says there; the oldest make room."""
+        where = torch.arange(self._asked, self._asked + len(obs), device=self.device) % len(self._obs)
+        self._obs[where], self._action[where] = obs, told
+        self._asked += len(obs)
+        if self.config.normalize_observations:
+            self.normalizer.observe(obs)
+
+    def _learn(self) -> Tensor:
+        """One step; returns its loss and the gradient's norm, (2,)."""
+        size = (self.config.batch_size,)
+        rows = torch.randint(self._kept, size, generator=self._generator, device=self.device)
+        loss = functional.mse_loss(self.actor(self.normalizer(self._obs[rows])), self._action[rows])
+        norm = self.optimizer.descend(loss)
+        self.updates += 1
+        return torch.stack([loss.detach(), norm])
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides how training goes on."""
+        kept = {"obs": self._obs[: self._kept].clone(), "action": self._action[: self._kept].clone()}
+        return {
+            "actor": self.optimizer.state(),
+            "normalizer": self.normalizer.state(),
+            "generator": self._generator.get_state(),
+            "expert_acts": self._expert_acts.clone(),
+            "asked": self._asked,
+            "control_steps": self._control_steps,
+            "updates": self.updates,
+            **(kept if self.config.save_buffer else {}),
+        }
+
+    def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
+        """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
+        self.optimizer.load_state(tree["actor"])
+        self.normalizer.load_state(tree["normalizer"])
+        self._expert_acts = tree["expert_acts"].to(self.device)
+        self._control_steps, self.updates = int(tree["control_steps"]), int(tree["updates"])
+        if explore_alike:
+            self._generator.set_state(tree["generator"].cpu())
+        if self.config.save_buffer:
+            self._asked = int(tree["asked"])
+            self._obs[: self._kept], self._action[: self._kept] = tree["obs"], tree["action"]

@@ -1,0 +1,146 @@
+"""DAgger: asks where the learner goes, learns from nothing else, ends as a policy of PPO's kind, resumes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from embodied.errors import EmbodiedError
+from embodied.storage import trees
+from policies.algorithm import DivergedError, MismatchError
+from policies.imitation.dagger import Dagger, DaggerConfig
+from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.policy import Policy
+from policies.ppo.config import PPOConfig
+from policies.training.loop import Trainer, train
+from tests.policies.imitation.test_demonstrations import SPEC, homewards, outwards
+from tests.policies.toys import PointMass, algorithm_of
+
+QUICK = DaggerConfig(
+    unroll=4, batch_size=64, updates=8.0, learning_rate=3e-3, actor=NetworkConfig((32, 32), Activation.RELU)
+)
+
+
+def run(steps: int, config: DaggerConfig = QUICK, resume: Any = None, stop_at: int | None = None) -> Trainer:
+    """Train for `steps`, or stop earlier."""
+    taken: list[int] = []
+    return train(
+        PointMass(8), config, total_steps=steps, adviser=homewards, resume=resume,
+        on_iteration=lambda trainer, metrics: taken.append(trainer.steps),
+        should_stop=lambda: taken[-1] >= (stop_at or steps),
+    )  # fmt: skip
+
+
+def success_of(policy: Policy) -> float:
+    env = PointMass(256, seed=1)
+    obs = env.reset()
+    success = torch.zeros(256)
+    for _ in range(env.max_episode_steps):
+        step = env.step(policy(obs))
+        obs, success = step.obs, step.success
+    return success.float().mean().item()
+
+
+def test_it_does_what_the_expert_says_and_so_reaches_its_goal():
+    policy = run(4_000).policy
+    assert success_of(policy) > 0.95
+    assert policy.kind == "gaussian-mlp"
+
+
+def test_the_expert_is_asked_everywhere_but_acts_only_at_first():
+    learner = Dagger(SPEC, 2, 8, dataclasses.replace(QUICK, expert_until=0.5))
+    learner.advise(outwards)
+    generator = torch.Generator().manual_seed(0)
+    shares = []
+    for iteration in range(8):
+        obs = {"policy": 0.05 * torch.randn(8, 2, generator=generator)}
+        told, own = outwards(obs), learner.policy(obs)
+        action = learner.act(obs)
+        by_expert = (action == told).all(-1)
+        assert torch.equal(action[~by_expert], own[~by_expert])
+        shares.append(by_expert.float().mean().item())
+        learner.update(obs, iteration / 8)
+    assert shares[0] == 1.0
+    assert 0.0 < sum(shares[1:4]) / 3 < 1.0
+    assert shares[5:] == [0.0, 0.0, 0.0]
+    kept = learner.state()
+    assert torch.equal(kept["action"], outwards({"policy": kept["obs"]}))
+    assert len(kept["obs"]) == 64
+
+
+def test_the_oldest_answers_make_room():
+    learner = Dagger(SPEC, 2, 4, dataclasses.replace(QUICK, buffer_size=10))
+    learner.advise(homewards)
+    for number in range(4):
+        learner.act({"policy": torch.full((4, 2), float(number))})
+    kept = learner.state()["obs"][:, 0].tolist()
+    assert sorted(kept) == [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]
+
+
+def test_the_step_size_falls_to_nothing():
+    learner = Dagger(SPEC, 2, 4, QUICK)
+    learner.advise(homewards)
+    learner.act({"policy": torch.rand(4, 2)})
+    before = learner.optimizer.vector.clone()
+    learner.update({}, 1.0)
+    assert torch.equal(learner.optimizer.vector, before)
+    learner.update({}, 0.5)
+    assert learner.optimizer.learning_rate == pytest.approx(QUICK.learning_rate / 2)
+    assert not torch.equal(learner.optimizer.vector, before)
+
+
+def test_runs_go_on_bit_for_bit():
+    whole, half = run(256), run(256, stop_at=128)
+    resumed = run(256, resume=trees.unflatten(trees.flatten(half.state())))
+    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
+    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
+    assert expected.keys() == found.keys()
+
+
+def test_without_its_buffer_a_resumed_run_collects_anew():
+    config = dataclasses.replace(QUICK, save_buffer=False)
+    state = trees.flatten(run(160, config, stop_at=128).state())
+    assert not [key for key in state if key.endswith("algorithm/obs")]
+    resumed = algorithm_of(run(160, config, trees.unflatten(state)), Dagger)
+    assert resumed.update({}, 0.9)["buffer"] == 32
+
+
+def test_another_policy_begins_and_ppo_goes_on_from_it():
+    first = run(2_000).policy
+    learner = Dagger(SPEC, 2, 8, dataclasses.replace(QUICK, initial_std=0.5))
+    learner.start_from(first)
+    obs = {"policy": torch.rand(16, 2)}
+    torch.testing.assert_close(learner.policy(obs), first(obs), atol=1e-3, rtol=0)
+    torch.testing.assert_close(learner.actor.log_std.exp(), torch.full((2,), 0.5))
+    ppo = Trainer(PointMass(8), PPOConfig(unroll=4, actor=QUICK.actor), total_steps=100)
+    ppo.algorithm.start_from(first)
+    torch.testing.assert_close(ppo.policy(obs), first(obs), atol=1e-3, rtol=0)
+    with pytest.raises(MismatchError, match=r"hidden=\(32, 32\)"):
+        Dagger(SPEC, 2, 8, dataclasses.replace(QUICK, actor=NetworkConfig((16,)))).start_from(first)
+
+
+def test_messages():
+    learner = Dagger(SPEC, 2, 4, QUICK)
+    with pytest.raises(EmbodiedError, match=r"adviser='expert' is announced; give its policy to Dagger.advise"):
+        learner.act({"policy": torch.zeros(4, 2)})
+
+    def broken(obs: Mapping[str, Tensor]) -> Tensor:
+        return torch.full((4, 2), float("nan"))
+
+    learner.advise(broken)
+    learner.act({"policy": torch.zeros(4, 2)})
+    with pytest.raises(DivergedError, match="imitation_loss=nan"):
+        learner.update({})
+    for setting, value, said in (
+        ("expert_until", 2.0, "expert_until=2.0 must be between 0 and 1"),
+        ("updates", 0.0, "updates=0.0 must be positive"),
+        ("buffer_size", 0, "buffer_size=0 must be at least 1"),
+        ("actor", NetworkConfig(architecture=Architecture.GRU, memory=8), "without memory"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            dataclasses.replace(QUICK, **{setting: value})
