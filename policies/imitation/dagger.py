@@ -3,6 +3,9 @@ arXiv:1011.0686).
 
 Behaviour cloning sees only states that the expert comes to, and errs ever more once it has left them. Here the learner
 acts, and the expert says what it would have done instead. In simulation a script can be asked at every step.
+
+The expert may know more than the policy observes. A policy with memory then learns to find out what it can: it imitates
+the mean of what the expert does, given all that was observed so far.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.build import make_actor
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.normalizer import Normalizer
+from policies.networks.recurrent import HiddenState, RecurrentActor, Sequences, outputs
 from policies.off_policy.config import require
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
@@ -43,7 +47,7 @@ class DaggerConfig:
     expert_until: float = 0.1
     """Share of the training in which the expert acts too: at first in all environments, then in ever fewer."""
     unroll: int = 25
-    """Control steps of every environment per iteration."""
+    """Control steps of every environment per iteration; of a policy with memory, as many as it learns from at once."""
     buffer_size: int = 2_000_000
     """Observations with the expert's actions to learn from; the oldest make room for new ones."""
     save_buffer: bool = True
@@ -52,7 +56,7 @@ class DaggerConfig:
     updates: float = 8.0
     """Updates per control step of all environments together; may be less than 1."""
     batch_size: int = 4096
-    """Observations per update."""
+    """Observations per update; of a policy with memory in sequences of `unroll`."""
     learning_rate: float = 1e-3
     """Adam's step size at first; it falls to nothing."""
     max_grad_norm: float | None = 1.0
@@ -79,7 +83,40 @@ class DaggerConfig:
             value = getattr(self, name)
             require(value is None or value > 0, name, value, "positive")
         require(0 <= self.expert_until <= 1, "expert_until", self.expert_until, "between 0 and 1")
-        require(not self.actor.memory, "architecture", self.actor.architecture, "one without memory: it learns steps")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the expert said, in blocks of consecutive steps of all environments."""
+
+    obs: Tensor
+    """(blocks, T, N, size) raw observations."""
+    action: Tensor
+    """(blocks, T, N, A) what the expert would have done."""
+    begins: Tensor
+    """(blocks, T, N) bool, an episode begins with this step."""
+    hidden: Tensor
+    """(blocks, N, H) the policy's memory before each block, as it was then."""
+
+    @classmethod
+    def empty(
+        cls, blocks: int, steps: int, num_envs: int, size: int, actions: int, memory: int, device: torch.device
+    ) -> Answers:
+        """Room for `blocks` of them."""
+        place = (blocks, steps, num_envs)
+        return cls(
+            torch.zeros(*place, size, device=device),
+            torch.zeros(*place, actions, device=device),
+            torch.zeros(place, dtype=torch.bool, device=device),
+            torch.zeros(blocks, num_envs, memory, device=device),
+        )
+
+    def first(self, blocks: int) -> Answers:
+        """The first ones, or all where there are not so many; views."""
+        return Answers(*(values[:blocks] for values in self.tensors().values()))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 class Dagger(Algorithm):
@@ -111,10 +148,11 @@ class Dagger(Algorithm):
         self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self._expert: PolicyFunction | None = None
         self._expert_acts = torch.ones(num_envs, dtype=torch.bool, device=self.device)
-        capacity = max(config.buffer_size, num_envs)
-        self._obs = torch.zeros(capacity, size, device=self.device)
-        self._action = torch.zeros(capacity, action_size, device=self.device)
-        self._asked, self._control_steps, self.updates = 0, 0, 0
+        self._begins = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+        self._hidden = HiddenState(self.actor, num_envs) if isinstance(self.actor, RecurrentActor) else None
+        blocks = max(config.buffer_size // (config.unroll * num_envs), 1)
+        self._kept = Answers.empty(blocks, config.unroll, num_envs, size, action_size, config.actor.memory, self.device)
+        self._row, self._blocks, self._iterations, self.updates = 0, 0, 0, 0
 
     @property
     def unroll(self) -> int:
@@ -154,10 +192,18 @@ class Dagger(Algorithm):
             raise EmbodiedError(f"adviser='{self.config.adviser}' is announced; give its policy to Dagger.advise")
         told = self._expert(obs).clamp(-1.0, 1.0).to(self.device)
         self._keep(obs[POLICY], told)
-        return torch.where(self._expert_acts[:, None], told, self.policy(obs))
+        return torch.where(self._expert_acts[:, None], told, self._chosen(obs))
+
+    def _chosen(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """The policy's own actions."""
+        if self._hidden is None:
+            return self.policy(obs)
+        return self._hidden(self.normalizer(obs[POLICY]), self._begins).clamp(-1.0, 1.0)
 
     def record(self, step: Step) -> None:
-        """Nothing to store: rewards are not used."""
+        """Note which episodes begin; rewards are not used."""
+        self._begins = (step.terminated | step.truncated).to(self.device)
+        self._row += 1
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
         """Make the updates that are due, and draw where the expert acts next.
@@ -170,15 +216,18 @@ class Dagger(Algorithm):
         """
         del obs
         config = self.config
-        self._control_steps += config.unroll
+        self._row, self._blocks, self._iterations = 0, self._blocks + 1, self._iterations + 1
         if config.normalize_observations:
             self.normalizer.commit()
         self.optimizer.learning_rate = config.learning_rate * max(1.0 - progress, 0.0)
         losses: list[Tensor] = []
         with products(rounded=config.bfloat16_matmul):
-            while self.updates < math.floor(self._control_steps * config.updates):
+            while self.updates < math.floor(self._iterations * config.unroll * config.updates):
                 losses.append(self._learn())
-        metrics = {"updates": float(self.updates), "buffer": float(self._kept)}
+        metrics = {
+            "updates": float(self.updates),
+            "buffer": float(self._kept.first(self._blocks).action[..., 0].numel()),
+        }
         metrics |= {"expert_share": self._expert_acts.float().mean().item()}
         if losses:
             loss, norm = torch.stack(losses).mean(0).tolist()
@@ -190,50 +239,69 @@ class Dagger(Algorithm):
         self._expert_acts = drawn < share
         return metrics
 
-    @property
-    def _kept(self) -> int:
-        """How many observations there are to learn from."""
-        return min(self._asked, len(self._obs))
-
     def _keep(self, obs: Tensor, told: Tensor) -> None:
-        """Append (N, size) observations and what the expert says there; the oldest make room."""
-        where = torch.arange(self._asked, self._asked + len(obs), device=self.device) % len(self._obs)
-        self._obs[where], self._action[where] = obs, told
-        self._asked += len(obs)
+        """Keep (N, size) observations and what the expert says there; the oldest make room."""
+        block, kept = self._blocks % len(self._kept.obs), self._kept
+        if self._row == 0 and self._hidden is not None:
+            kept.hidden[block] = self._hidden.values
+        kept.obs[block, self._row], kept.action[block, self._row] = obs, told
+        kept.begins[block, self._row] = self._begins
         if self.config.normalize_observations:
             self.normalizer.observe(obs)
 
     def _learn(self) -> Tensor:
         """One step; returns its loss and the gradient's norm, (2,)."""
-        size = (self.config.batch_size,)
-        rows = torch.randint(self._kept, size, generator=self._generator, device=self.device)
-        loss = functional.mse_loss(self.actor(self.normalizer(self._obs[rows])), self._action[rows])
+        obs, action, sequences = self._batch()
+        loss = functional.mse_loss(outputs(self.actor.mean, self.normalizer(obs), sequences), action)
         norm = self.optimizer.descend(loss)
         self.updates += 1
         return torch.stack([loss.detach(), norm])
 
+    def _batch(self) -> tuple[Tensor, Tensor, Sequences | None]:
+        """Observations (B, size) and what the expert said (B, A); with memory, sequences step after step."""
+        kept = self._kept.first(self._blocks)
+        if self._hidden is None:
+            rows = self._drawn(kept.begins.numel(), self.config.batch_size)
+            return kept.obs.flatten(0, 2)[rows], kept.action.flatten(0, 2)[rows], None
+        blocks, steps, num_envs = kept.begins.shape
+        drawn = self._drawn(blocks * num_envs, max(self.config.batch_size // steps, 1))
+        block, env = drawn // num_envs, drawn % num_envs
+        obs, action, begins = (values[block, :, env].transpose(0, 1) for values in (kept.obs, kept.action, kept.begins))
+        return obs.flatten(0, 1), action.flatten(0, 1), Sequences(kept.hidden[block, env], begins)
+
+    def _drawn(self, high: int, count: int) -> Tensor:
+        return torch.randint(high, (count,), generator=self._generator, device=self.device)
+
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on."""
-        kept = {"obs": self._obs[: self._kept].clone(), "action": self._action[: self._kept].clone()}
         return {
             "actor": self.optimizer.state(),
             "normalizer": self.normalizer.state(),
             "generator": self._generator.get_state(),
             "expert_acts": self._expert_acts.clone(),
-            "asked": self._asked,
-            "control_steps": self._control_steps,
+            "begins": self._begins.clone(),
+            "iterations": self._iterations,
             "updates": self.updates,
-            **(kept if self.config.save_buffer else {}),
+            **({} if self._hidden is None else {"memory": self._hidden.values.clone()}),
+            **(self._answers() if self.config.save_buffer else {}),
         }
 
+    def _answers(self) -> dict[str, Any]:
+        kept = self._kept.first(self._blocks).tensors()
+        return {"blocks": self._blocks, "answers": {name: values.clone() for name, values in kept.items()}}
+
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
+        """Continue from what `state` returned, with random numbers and episodes of its own unless `explore_alike`."""
         self.optimizer.load_state(tree["actor"])
         self.normalizer.load_state(tree["normalizer"])
         self._expert_acts = tree["expert_acts"].to(self.device)
-        self._control_steps, self.updates = int(tree["control_steps"]), int(tree["updates"])
+        self._iterations, self.updates = int(tree["iterations"]), int(tree["updates"])
         if explore_alike:
             self._generator.set_state(tree["generator"].cpu())
+            self._begins = tree["begins"].to(self.device)
+            if self._hidden is not None:
+                self._hidden.values = tree["memory"].to(self.device)
         if self.config.save_buffer:
-            self._asked = int(tree["asked"])
-            self._obs[: self._kept], self._action[: self._kept] = tree["obs"], tree["action"]
+            self._blocks = int(tree["blocks"])
+            for name, values in self._kept.first(self._blocks).tensors().items():
+                values.copy_(tree["answers"][name])

@@ -117,13 +117,16 @@ class RecurrentActor(GaussianActor):
 class HiddenState:
     """A recurrent actor with its hidden states in N environments, which begin at zero."""
 
+    values: Tensor
+    """(N, H) after the last step."""
+
     def __init__(self, actor: RecurrentActor, rows: int) -> None:
         self._actor, self.rows = actor, rows
-        self._hidden = actor.log_std.new_zeros(rows, actor.units)
+        self.values = actor.log_std.detach().new_zeros(rows, actor.units)
 
     def __call__(self, obs: Tensor, begun: Tensor) -> Tensor:
         """Mean actions (N, A) of normalised observations (N, inputs); `begun` (N,) bool: where an episode begins."""
-        mean, self._hidden = self._actor.mean(obs, self._hidden.masked_fill(begun[:, None], 0.0))
+        mean, self.values = self._actor.mean(obs, self.values.masked_fill(begun[:, None], 0.0))
         return mean
 
 

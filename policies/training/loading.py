@@ -26,7 +26,7 @@ from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.suites import JoinedEnv
-from embodied.env.trials import by_trials
+from embodied.env.trials import TrialEnv, by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
@@ -284,7 +284,7 @@ def _expert(env: Env) -> PolicyFunction:
 
 def _suite_expert(env: JoinedEnv) -> PolicyFunction:
     """Each task's own expert, in the environments of that task."""
-    experts = [_expert(cast("Env", one)) for one in env.envs]
+    experts = [_expert(one.env if isinstance(one, TrialEnv) else cast("Env", one)) for one in env.envs]
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         actions = [expert(seen) for expert, seen in zip(experts, env.separated(obs), strict=True)]

@@ -335,7 +335,8 @@ class Tabletop(Task[TaskState], abc.ABC):
         return {"goal": state.goal}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
-        """The task's script. It sees the group `policy` alone, so the goal must not be hidden."""
-        del state
+        """The task's script. It sees the group `policy`, and the goal where policies must find it out."""
         seen = Seen.of(observation["policy"])
+        if self.config.hide_goal:
+            seen = dataclasses.replace(seen, goal=state.goal)
         return steer(seen, self.script(seen))

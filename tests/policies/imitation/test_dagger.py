@@ -19,11 +19,13 @@ from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import SPEC, homewards, outwards
-from tests.policies.toys import PointMass, algorithm_of
+from tests.policies.toys import PointMass, Recall, algorithm_of
 
 QUICK = DaggerConfig(
     unroll=4, batch_size=64, updates=8.0, learning_rate=3e-3, actor=NetworkConfig((32, 32), Activation.RELU)
 )
+
+REMEMBERING = NetworkConfig((16,), Activation.RELU, architecture=Architecture.GRU, memory=16)
 
 
 def run(steps: int, config: DaggerConfig = QUICK, resume: Any = None, stop_at: int | None = None) -> Trainer:
@@ -53,7 +55,7 @@ def test_it_does_what_the_expert_says_and_so_reaches_its_goal():
 
 
 def test_the_expert_is_asked_everywhere_but_acts_only_at_first():
-    learner = Dagger(SPEC, 2, 8, dataclasses.replace(QUICK, expert_until=0.5))
+    learner = Dagger(SPEC, 2, 8, dataclasses.replace(QUICK, unroll=1, expert_until=0.5))
     learner.advise(outwards)
     generator = torch.Generator().manual_seed(0)
     shares = []
@@ -68,18 +70,18 @@ def test_the_expert_is_asked_everywhere_but_acts_only_at_first():
     assert shares[0] == 1.0
     assert 0.0 < sum(shares[1:4]) / 3 < 1.0
     assert shares[5:] == [0.0, 0.0, 0.0]
-    kept = learner.state()
+    kept = learner.state()["answers"]
     assert torch.equal(kept["action"], outwards({"policy": kept["obs"]}))
-    assert len(kept["obs"]) == 64
+    assert kept["obs"].shape == (8, 1, 8, 2)
 
 
 def test_the_oldest_answers_make_room():
-    learner = Dagger(SPEC, 2, 4, dataclasses.replace(QUICK, buffer_size=10))
+    learner = Dagger(SPEC, 2, 4, dataclasses.replace(QUICK, unroll=1, buffer_size=10))
     learner.advise(homewards)
-    for number in range(4):
+    for number in range(5):
         learner.act({"policy": torch.full((4, 2), float(number))})
-    kept = learner.state()["obs"][:, 0].tolist()
-    assert sorted(kept) == [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]
+        learner.update({})
+    assert learner.state()["answers"]["obs"][:, 0, :, 0].tolist() == [[4.0] * 4, [3.0] * 4]
 
 
 def test_the_step_size_falls_to_nothing():
@@ -94,20 +96,45 @@ def test_the_step_size_falls_to_nothing():
     assert not torch.equal(learner.optimizer.vector, before)
 
 
-def test_runs_go_on_bit_for_bit():
-    whole, half = run(256), run(256, stop_at=128)
-    resumed = run(256, resume=trees.unflatten(trees.flatten(half.state())))
+@pytest.mark.parametrize("actor", [QUICK.actor, REMEMBERING])
+def test_runs_go_on_bit_for_bit(actor):
+    config = dataclasses.replace(QUICK, actor=actor)
+    whole, half = run(256, config), run(256, config, stop_at=128)
+    resumed = run(256, config, resume=trees.unflatten(trees.flatten(half.state())))
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     assert expected.keys() == found.keys()
 
 
+def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once():
+    def knowing(obs: Mapping[str, Tensor]) -> Tensor:
+        return env.position[:, :1].sign()
+
+    env = Recall(64)
+    config = dataclasses.replace(QUICK, unroll=6, actor=REMEMBERING, batch_size=240)
+    trainer = train(env, config, total_steps=30_000, adviser=knowing)
+    policy, own = trainer.policy, Recall(256, seed=1)
+    obs, begun = own.reset(), torch.ones(256, dtype=torch.bool)
+    network, hidden = policy.network, torch.zeros(256, 16)
+    for _ in range(2 * own.max_episode_steps):
+        action, hidden = network.step(obs["policy"], hidden.masked_fill(begun[:, None], 0.0))
+        assert torch.equal(action.sign(), own.position[:, :1].sign())
+        step = own.step(action)
+        obs, begun = step.obs, step.truncated
+
+
 def test_without_its_buffer_a_resumed_run_collects_anew():
     config = dataclasses.replace(QUICK, save_buffer=False)
-    state = trees.flatten(run(160, config, stop_at=128).state())
-    assert not [key for key in state if key.endswith("algorithm/obs")]
-    resumed = algorithm_of(run(160, config, trees.unflatten(state)), Dagger)
-    assert resumed.update({}, 0.9)["buffer"] == 32
+    state = algorithm_of(run(128, config), Dagger).state()
+    assert "answers" not in state
+    learner = Dagger(SPEC, 2, 8, config)
+    learner.advise(homewards)
+    learner.load_state(state)
+    for _ in range(4):
+        learner.act({"policy": torch.rand(8, 2)})
+        learner.record(PointMass(8).step(torch.zeros(8, 2)))
+    found = learner.update({}, 0.9)
+    assert (found["buffer"], found["updates"]) == (32, 160)
 
 
 def test_another_policy_begins_and_ppo_goes_on_from_it():
@@ -140,7 +167,6 @@ def test_messages():
         ("expert_until", 2.0, "expert_until=2.0 must be between 0 and 1"),
         ("updates", 0.0, "updates=0.0 must be positive"),
         ("buffer_size", 0, "buffer_size=0 must be at least 1"),
-        ("actor", NetworkConfig(architecture=Architecture.GRU, memory=8), "without memory"),
     ):
         with pytest.raises(ValueError, match=said):
             dataclasses.replace(QUICK, **{setting: value})

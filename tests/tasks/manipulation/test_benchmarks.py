@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 from embodied.errors import EmbodiedError
 from embodied.factory import make
 from embodied.registry import join_content
+from policies.training.loading import load_policy
 from tasks.manipulation import benchmarks
 from tasks.manipulation.common.tabletop import TabletopConfig
 
@@ -78,3 +80,14 @@ def test_meta_learning_hides_the_goal_and_holds_out_other_goals_of_the_same_task
     assert suite.tasks == suite.held_out
     assert suite.seed != suite.held_out_seed
     assert not join_content().suites["mt1:push"].options
+
+
+def test_scripts_know_the_goals_that_policies_must_find_out() -> None:
+    env = make("manipulation/push", 3, seed=5, hide_goal=True)
+    obs = env.reset()
+    assert not obs["policy"][:, 36:39].any()
+    goal = torch.from_numpy(np.array(env.task_state.goal))
+    seen = obs | {"policy": torch.cat([obs["policy"][:, :36], goal], -1)}
+    open_to_all = make("manipulation/push", 3, seed=5)
+    open_to_all.reset()
+    torch.testing.assert_close(load_policy("expert", env)(obs), load_policy("expert", open_to_all)(seen))
