@@ -18,9 +18,10 @@ from benchmarks.learners.miniature import miniature
 from benchmarks.learners.sparse_task import demonstrated, shown, sparse_environment
 from policies.imitation import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloningConfig
+from policies.imitation.dagger import DaggerConfig
 from policies.imitation.supervision import SupervisedActor
 from policies.imitation.warm_start import imitate
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig, relu_network
 from policies.off_policy.idql.idql import IDQLConfig
@@ -124,6 +125,18 @@ def from_expert(cell: Cell, budget: Budget) -> Learned:
     return dataclasses.replace(found, notes={"watched_steps": watched, "explained": imitation.explained})
 
 
+DAGGER = DaggerConfig(
+    unroll=25, updates=5.0, batch_size=1024, actor=NetworkConfig((128, 128), Activation.RELU)
+)  # fmt: skip
+
+
+def asked(cell: Cell, budget: Budget) -> Learned:
+    """DAgger: the script is asked in every state that the learner comes to, in its environments: no file is used."""
+    config = miniature(DAGGER) if budget.smoke else DAGGER
+    env = sparse_environment(cell, budget, num_envs=PPO_ENVS)
+    return learned(env, config, budget, cell.seed, adviser=load_policy("expert", env))
+
+
 ROUNDS = 3  # of deployment with a supervisor and cloning anew (Sirius)
 
 
@@ -168,6 +181,7 @@ SPARSE = Problem(
         "adviser": advised,
         "ppo-from-expert": from_expert,
         "interventions": interventions,
+        "dagger": asked,
     },
     evaluated=evaluated,
     steps=100_000,

@@ -147,7 +147,7 @@ class Dagger(Algorithm):
         self.normalizer = Normalizer(size, self.device, config.observation_clip)
         self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self._expert: PolicyFunction | None = None
-        self._expert_acts = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+        self._expert_acts = torch.full((num_envs,), config.expert_until > 0, device=self.device)
         self._begins = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self._hidden = HiddenState(self.actor, num_envs) if isinstance(self.actor, RecurrentActor) else None
         blocks = max(config.buffer_size // (config.unroll * num_envs), 1)

@@ -16,6 +16,7 @@ from embodied.storage import task_names
 from embodied.storage.configs import override, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
+from policies.imitation.dagger import DaggerConfig
 from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy, RememberingPolicy
@@ -234,9 +235,11 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
 def _warn_of_no_memory(settings: Settings[Any, Any]) -> None:
     """Say what cannot be learned without memory: to adapt within a trial, or what a suite hides."""
     config, named = settings.algorithm_config, join_content().find(settings.task)
-    if isinstance(config, PPOConfig) and config.actor.memory:
+    remembering = isinstance(config, PPOConfig | DaggerConfig)
+    if remembering and config.actor.memory:
         return
-    gru = "--ppo.actor.architecture gru --ppo.actor.memory 128"
+    flags = f"--{settings.algorithm if remembering else DEFAULT}.actor"
+    gru = f"{flags}.architecture gru {flags}.memory 128"
     if settings.episodes_per_trial is not None:
         cli.say(f"warning: a policy without memory cannot adapt from episode to episode of a trial; {gru} gives it one")
     elif isinstance(named, Suite) and named.unseen:
