@@ -4,7 +4,7 @@ A checkpoint that holds a policy has it in two places, from which nothing of the
 
 - its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
   the registered name of the task it was trained on;
-  Where the task was a suite of which the policy is told its task, `conditioning` says how (`embodied.registry`), and
+  Where the task was a suite of which the policy is told its task, `conditioning` says how (by default one-hot), and
   `identities` lists the names of the tasks in their order;
 - its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
 
