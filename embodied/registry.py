@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,17 +56,6 @@ class TaskEntry:
         return None if self.training is None else load_target(self.training, f"training defaults of {self.name!r}")
 
 
-class Conditioning(StrEnum):
-    """How a policy of several tasks is told which of them it is in."""
-
-    NONE = "none"
-    """Not at all."""
-    ONE_HOT = "one-hot"
-    """One number for each task joins its observations."""
-    LANGUAGE = "language"
-    """The code of an instruction does; of each task's paraphrases the last is kept for evaluations."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Suite:
     """Several tasks under one name, such as `mt10`: to learn one policy for, and to evaluate side by side."""
@@ -77,11 +65,11 @@ class Suite:
     summary: str
     """One line for `embodied.list`."""
     tasks: tuple[str, ...]
-    """Names of the tasks to train on and to evaluate, in the order of their numbers."""
+    """Names of the tasks to train on and to evaluate, in the order of their identities."""
     held_out: tuple[str, ...] = ()
     """Tasks that are evaluated only: what was learned is to carry over to them."""
-    conditioning: Conditioning = Conditioning.NONE
-    """How a policy is told which of `tasks` it is in."""
+    identified: bool = False
+    """Whether a policy is told which task it is in: one number for each of `tasks` joins its observations."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields of the tasks' configs that the suite sets."""
     unseen: str = ""

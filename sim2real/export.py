@@ -17,13 +17,11 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import torch
 import tyro
-from torch import Tensor
 
-from embodied.core.instruction import code_of
 from embodied.core.task import Task
 from embodied.env.vec_env import POLICY
 from embodied.errors import UnknownNameError, guard, listing, reason
-from embodied.registry import Conditioning, join_content
+from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json, override
@@ -31,7 +29,7 @@ from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal,
 from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.policy import Policy
-from policies.training.loading import RUNS, conditioning_of, one_hot, open_checkpoint, policy_from_checkpoint
+from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint
 from policies.vla.policy import VLAPolicy
 from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
 from sim2real.bundles import files as bundle_files
@@ -131,17 +129,10 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
         return policy, join_content()[chosen].load()(), chosen
     if identities := checkpoint.meta.get("identities"):
         chosen = one_of(checkpoint, identities, task)
-        return IdentifiedPolicy(policy, _told(checkpoint, chosen)), join_content()[chosen].load()(), chosen
+        identified = IdentifiedPolicy(policy, identities.index(chosen), len(identities))
+        return identified, join_content()[chosen].load()(), chosen
     own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
     return policy, task_of(checkpoint, own, robot), own
-
-
-def _told(checkpoint: Checkpoint, task: str) -> Tensor:
-    """(K,) what a policy of many tasks is told of one: its number, or its first instruction."""
-    how, tasks = conditioning_of(checkpoint)
-    if how is Conditioning.LANGUAGE:
-        return torch.from_numpy(code_of(next(iter(join_content()[task].load().instruction))))
-    return one_hot(how, tasks, task)
 
 
 def one_of(checkpoint: Checkpoint, known: Sequence[str], task: str | None) -> str:

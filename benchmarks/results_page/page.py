@@ -137,7 +137,7 @@ SECTIONS = (
     ),
     Section(
         "MT10, task by task",
-        "Success at any step, %, of every policy that was evaluated on all ten tasks, and the episodes of each task.",
+        "Success at the last step, %, of every policy that was evaluated on all ten tasks, and its episodes of each.",
         ("mean", *studies.MT10, "episodes", "file"),
         studies.by_task,
         in_order=True,

@@ -6,24 +6,15 @@ Words are hashed character n-grams; this needs neither torch nor jax, so that a 
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import zlib
 from collections.abc import Mapping
-
-import numpy as np
 
 from embodied.errors import EmbodiedError
 
 MAX_CHARACTERS = 500  # of an instruction
 MAX_WORDS = 64
 NGRAM = 3  # characters
-CODE_SIZE = 256  # numbers that stand for an instruction where nothing learns to read
-GRAMMAR = frozenset({
-    "a", "an", "and", "at", "by", "for", "from", "in", "into", "is", "it", "its", "of", "on", "onto", "or", "that",
-    "the", "this", "to", "until", "with", "your",
-})  # fmt: skip
-"""Words that say nothing of what is to be done."""
 SHOWN = 40  # characters of a refused instruction that its error repeats
 
 
@@ -97,24 +88,6 @@ def ngrams(word: str) -> list[str]:
 def bucket_of(ngram: str, buckets: int) -> int:
     """The embedding of an n-gram among `buckets`: by CRC-32, which is the same in every process and version."""
     return zlib.crc32(ngram.encode()) % buckets
-
-
-def code_of(text: str) -> np.ndarray:
-    """(CODE_SIZE,) float32 code of an instruction, of length 1: texts that share words, or parts of them, are near.
-
-    The sum over its words, but for those of grammar, of their n-grams, hashed to places and signs (Weinberger et al.
-    2009, arXiv:0902.2206): nothing is learned, so every process and version gives the same.
-
-    Raises:
-        EmbodiedError: it is no text, empty, or too long.
-    """
-    code = np.zeros(CODE_SIZE, np.float32)
-    words = words_of(check_instruction(text))
-    for word in [word for word in words if word not in GRAMMAR] or words:
-        parts = ngrams(word)
-        for number in (bucket_of(part, 2 * CODE_SIZE) for part in parts):
-            code[number // 2] += (1 - 2 * (number % 2)) / math.sqrt(len(parts))
-    return code / np.linalg.norm(code)
 
 
 def word_ids(instruction: str, buckets: int) -> list[list[int]]:

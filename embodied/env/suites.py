@@ -28,31 +28,29 @@ class JoinedEnv:
     """There is one robot in each environment."""
     team_size = 1
 
-    def __init__(
-        self, envs: Mapping[str, VecEnv], *, codes: Sequence[Tensor] = (), name: str = "joined", seed: int = 0
-    ) -> None:
+    def __init__(self, envs: Mapping[str, VecEnv], *, identified: bool = False, name: str = "joined") -> None:
         """Join environments, which go on belonging to the caller.
 
         Args:
             envs: Name to environment; the names appear in the statistics.
-            codes: For each of `envs` the codes (P, K) that tell a policy where it is: every observation ends in one,
-                drawn anew for every episode. None by default.
+            identified: Whether every observation ends in one number for each of `envs`: 1 for its own, else 0.
             name: What they are together.
-            seed: Of the codes drawn.
         """
         if not envs:
             raise ValueError("no environments to join; expected at least one")
         self.name, self.names, self.envs = name, tuple(envs), tuple(envs.values())
+        self.identified = identified
         sizes = [vector_sizes(env.observation_spec) for env in self.envs]
         common = [group for group in sizes[0] if all(group in others for others in sizes)]
         self._sizes = {group: max(size[group] for size in sizes) for group in common}
-        added = codes[0].shape[-1] if codes else 0
-        self.observation_spec = {group: ObservationSpec((size + added,)) for group, size in self._sizes.items()}
+        identity = len(self.envs) if identified else 0
+        self.observation_spec = {group: ObservationSpec((size + identity,)) for group, size in self._sizes.items()}
         self.action_size = max(env.action_size for env in self.envs)
         self.max_episode_steps = max(env.max_episode_steps for env in self.envs)
         self.num_envs = sum(env.num_envs for env in self.envs)
         self.device = self.envs[0].device
-        self._codes = Codes(codes, [env.num_envs for env in self.envs], seed, self.device) if codes else None
+        counts = torch.tensor([env.num_envs for env in self.envs])
+        self._identities = torch.eye(identity).repeat_interleave(counts, 0).to(self.device) if identified else None
 
     @property
     def engine_name(self) -> str:
@@ -74,8 +72,6 @@ class JoinedEnv:
         raise EmbodiedError(f"{self.name} is {len(self.envs)} tasks; expected one task that says how it is mirrored")
 
     def reset(self) -> dict[str, Tensor]:
-        if self._codes is not None:
-            self._codes.draw(torch.ones(self.num_envs, dtype=torch.bool, device=self.device))
         return self._joined([env.reset() for env in self.envs])
 
     def spread_episode_lengths(self) -> None:
@@ -89,17 +85,13 @@ class JoinedEnv:
         def joined(read: Callable[[Step], Tensor]) -> Tensor:
             return torch.cat([read(step) for step in steps])
 
-        terminated, truncated = joined(lambda step: step.terminated), joined(lambda step: step.truncated)
-        final_obs = self._joined([step.final_obs for step in steps])
-        if self._codes is not None:
-            self._codes.draw(terminated | truncated)
         return StepData(
             obs=self._joined([step.obs for step in steps]),
             reward=joined(lambda step: step.reward),
-            terminated=terminated,
-            truncated=truncated,
+            terminated=joined(lambda step: step.terminated),
+            truncated=joined(lambda step: step.truncated),
             success=joined(lambda step: step.success),
-            final_obs=final_obs,
+            final_obs=self._joined([step.final_obs for step in steps]),
         )
 
     @property
@@ -132,60 +124,22 @@ class JoinedEnv:
         return merged
 
     def state(self) -> dict[str, Any]:
-        drawn = {} if self._codes is None else {"codes": self._codes.state()}
-        return {str(place): env.state() for place, env in enumerate(self.envs)} | drawn
+        return {str(place): env.state() for place, env in enumerate(self.envs)}
 
     def load_state(self, state: Mapping[str, Any], /) -> None:
         for place, env in enumerate(self.envs):
             env.load_state(state[str(place)])
-        if self._codes is not None:
-            self._codes.load_state(state["codes"])
 
     def close(self) -> None:
         for env in self.envs:
             env.close()
 
     def _joined(self, observations: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Group to (N, size), each environment's observations filled up with zeros; codes, where there are any."""
+        """Group to (N, size), each environment's observations filled up with zeros; identities, where asked for."""
         joined = {
             group: torch.cat([functional.pad(own[group], (0, size - own[group].shape[-1])) for own in observations])
             for group, size in self._sizes.items()
         }
-        if self._codes is None:
+        if self._identities is None:
             return joined
-        return {group: torch.cat([values, self._codes.values], -1) for group, values in joined.items()}
-
-
-class Codes:
-    """What tells a policy which of several tasks each environment is of: one of the task's codes for each episode."""
-
-    values: Tensor
-    """(N, K) of the running episodes."""
-
-    def __init__(self, codes: Sequence[Tensor], counts: Sequence[int], seed: int, device: torch.device) -> None:
-        """Take for each task its codes (P, K) and its number of environments."""
-        self._table, self._tasks = torch.cat(list(codes)).to(device), len(codes)
-        numbers = torch.tensor(counts)
-        alternatives = torch.tensor([len(own) for own in codes])
-        self._first = (alternatives.cumsum(0) - alternatives).repeat_interleave(numbers).to(device)
-        self._alternatives = alternatives.repeat_interleave(numbers).to(device)
-        self._generator = torch.Generator().manual_seed(seed)
-        self._row = self._first.clone()
-        self.values = self._table[self._row]
-
-    def draw(self, begins: Tensor) -> None:
-        """Draw anew where episodes begin, (N,) bool."""
-        if len(self._table) == self._tasks:
-            return
-        share = torch.rand(len(self._row), generator=self._generator).to(self._row.device)
-        drawn = self._first + (share * self._alternatives).long()
-        self._row = torch.where(begins, drawn, self._row)
-        self.values = self._table[self._row]
-
-    def state(self) -> dict[str, Tensor]:
-        return {"row": self._row.clone(), "generator": self._generator.get_state()}
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        self._row = state["row"].to(self._row.device)
-        self._generator.set_state(state["generator"].cpu())
-        self.values = self._table[self._row]
+        return {group: torch.cat([values, self._identities], -1) for group, values in joined.items()}

@@ -8,12 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from embodied.core.initial_states import buffer_path
-from embodied.core.instruction import code_of
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
 from embodied.env.trials import by_trials
@@ -21,7 +18,7 @@ from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import EPISODE, Z95, evaluate
 from embodied.factory import make
-from embodied.registry import Conditioning, Suite, join_content
+from embodied.registry import Suite, join_content
 
 Rows = list[dict[str, Any]]
 """One for each task: `task`, `held_out`, and what `Evaluation.summary` gives."""
@@ -85,26 +82,7 @@ def make_suite(
         )
         for number, task in enumerate(suite.tasks)
     }
-    return JoinedEnv(envs, codes=codes_of(suite), name=name, seed=seed)
-
-
-def codes_of(suite: Suite) -> list[Tensor]:
-    """For each task of a suite what its policies are told in training, (P, K); nothing where they are told nothing.
-
-    Raises:
-        EmbodiedError: they are told in words, and a task has no second paraphrase.
-    """
-    if suite.conditioning is Conditioning.NONE:
-        return []
-    if suite.conditioning is Conditioning.ONE_HOT:
-        return list(torch.eye(len(suite.tasks)).split(1))
-    found = []
-    for task in suite.tasks:
-        texts = tuple(join_content()[task].load().instruction)
-        if len(texts) < 2:
-            raise EmbodiedError(f"'{task}' has {len(texts)} instruction; expected 2 or more, one kept for evaluations")
-        found.append(torch.from_numpy(np.stack([code_of(text) for text in texts[:-1]])))
-    return found
+    return JoinedEnv(envs, identified=suite.identified, name=name)
 
 
 def evaluate_suite(

@@ -4,8 +4,7 @@ A checkpoint that holds a policy has it in two places, from which nothing of the
 
 - its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
   the registered name of the task it was trained on;
-  Where the task was a suite of which the policy is told its task, `conditioning` says how (by default one-hot), and
-  `identities` lists the names of the tasks in their order;
+  Where the task was a suite of which the policy is told its task, `identities` lists the names in their order;
 - its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
 
 Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
@@ -14,17 +13,15 @@ Whatever else it holds is not read. A shipped policy is a checkpoint folder that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from embodied.core.instruction import code_of
 from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
@@ -32,7 +29,7 @@ from embodied.env.suites import JoinedEnv
 from embodied.env.trials import TrialEnv, by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.registry import Conditioning, Suite, join_content
+from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.paths import shipped
@@ -180,58 +177,16 @@ def policy_for_env(
     policy = policy_from_checkpoint(checkpoint, what, env.device)
     if isinstance(policy, InstructedPolicy):
         return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
-    how, tasks = conditioning_of(checkpoint)
-    if how is not Conditioning.LANGUAGE and (instruction is not None or wrong_instruction):
+    if instruction is not None or wrong_instruction:
         raise _takes_no_instruction(what)
     if isinstance(policy, PixelPolicy):
         policy.require_fit(env, what)
         return policy
-    told = told_of(how, tasks, env, instruction=instruction, wrong_instruction=wrong_instruction)
-    _check_fit(policy, env, what, checkpoint.meta.get("task"), told.shape[-1])
-    return with_code(policy.acting_in(by_trials(env)), told)
-
-
-def conditioning_of(checkpoint: Checkpoint) -> tuple[Conditioning, tuple[str, ...]]:
-    """How a checkpoint's policy is told its task, and of which tasks."""
-    tasks = tuple(checkpoint.meta.get("identities", ()))
-    return Conditioning(checkpoint.meta.get("conditioning", "one-hot" if tasks else "none")), tasks
-
-
-def told_of(
-    how: Conditioning,
-    tasks: Sequence[str],
-    env: Env,
-    *,
-    instruction: str | None = None,
-    wrong_instruction: bool = False,
-) -> Tensor:
-    """(1 or N, K) what a policy of several tasks is told in one of them; K is 0 where that is nothing.
-
-    Args:
-        how: Conditioning of the policy.
-        tasks: Those that it learned, in their order.
-        env: Where it acts.
-        instruction: Of a policy that is told in words; by default the last paraphrase of the task, which no training
-            meets.
-        wrong_instruction: Tell it, in each environment, what another of the tasks would say.
-    """
-    if how is Conditioning.LANGUAGE:
-        others = [task for task in tasks if task != env.name]
-        texts = [_last_paraphrase(task) for task in others] if wrong_instruction else []
-        texts = texts or [instruction or tuple(env.task.instruction)[-1]]
-        codes = torch.from_numpy(np.stack([code_of(text) for text in texts]))
-        return codes[torch.arange(env.num_envs) % len(codes)].to(env.device)
-    return one_hot(how, tasks, env.name)[None].to(env.device)
-
-
-def one_hot(how: Conditioning, tasks: Sequence[str], task: str) -> Tensor:
-    """(K,) the number of a task among `tasks`, as a policy is told that is told so; K is 0 where it is told nothing."""
-    told = how is Conditioning.ONE_HOT and task in tasks
-    return torch.eye(len(tasks))[tasks.index(task)] if told else torch.zeros(0)
-
-
-def _last_paraphrase(task: str) -> str:
-    return tuple(join_content()[task].load().instruction)[-1]
+    identities = checkpoint.meta.get("identities", [])
+    known = env.name in identities
+    _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
+    acting = policy.acting_in(by_trials(env))
+    return with_task_id(acting, identities.index(env.name), len(identities)) if known else acting
 
 
 def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
@@ -261,22 +216,22 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
 
 
-def with_code(policy: Any, code: Tensor) -> PolicyFunction:
-    """A policy of several tasks in one of them: a code (1 or N, K) of the task joins its observations, where K > 0."""
-    if not code.shape[-1]:
-        return policy
+def with_task_id(policy: Any, number: int, count: int) -> PolicyFunction:
+    """A policy of several tasks in one of them: the one-hot code of task `number` of `count` joins its observations."""
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         values = obs[policy.group]
-        return policy({policy.group: torch.cat([values, code.expand(len(values), -1)], -1)})
+        identity = values.new_zeros(len(values), count)
+        identity[:, number] = 1.0
+        return policy({policy.group: torch.cat([values, identity], -1)})
 
     return act
 
 
-def _check_fit(policy: Any, env: Env, what: str, trained_on: object, told: int) -> None:
-    """Compare the sizes of a policy with those of an environment, to which `told` numbers are added."""
+def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: int) -> None:
+    """Compare the sizes of a policy with those of an environment, to which `identity` numbers are added."""
     task = env.name
-    sizes = {group: size + told for group, size in vector_sizes(env.observation_spec).items()}
+    sizes = {group: size + identity for group, size in vector_sizes(env.observation_spec).items()}
     origin = f"; it was trained on '{trained_on}'" if trained_on else ""
     if policy.group not in sizes:
         raise EmbodiedError(

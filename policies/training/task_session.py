@@ -17,7 +17,7 @@ from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall
 from embodied.factory import make
-from embodied.registry import Conditioning, Suite, join_content
+from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
@@ -25,7 +25,7 @@ from policies.multi_agent.adversary import AdversaryEnv
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
 from policies.registry import find_algorithm
-from policies.training.loading import load_policy, told_of, with_code
+from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
 from policies.training.settings import Settings, without_training_options
@@ -95,9 +95,8 @@ class TaskSession(Session):
         """The part of a checkpoint that acting needs."""
         described, tensors = self.trainer.policy.to_tensors()
         meta = {"policy": described, "task": self.settings.task}
-        named = join_content().find(self.settings.task)
-        if isinstance(named, Suite) and named.conditioning is not Conditioning.NONE:
-            meta |= {"conditioning": str(named.conditioning), "identities": list(named.tasks)}
+        if getattr(self.env, "identified", False):
+            meta["identities"] = list(cast("JoinedEnv", self.env).names)
         if self.settings.episodes_per_trial is not None:
             meta["episodes_per_trial"] = self.settings.episodes_per_trial
         return meta, {"policy": tensors}
@@ -237,8 +236,10 @@ class TaskSession(Session):
         """Evaluate on the suite's own starts, task by task."""
 
         def rule_of(env: Env) -> PolicyFunction:
-            told = told_of(suite.conditioning, suite.tasks, env)
-            return with_code(policy.acting_in(by_trials(env)), told)
+            acting = policy.acting_in(by_trials(env))
+            if not suite.identified or env.name not in suite.tasks:
+                return acting
+            return with_task_id(acting, suite.tasks.index(env.name), len(suite.tasks))
 
         settings = self.settings
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:

@@ -9,7 +9,7 @@ basketball among both the training and the test tasks. Here basketball is held o
 
 from __future__ import annotations
 
-from embodied.registry import Conditioning, Registry, Suite
+from embodied.registry import Registry, Suite
 
 GOALS = 50  # of each task; Meta-World
 SEED = 0  # of a benchmark's starts and goals
@@ -48,17 +48,7 @@ def register(registry: Registry) -> None:
     """Register the benchmarks. Orders, and so the numbers of the one-hot identities, are Meta-World's."""
     for name, tasks in (("mt10", MT10), ("mt25", MT25), ("mt50", MT50)):
         registry.register_suite(
-            multi_task(
-                name, f"{len(tasks)} manipulation tasks, one policy that is told which.", tasks, Conditioning.ONE_HOT
-            )
-        )
-        registry.register_suite(
-            multi_task(
-                f"{name}-language",
-                f"The same {len(tasks)}, told in words; evaluations use others than training.",
-                tasks,
-                Conditioning.LANGUAGE,
-            )
+            multi_task(name, f"{len(tasks)} manipulation tasks, one policy that is told which.", tasks)
         )
     for name, train, test in (
         ("ml10", ML10_TRAIN, ML10_TEST), ("ml25", ML25_TRAIN, ML25_TEST), ("ml45", ML45_TRAIN, ML45_TEST),
@@ -66,17 +56,15 @@ def register(registry: Registry) -> None:
         summary = f"{len(train)} manipulation tasks with hidden goals, and {len(test)} held out."
         registry.register_suite(meta_learning(name, summary, train, test))
     for task in sorted(MT50):
-        registry.register_suite(
-            multi_task(f"mt1:{task}", "One manipulation task, 50 goals.", (task,), Conditioning.NONE)
-        )
+        registry.register_suite(multi_task(f"mt1:{task}", "One manipulation task, 50 goals.", (task,)))
         summary = "One manipulation task, 50 hidden goals, and 50 others held out."
         registry.register_suite(meta_learning(f"ml1:{task}", summary, (task,), (task,)))
 
 
-def multi_task(name: str, summary: str, tasks: tuple[str, ...], conditioning: Conditioning) -> Suite:
-    """Goals are seen."""
+def multi_task(name: str, summary: str, tasks: tuple[str, ...]) -> Suite:
+    """Goals are seen; of several tasks, so is which it is."""
     return Suite(
-        name, summary, qualified(tasks), conditioning=conditioning, train_options={"goals": GOALS, "goal_seed": SEED},
+        name, summary, qualified(tasks), identified=len(tasks) > 1, train_options={"goals": GOALS, "goal_seed": SEED},
         seed=SEED, episodes=GOALS, training="tasks.manipulation.training:MULTI_TASK",
     )  # fmt: skip
 

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from embodied import evaluate, train
-from embodied.core.instruction import CODE_SIZE, code_of
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import wilson
 from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite, overall
 from embodied.factory import make
-from embodied.registry import Conditioning, Registry, Suite, TaskEntry, join_content
+from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
 from policies.training.settings import default_settings
 from sim2real import export
@@ -24,12 +23,7 @@ from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.instructed.pick_among import PickAmongConfig
 
 SUITE = Suite(
-    "toy",
-    "Two tasks of one robot.",
-    ("manipulation/reach", "manipulation/push"),
-    conditioning=Conditioning.ONE_HOT,
-    seed=3,
-    episodes=4,
+    "toy", "Two tasks of one robot.", ("manipulation/reach", "manipulation/push"), identified=True, seed=3, episodes=4
 )
 pytestmark = pytest.mark.timeout(280)
 
@@ -37,13 +31,6 @@ pytestmark = pytest.mark.timeout(280)
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Suite:
     suite = Suite(**{**vars(SUITE), "training": "tasks.manipulation.training:TOUCH"})
-    monkeypatch.setitem(join_content()._suites, "toy", suite)
-    return suite
-
-
-@pytest.fixture
-def toy_in_words(toy: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
-    suite = Suite(**{**vars(toy), "conditioning": Conditioning.LANGUAGE})
     monkeypatch.setitem(join_content()._suites, "toy", suite)
     return suite
 
@@ -151,47 +138,6 @@ def test_commands_train_and_evaluate_a_suite(toy: Suite, tmp_path: Path, monkeyp
     assert all(name in page for name in ("reach", "push", "at the last step", "Learning", "</html>"))
     again = json.loads(Path("e.json").read_text())
     assert [row["return"] for row in again["results"]] == [row["return"] for row in result["results"]]
-
-
-def test_told_in_words_training_meets_all_paraphrases_but_the_last(toy_in_words: Suite) -> None:
-    env = make_suite("toy", 12, seed=7)
-    texts = [tuple(join_content()[task].load().instruction) for task in toy_in_words.tasks]
-    assert env.observation_spec["policy"].shape == (39 + CODE_SIZE,)
-    met: list[set[int]] = [set(), set()]
-    for _ in range(4):
-        codes = env.reset()["policy"][:, 39:]
-        for place, rows in enumerate((codes[:6], codes[6:])):
-            known = torch.from_numpy(np.stack([code_of(text) for text in texts[place]]))
-            distance = torch.cdist(rows, known)
-            assert (distance.amin(-1) < 1e-5).all()
-            met[place] |= set(distance.argmin(-1).tolist())
-    assert met == [{0, 1}, {0, 1}]
-    saved = env.state()
-    expected = env.reset()["policy"]
-    env.load_state(saved)
-    assert torch.equal(env.reset()["policy"][:, 39:], expected[:, 39:])
-
-
-def test_told_in_words_a_policy_hears_what_it_is_told(
-    toy_in_words: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    flags = ["--algorithm", "dagger", "--num-envs", "4", "--steps", "200", "--dagger.batch-size", "64"]
-    assert train.main(["toy", *flags, "--evaluate-episodes", "0", "--out", "run"]) == 0
-    env = make("manipulation/push", 2)
-    obs = env.reset()
-    texts = tuple(env.task.instruction)
-    by_default, last, other = (
-        load_policy("run", env, instruction=text)(obs) for text in (None, texts[-1], "Reach for the red mark.")
-    )
-    assert torch.equal(by_default, last)
-    assert not torch.allclose(by_default, other)
-    reach = tuple(join_content()["manipulation/reach"].load().instruction)
-    wrong = load_policy("run", env, wrong_instruction=True)(obs)
-    assert torch.equal(wrong, load_policy("run", env, instruction=reach[-1])(obs))
-    words = ["toy", "--policy", "run", "--episodes", "1", "--episode-steps", "3", "--json", "e.json"]
-    assert evaluate.main(words) == 0
-    assert export.main(["run", "--task", "manipulation/push", "--out", "bundle"]) == 0
 
 
 def test_where_goals_are_hidden_the_evaluation_says_so(

@@ -96,7 +96,7 @@ def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -
 
 def test_the_expert_of_a_suite_is_each_task_s_own() -> None:
     envs = {task: embodied.make(task, 2, seed=3) for task in ("manipulation/reach", "manipulation/button-press")}
-    joined = JoinedEnv(envs, codes=torch.eye(2).split(1))
+    joined = JoinedEnv(envs, identified=True)
     obs = joined.reset()
     rule = load_policy("expert", joined)
     alone = [load_policy("expert", env)(seen) for env, seen in zip(envs.values(), joined.separated(obs), strict=True)]

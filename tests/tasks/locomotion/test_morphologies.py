@@ -22,7 +22,7 @@ from embodied.env.env import Env
 from embodied.errors import UnknownNameError
 from embodied.factory import make
 from embodied.math.rotations import quat_from_yaw, quat_multiply
-from embodied.registry import Conditioning, join_content
+from embodied.registry import join_content
 from policies.networks.build import make_actor
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.training.loading import load_policy
@@ -293,7 +293,7 @@ def test_each_family_is_a_suite_with_its_published_split() -> None:
         suite = suites[f"reach-{family.name}"]
         assert suite.tasks == tuple(task_name(family.name, variant) for variant in family.train)
         assert suite.held_out == tuple(task_name(family.name, variant) for variant in family.held_out)
-        assert suite.conditioning is Conditioning.NONE, "a policy sees the body, it is not told which"
+        assert not suite.identified, "a policy sees the body, it is not told which"
 
 
 def generator() -> torch.Generator:
