@@ -12,7 +12,7 @@ from jax import Array
 from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from tasks.swarm.control.levels import SPEED, Level
+from tasks.swarm.control.levels import SPEED, Level, require_level
 from tasks.swarm.dynamics.drones import Box, Drones
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
@@ -178,8 +178,7 @@ class BaseStation(DroneTeam[Goal]):
             EmbodiedError: actions of another level than velocity.
         """
         del state
-        if self.config.level is not Level.VELOCITY:
-            raise EmbodiedError(f"the expert acts on the level velocity, not on {self.config.level}: --config.level")
+        require_level(self.config.level, (Level.VELOCITY,))
         own = observation["policy"]
         way = jnp.concatenate([own[:, 7:9], HEIGHT / 2 - 2.0 * own[:, 2:3]], 1)
         return jnp.clip(jnp.pad(2.0 * way / SPEED, ((0, 0), (0, 1))), -1.0, 1.0)

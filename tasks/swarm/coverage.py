@@ -12,7 +12,7 @@ from jax import Array
 
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from tasks.swarm.control.levels import SPEED, Level
+from tasks.swarm.control.levels import SPEED, Level, require_level
 from tasks.swarm.dynamics.drones import Box, Drones
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 
@@ -203,8 +203,7 @@ class Coverage(DroneTeam[Goal]):
         Raises:
             EmbodiedError: actions of another level than velocity.
         """
-        if self.config.level is not Level.VELOCITY:
-            raise EmbodiedError(f"the expert acts on the level velocity, not on {self.config.level}: --config.level")
+        require_level(self.config.level, (Level.VELOCITY,))
         own, goal = observation["policy"], state.goal
         place = self.half * own[:, 4:6]
         far = distance_to(~goal.known, goal.hill & goal.known)

@@ -196,3 +196,14 @@ def assert_resumed_run_equals_whole(
     assert expected.keys() == found.keys()
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     return whole
+
+
+def success_of(policy: Policy) -> float:
+    """How often a policy has the point at the origin when its episode ends."""
+    env = PointMass(256, seed=1)
+    obs = env.reset()
+    success = torch.zeros(256)
+    for _ in range(env.max_episode_steps):
+        step = env.step(policy(obs))
+        obs, success = step.obs, step.success
+    return success.float().mean().item()

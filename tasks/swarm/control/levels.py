@@ -9,7 +9,7 @@ control step; `LevelSpec.control` runs the controllers below them once per physi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.errors import EmbodiedError, listing
 from tasks.swarm.control import Motion, Setpoint, mellinger, pid
 from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.control.mellinger import Mellinger
@@ -47,6 +48,17 @@ class Level(StrEnum):
 
 Run = Callable[[Quadrotor, Any, Array, Motion, float], tuple[Array, Any]]
 """Drone, controller's state, setpoint (..., k), motion, s since the last time -> thrusts (..., 4) N, next state."""
+
+
+def require_level(level: Level, known: Collection[Level]) -> None:
+    """Check that a script can act on a level.
+
+    Raises:
+        EmbodiedError: it acts on others.
+    """
+    if level not in known:
+        plural = "s" * (len(known) > 1)
+        raise EmbodiedError(f"the expert acts on level{plural} {listing(known)}, not on {level}: --config.level")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,7 @@ from jax import Array
 
 from embodied.core.entities import Kind, entity_rows
 from embodied.core.world import World
-from embodied.errors import EmbodiedError
-from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level
+from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level, require_level
 from tasks.swarm.dynamics.drones import Drones, length
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import GRAVITY
@@ -198,9 +197,7 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         Raises:
             EmbodiedError: actions of another level.
         """
-        if self.config.level not in SCRIPTS:
-            known = " and ".join(SCRIPTS)
-            raise EmbodiedError(f"the expert acts on the levels {known}, not on {self.config.level}: --config.level")
+        require_level(self.config.level, SCRIPTS)
         own = observation["policy"]
         offset = own[:, :3] * FAR
         way = SCRIPTS[self.config.level](offset, state.goal)

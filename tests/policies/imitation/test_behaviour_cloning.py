@@ -18,10 +18,9 @@ from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
-from policies.policy import Policy
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import SPEC, homewards
-from tests.policies.toys import PointMass, algorithm_of, vectors
+from tests.policies.toys import PointMass, algorithm_of, success_of, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK = BehaviourCloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
@@ -40,16 +39,6 @@ def make(config: BehaviourCloningConfig, seed: int = 0) -> BehaviourCloning:
 
 def shown(episodes: int = 6) -> demonstrations.Transitions:
     return demonstrations.record(PointMass(4), homewards, episodes)
-
-
-def success_of(policy: Policy) -> float:
-    env = PointMass(256, seed=1)
-    obs = env.reset()
-    success = torch.zeros(256)
-    for _ in range(env.max_episode_steps):
-        step = env.step(policy(obs))
-        obs, success = step.obs, step.success
-    return success.float().mean().item()
 
 
 def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):

@@ -15,11 +15,10 @@ from embodied.storage import trees
 from policies.algorithm import DivergedError, MismatchError
 from policies.imitation.dagger import Dagger, DaggerConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
-from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer, train
 from tests.policies.imitation.test_demonstrations import SPEC, homewards, outwards
-from tests.policies.toys import PointMass, Recall, algorithm_of
+from tests.policies.toys import PointMass, Recall, algorithm_of, success_of
 
 QUICK = DaggerConfig(
     unroll=4, batch_size=64, updates=8.0, learning_rate=3e-3, actor=NetworkConfig((32, 32), Activation.RELU)
@@ -36,16 +35,6 @@ def run(steps: int, config: DaggerConfig = QUICK, resume: Any = None, stop_at: i
         on_iteration=lambda trainer, metrics: taken.append(trainer.steps),
         should_stop=lambda: taken[-1] >= (stop_at or steps),
     )  # fmt: skip
-
-
-def success_of(policy: Policy) -> float:
-    env = PointMass(256, seed=1)
-    obs = env.reset()
-    success = torch.zeros(256)
-    for _ in range(env.max_episode_steps):
-        step = env.step(policy(obs))
-        obs, success = step.obs, step.success
-    return success.float().mean().item()
 
 
 def test_it_does_what_the_expert_says_and_so_reaches_its_goal():

@@ -17,7 +17,9 @@ from embodied.core.entities import COLUMNS
 from embodied.core.world import World
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
+from tasks.swarm.base_station import BaseStation, BaseStationConfig
 from tasks.swarm.control.levels import LEVELS, Level
+from tasks.swarm.coverage import Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
 from tasks.swarm.dynamics.flight import known_effects
 from tasks.swarm.flock import kuramoto, polarisation
@@ -242,7 +244,12 @@ def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
             r"gate 0 at \(0, 0, 1\) m cannot be flown through: the wall from \(0.3, -1, 0\)",
         ),
         (lambda: GateRaceConfig(course=(Gate(0, 0, 0.3, 0),)), "gate 0 at z=0.3 m reaches into the floor"),
-        (lambda: embodied.make("swarm/trajectory", 1, "rigid").task.expert({}, None), "the expert acts on the levels"),
+        (lambda: embodied.make("swarm/trajectory", 1, "rigid").task.expert({}, None), "the expert acts on levels"),
+        (lambda: Coverage(CoverageConfig(level=Level.POSITION)).expert({}, None), "on level velocity, not on position"),
+        (
+            lambda: BaseStation(BaseStationConfig(level=Level.POSITION)).expert({}, None),
+            "on level velocity, not on position",
+        ),
     ],
 )
 def test_what_cannot_be_flown_is_refused(make, message: str) -> None:
