@@ -245,9 +245,12 @@ def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
         ),
         (lambda: GateRaceConfig(course=(Gate(0, 0, 0.3, 0),)), "gate 0 at z=0.3 m reaches into the floor"),
         (lambda: embodied.make("swarm/trajectory", 1, "rigid").task.expert({}, None), "the expert acts on levels"),
-        (lambda: Coverage(CoverageConfig(level=Level.POSITION)).expert({}, None), "on level velocity, not on position"),
         (
-            lambda: BaseStation(BaseStationConfig(level=Level.POSITION)).expert({}, None),
+            lambda: Coverage(CoverageConfig(level=Level.POSITION)).expert({}, None),  # type: ignore[arg-type]
+            "on level velocity, not on position",
+        ),
+        (
+            lambda: BaseStation(BaseStationConfig(level=Level.POSITION)).expert({}, None),  # type: ignore[arg-type]
             "on level velocity, not on position",
         ),
     ],
