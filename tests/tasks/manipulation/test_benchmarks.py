@@ -87,7 +87,7 @@ def test_scripts_know_the_goals_that_policies_must_find_out() -> None:
     obs = env.reset()
     assert not obs["policy"][:, 36:39].any()
     goal = torch.from_numpy(np.array(env.task_state.goal))
-    seen = obs | {"policy": torch.cat([obs["policy"][:, :36], goal], -1)}
+    seen = {**obs, "policy": torch.cat([obs["policy"][:, :36], goal], -1)}
     open_to_all = make("manipulation/push", 3, seed=5)
     open_to_all.reset()
     torch.testing.assert_close(load_policy("expert", env)(obs), load_policy("expert", open_to_all)(seen))
