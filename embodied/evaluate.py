@@ -295,7 +295,7 @@ def unseen_note(suite: Suite, policy: str) -> str:
     """Why a policy does badly, or what it must do, where a suite hides something from it."""
     hides = f"policies of {suite.name} are not shown the {suite.unseen}"
     if policy == "expert":
-        return f"{hides}; experts are: what they reach is the most that a policy can"
+        return f"{hides}; experts are, so they say how well the tasks can be done, not how well found out"
     if remembers(policy, suite.name):
         return f"{hides}; this one has memory, by which it can find them out"
     return f"{hides}; without memory, as this one, none can find them out"

@@ -125,9 +125,7 @@ def from_expert(cell: Cell, budget: Budget) -> Learned:
     return dataclasses.replace(found, notes={"watched_steps": watched, "explained": imitation.explained})
 
 
-DAGGER = DaggerConfig(
-    unroll=25, updates=5.0, batch_size=1024, actor=NetworkConfig((128, 128), Activation.RELU)
-)  # fmt: skip
+DAGGER = DaggerConfig(unroll=25, updates=5.0, batch_size=1024, actor=NetworkConfig((128, 128), Activation.RELU))
 
 
 def asked(cell: Cell, budget: Budget) -> Learned:

@@ -180,8 +180,8 @@ HEADLINES: Sequence[tuple[str, str]] = (
     ("Eight drones take their places in a formation", "evaluate_formation_shipped"),
     ("A LEAP hand lifts objects that it never saw", "lift_leap_sac_held_out"),
     ("Scripts of Meta-World's fifty tasks", "evaluate_mt50_expert"),
-    ("One policy for MT10, from states", "train_mt10_dagger"),
     ("One policy for MT50, from states", "train_mt50_dagger"),
+    ("One policy for MT10, from states", "train_mt10_dagger"),
     ("... from pictures and words", "vla_mt10"),
     ("A1, known by its URDF alone, learns to walk", "velocity_a1"),
 )

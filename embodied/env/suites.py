@@ -43,6 +43,7 @@ class JoinedEnv:
         sizes = [vector_sizes(env.observation_spec) for env in self.envs]
         common = [group for group in sizes[0] if all(group in others for others in sizes)]
         self._sizes = {group: max(size[group] for size in sizes) for group in common}
+        self._own_sizes = sizes
         identity = len(self.envs) if identified else 0
         self.observation_spec = {group: ObservationSpec((size + identity,)) for group, size in self._sizes.items()}
         self.action_size = max(env.action_size for env in self.envs)
@@ -103,8 +104,8 @@ class JoinedEnv:
         counts = [env.num_envs for env in self.envs]
         rows = {group: obs[group].split(counts) for group in self._sizes}
         return [
-            {group: rows[group][place][:, : vector_sizes(env.observation_spec)[group]] for group in self._sizes}
-            for place, env in enumerate(self.envs)
+            {group: rows[group][place][:, : own[group]] for group in self._sizes}
+            for place, own in enumerate(self._own_sizes)
         ]
 
     def statistics(self) -> dict[str, float]:
