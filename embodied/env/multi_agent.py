@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.env.vec_env import ObservationSpec, PolicyFunction, StepData
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 
@@ -90,6 +90,15 @@ class AgentsEnv:
 
     def close(self) -> None:
         self.env.close()
+
+    def acting(self, policy: PolicyFunction) -> PolicyFunction:
+        """A policy of the worlds, which may know what no single agent sees, as one of these rows."""
+        worlds = (self.env.num_envs, self.agents)
+
+        def act(rows: Mapping[str, Tensor]) -> Tensor:
+            return policy({group: values.unflatten(0, worlds) for group, values in rows.items()}).flatten(0, 1)
+
+        return act
 
     def _rows(self, observation: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """(worlds, agents, size) to (N, size), of the last `self.agents` agents."""

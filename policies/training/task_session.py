@@ -111,12 +111,12 @@ class TaskSession(Session):
             if self.watcher is not None:
                 stack.callback(self.watcher.close)
             self.trainer = train(
-                self._learning_env(),
+                learning_env := self._learning_env(),
                 settings.algorithm_config,
                 total_steps=settings.steps,
                 seed=settings.seed,
                 start_from=start_from,
-                adviser=self._adviser(),
+                adviser=self._adviser(learning_env),
                 resume=state,
                 on_iteration=self._on_iteration,
                 should_stop=lambda: self.stopped or self.halted,
@@ -147,14 +147,17 @@ class TaskSession(Session):
             )
         return TeamEnv(env)
 
-    def _adviser(self) -> PolicyFunction | None:
+    def _adviser(self, learning_env: VecEnv) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""
         name = getattr(self.settings.algorithm_config, "adviser", None)
         if name is None:
             return None
-        if self.env.agents is not None:
-            raise EmbodiedError(f"adviser='{name}' cannot advise many agents; expected a task of one")
-        return load_policy(name, self.env, self.settings.seed)
+        adviser = load_policy(name, self.env, self.settings.seed)
+        if self.env.agents is None:
+            return adviser
+        if type(learning_env) is not AgentsEnv:
+            raise EmbodiedError(f"adviser='{name}' advises each agent of a team, not teams as one, nor adversaries")
+        return learning_env.acting(adviser)
 
     def _announce(self, resume: Checkpoint | None) -> None:
         if self.run is not None:

@@ -138,7 +138,7 @@ class LeaderFollower(WaypointTask):
 
     seconds = 12.0
     close = 0.2
-    arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 3.0))
+    arena = Box((-6.0, -6.0, 0.0), (6.0, 6.0, 3.0))
     instruction = ("Follow the leader.", "Keep your place behind the first drone.", "Fly in the leader's wake.")
 
     def start_box(self) -> Box:
@@ -148,10 +148,14 @@ class LeaderFollower(WaypointTask):
         """The leader's circle: its phase (rad), radius (m) and angular speed (rad/s), (3,)."""
         del drones
         phase, radius, speed = jax.random.uniform(key, (3,))
-        return jnp.stack([2 * jnp.pi * phase, 1.0 + radius, 0.15 + 0.15 * speed])
+        # The outermost of eight is 5.5 m from the circle's centre at most, and so flies up to 0.55 m/s.
+        return jnp.stack([2 * jnp.pi * phase, 1.5 + radius, 0.05 + 0.05 * speed])
 
     def points(self, course: Array, time: Array, drones: Drones) -> tuple[Array, Array]:
-        """The leader's place on its circle, and those of the others from where the leader really is."""
+        """The leader's place on its circle, and those of the others from where the leader really is.
+
+        The wedge turns as the leader flies round, so that its places move by the leader's velocity and that turning.
+        """
         phase, radius, speed = jnp.unstack(course)
         angle = phase + speed * time
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
@@ -163,8 +167,9 @@ class LeaderFollower(WaypointTask):
         # The wedge points where the leader's circle leads: along (-sine, cosine).
         behind = jnp.stack([-sine * x - cosine * y, cosine * x - sine * y, z], -1)
         followers = drones.pos[0] + behind
+        turning = speed * jnp.stack([-behind[:, 1], behind[:, 0], jnp.zeros_like(z)], -1)
         leads = jnp.arange(self.config.agents)[:, None] == 0
-        return jnp.where(leads, ahead, followers), jnp.where(leads, velocity, drones.vel[0])
+        return jnp.where(leads, ahead, followers), jnp.where(leads, velocity, drones.vel[0] + turning)
 
 
 class Swap(WaypointTask):

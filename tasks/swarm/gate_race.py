@@ -33,6 +33,8 @@ class Weights:
     """Angular speed, rad/s."""
     action_rate: float = -0.01
     """Squared change of the action."""
+    braking: float = -0.1
+    """m/s of speed, once the course is flown."""
     ended: float = -10.0
     """Once, for the drone that hits a gate or a wall, crashes or leaves."""
 
@@ -95,11 +97,11 @@ class Goal:
 
 
 class GateRace(DroneTeam[Goal]):
-    """A drone flies through all gates in their order, in their directions.
+    """A drone flies through all gates in their order, in their directions, and stops behind the last.
 
     Randomised: the course (unless one is given), the start. Success: all gates of all laps passed. Failure: crossing a
     gate's plane through its frame, touching a wall, a crash, leaving. A gate passed is crossed within its opening of 80
-    cm; its frame is 10 cm wide.
+    cm; its frame is 10 cm wide. It stops 60 cm behind the last.
     """
 
     config_type = GateRaceConfig
@@ -138,8 +140,7 @@ class GateRace(DroneTeam[Goal]):
         lay, place = jax.random.split(key)
         middle, heading = self._course(lay)
         offset = self.scattered(place).pos if self.config.agents > 1 else 0.1 * jax.random.normal(place, (1, 3))
-        back = jnp.stack([jnp.cos(heading[0]), jnp.sin(heading[0]), 0.0])
-        drones = still(middle[0] - back + offset, jnp.full(self.config.agents, heading[0]))
+        drones = still(middle[0] - direction(heading[0]) + offset, jnp.full(self.config.agents, heading[0]))
         agents = self.config.agents
         return drones, Goal(
             middle, heading, jnp.zeros(agents, jnp.int32), drones.pos, jnp.zeros(agents),
@@ -157,30 +158,48 @@ class GateRace(DroneTeam[Goal]):
         """Who came nearer, passed a gate, hit its frame."""
         del key
         goal = state.goal
-        now = goal.next % self.gates
-        middle, heading = goal.middle[now], goal.heading[now]
+        racing = self.racing(goal)
+        aim, (middle, heading) = self._ahead(goal, 0)[0], self._gate(goal, 0)
         before, after = in_gate(middle, heading, goal.pos), in_gate(middle, heading, drones.pos)
         crossed = (before[:, 0] < 0) & (after[:, 0] >= 0)
         # Where the way between the two positions meets the gate's plane.
         part = before[:, :1] / jnp.minimum(before[:, :1] - after[:, :1], -1e-6)
         off = jnp.max(jnp.abs(before + part * (after - before))[:, 1:], 1)
-        passed = crossed & (off < OPENING - RADIUS)
+        passed = crossed & racing & (off < OPENING - RADIUS)
         hit = crossed & (off >= OPENING - RADIUS) & (off < OPENING + FRAME + RADIUS)
-        progress = length(middle - goal.pos) - length(middle - drones.pos)
+        progress = length(aim - goal.pos) - length(aim - drones.pos)
         return Goal(goal.middle, goal.heading, goal.next + passed, drones.pos, progress, passed, hit)
+
+    def racing(self, goal: Goal) -> Array:
+        """(A,) bool, whether gates are left to pass."""
+        return goal.next < self.gates * self.config.laps
+
+    def _gate(self, goal: Goal, ahead: int) -> tuple[Array, Array]:
+        """Middle (A, 3) m and heading (A,) rad of the gate that comes after `ahead` others."""
+        gate = (goal.next + ahead) % self.gates
+        return goal.middle[gate], goal.heading[gate]
+
+    def _ahead(self, goal: Goal, ahead: int) -> tuple[Array, Array]:
+        """Where a drone is to fly after `ahead` gates, (A, 3) m, and the direction through it, (A, 3).
+
+        Behind the last gate this is where it stops, with no direction.
+        """
+        last = (self.gates * self.config.laps - 1) % self.gates
+        stop = goal.middle[last] + CLEAR * direction(goal.heading[last])
+        middle, heading = self._gate(goal, ahead)
+        left = (goal.next + ahead < self.gates * self.config.laps)[:, None]
+        return jnp.where(left, middle, stop), jnp.where(left, direction(heading), 0.0)
 
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """What the drone feels, and the next two gates, in its level's frame.
 
         `velocity` (3) m/s; `up` (3); `gyro` (3) 5 rad/s; `last_action` (4); `gates` (12): for each of the next two the
-        way to its middle, 3 m, and the direction through it.
+        way to its middle, 3 m, and the direction through it; behind the last gate, the way to where it stops, and 0.
         """
-        goal, seen = state.goal, []
+        seen: list[Array] = []
         for ahead in range(AHEAD):
-            gate = (goal.next + ahead) % self.gates
-            heading = goal.heading[gate]
-            through = jnp.stack([jnp.cos(heading), jnp.sin(heading), jnp.zeros_like(heading)], -1)
-            seen += [self.turned(drones, goal.middle[gate] - drones.pos) / 3.0, self.turned(drones, through)]
+            middle, through = self._ahead(state.goal, ahead)
+            seen += [self.turned(drones, middle - drones.pos) / 3.0, self.turned(drones, through)]
         return {
             "velocity": self.turned(drones, drones.vel),
             "up": self.turned(drones, jnp.broadcast_to(jnp.eye(3)[2], drones.pos.shape)),
@@ -203,25 +222,37 @@ class GateRace(DroneTeam[Goal]):
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         del action
         drones, goal = Drones.of(world), state.goal
-        racing = goal.next < self.gates * self.config.laps
         return {
-            "progress": goal.progress * racing,
-            "passed": (goal.passed & racing).astype(jnp.float32),
+            "progress": goal.progress,
+            "passed": goal.passed.astype(jnp.float32),
             "spin": length(drones.angvel),
             "action_rate": jnp.sum(state.action_change**2, -1),
+            "braking": jnp.where(self.racing(goal), 0.0, length(drones.vel)),
             "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
     def solved(self, drones: Drones, state: TaskState[Goal]) -> Array:
         del drones
-        return jnp.all(state.goal.next >= self.gates * self.config.laps)
+        return ~jnp.any(self.racing(state.goal))
 
-    metric_units: Mapping[str, str] = {"speed": "m/s"}
+    metric_units: Mapping[str, str] = {"speed": "m/s", "course_time": "s"}
 
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """Gates passed so far (on average over the episode) and speed in m/s."""
-        return {"gates_passed": state.goal.next.astype(jnp.float32), "speed": length(Drones.of(world).vel)}
+        """Gates passed so far (on average over the episode), speed in m/s, and s until all gates are passed.
+
+        This `course_time` is all of an episode's time where they are not.
+        """
+        return {
+            "gates_passed": state.goal.next.astype(jnp.float32),
+            "speed": length(Drones.of(world).vel),
+            "course_time": self.racing(state.goal) * self.seconds,
+        }
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         del world
         return {"gate": outline(state.goal.middle, state.goal.heading)}
+
+
+def direction(heading: Array) -> Array:
+    """(..., 3) unit vector along the floor, at (...,) rad about z."""
+    return jnp.stack([jnp.cos(heading), jnp.sin(heading), jnp.zeros_like(heading)], -1)

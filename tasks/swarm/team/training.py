@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from policies.imitation.dagger import DaggerConfig
 from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
@@ -10,7 +11,7 @@ from tasks.swarm.team import waypoints
 
 
 def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int | None = None) -> TrainConfig:
-    """MAPPO with attention over entities: one policy for all drones.
+    """MAPPO, or DAgger, with attention over entities: one policy for all drones.
 
     Args:
         own: Numbers with which a drone's observation begins.
@@ -40,16 +41,25 @@ def team(own: int, num_envs: int = 128, steps: int = 10_000_000, critic_own: int
                 actor=actor,
                 critic=critic,
             ),
+            DaggerConfig(
+                updates=1.0,
+                batch_size=2048,
+                normalize_observations=False,
+                observation_clip=UNCLIPPED,
+                save_buffer=False,
+                actor=actor,
+            ),
         ),
     )
 
 
 def perceptrons(config: TrainConfig, hidden: tuple[int, ...]) -> TrainConfig:
     """The same with perceptrons, which learn several times faster, for a team of one size that sees all there is."""
-    (ppo,) = config.algorithms
+    ppo, dagger = config.algorithms
     plain = {"architecture": Architecture.MLP, "own": 0, "hidden": hidden}
     actor, critic = (dataclasses.replace(network, **plain) for network in (ppo.actor, ppo.critic))
-    return dataclasses.replace(config, algorithms=(dataclasses.replace(ppo, actor=actor, critic=critic),))
+    learners = (dataclasses.replace(ppo, actor=actor, critic=critic), dataclasses.replace(dagger, actor=actor))
+    return dataclasses.replace(config, algorithms=learners)
 
 
 WAYPOINTS = team(waypoints.EGO_SIZE)
