@@ -106,7 +106,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
-            "dagger", "policies.imitation.dagger:DaggerConfig", "policies.imitation.dagger:Dagger",
+            "dagger", "policies.imitation.dagger_config:DaggerConfig", "policies.imitation.dagger:Dagger",
             "imitation of a script, asked where the policy goes", steps=5_000_000,
         ),
         AlgorithmEntry(

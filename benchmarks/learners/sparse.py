@@ -18,7 +18,7 @@ from benchmarks.learners.miniature import miniature
 from benchmarks.learners.sparse_task import demonstrated, shown, sparse_environment
 from policies.imitation import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloningConfig
-from policies.imitation.dagger import DaggerConfig
+from policies.imitation.dagger_config import DaggerConfig
 from policies.imitation.supervision import SupervisedActor
 from policies.imitation.warm_start import imitate
 from policies.networks.mlp import Activation, NetworkConfig

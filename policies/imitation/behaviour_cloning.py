@@ -21,10 +21,11 @@ from policies.imitation.demonstrations import load_source
 from policies.imitation.interventions import episodes_to_keep, mark_before, weights
 from policies.imitation.losses import imitation_error, imitation_loss
 from policies.imitation.weight_transfer import transfer_weights
+from policies.networks.config import require
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
-from policies.off_policy.config import relu_network, require
+from policies.off_policy.config import relu_network
 from policies.off_policy.replay_buffer import Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products

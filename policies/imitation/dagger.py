@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -23,66 +23,15 @@ from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, 
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 from policies.algorithm import Algorithm, DivergedError
+from policies.imitation.dagger_config import DaggerConfig
 from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.build import make_actor
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.recurrent import HiddenState, RecurrentActor, Sequences, outputs
-from policies.off_policy.config import require
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
 from policies.optim.flat_parameters import FlatAdamW
 from policies.policy import NormalizedActor, Policy
-
-
-@dataclass(frozen=True)
-class DaggerConfig:
-    """DAgger: imitation of an expert in the states that the policy itself comes to.
-
-    The reward is not used. The policy is of PPO's kind, which can go on from it: --start-from RUN.
-    """
-
-    adviser: str = "expert"
-    """Policy that is asked: expert, the task's script; shipped, a run or a checkpoint."""
-    expert_until: float = 0.1
-    """Share of the training in which the expert acts too: at first in all environments, then in ever fewer."""
-    unroll: int = 25
-    """Control steps of every environment per iteration; of a policy with memory, as many as it learns from at once."""
-    buffer_size: int = 2_000_000
-    """Observations with the expert's actions to learn from; the oldest make room for new ones."""
-    save_buffer: bool = True
-    """Whether checkpoints hold them: large, but a resumed run is the same bit for bit. If not, a resumed run collects
-    them anew."""
-    updates: float = 8.0
-    """Updates per control step of all environments together; may be less than 1."""
-    batch_size: int = 4096
-    """Observations per update; of a policy with memory in sequences of `unroll`."""
-    learning_rate: float = 1e-3
-    """Adam's step size at first; it falls to nothing."""
-    max_grad_norm: float | None = 1.0
-    """Norm to which longer gradients are clipped; None leaves them."""
-    initial_std: float = 0.2
-    """Standard deviation of the policy's actions, for a PPO that goes on from it."""
-    normalize_observations: bool = True
-    """Shift and scale observations by their running statistics."""
-    observation_clip: float = 10.0
-    """Bound on observations after they are normalised."""
-    bfloat16_matmul: bool = False
-    """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it."""
-    actor: NetworkConfig = field(default_factory=lambda: NetworkConfig((256, 256), Activation.RELU))
-    """Network that chooses actions."""
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, float):
-                require(math.isfinite(value), item.name, value, "finite")
-        for name in ("unroll", "buffer_size", "batch_size"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("updates", "learning_rate", "max_grad_norm", "initial_std", "observation_clip"):
-            value = getattr(self, name)
-            require(value is None or value > 0, name, value, "positive")
-        require(0 <= self.expert_until <= 1, "expert_until", self.expert_until, "between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -162,8 +111,8 @@ class Dagger(Algorithm):
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights."""
-        statistics = self.normalizer
-        network = NormalizedActor(self.actor, statistics.mean, statistics.scale, self.config.observation_clip)
+        mean, scale = self.actor.statistics(self.normalizer.mean, self.normalizer.scale)
+        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
         return Policy(network, self.config.actor)
 
     @torch.no_grad()
@@ -175,7 +124,8 @@ class Dagger(Algorithm):
         """
         transfer_weights(policy, self.policy)
         self.actor.log_std.fill_(math.log(self.config.initial_std))
-        self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
+        if self.config.normalize_observations:
+            self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
 
     def advise(self, rule: PolicyFunction) -> None:
         """Ask this policy, as the config's `adviser` announced."""

@@ -16,9 +16,10 @@ from torch import Generator, Tensor, nn
 from embodied.env.vec_env import ObservationSpec
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.team_bins import TeamBinsActor, TeamBinsStructure, nearest_bins
+from policies.networks.config import require
 from policies.networks.normalizer import Normalizer
 from policies.off_policy.actors import ActorUpdate
-from policies.off_policy.config import ObservationGroups, OffPolicyConfig, Sizes, require
+from policies.off_policy.config import ObservationGroups, OffPolicyConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
 from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+UNCLIPPED = 1000.0  # a bound that no body part's or entity's observation reaches
+
 
 class Activation(StrEnum):
     """Nonlinearity between layers. Time per 64 values on one CPU core: relu 10 ns, tanh 20, silu 30, elu 90."""
@@ -61,3 +63,24 @@ class NetworkConfig:
             raise ValueError(f"hidden={self.hidden}: every layer needs at least one unit")
         if not (math.isfinite(self.output_gain) and self.output_gain > 0):
             raise ValueError(f"output_gain={self.output_gain} must be positive and finite")
+
+
+def require(holds: bool, name: str, value: object, expected: str) -> None:
+    """Raise a ValueError that names a setting, its value and what was expected, unless `holds`."""
+    if not holds:
+        raise ValueError(f"{name}={value} must be {expected}")
+
+
+def require_raw_observations(architecture: Architecture, normalize_observations: bool, observation_clip: float) -> None:
+    """Check that networks of parts and of entities read observations as they are.
+
+    Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the observation
+    an entity happens to stand in.
+
+    Raises:
+        ValueError: They do not.
+    """
+    if architecture in (Architecture.PARTS, Architecture.ENTITIES):
+        only = f"with architecture {architecture}"
+        require(not normalize_observations, "normalize_observations", True, f"False {only}")
+        require(observation_clip >= UNCLIPPED, "observation_clip", observation_clip, f"{UNCLIPPED:g} or more {only}")

@@ -9,9 +9,10 @@ from torch import Generator, Tensor
 
 from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import log_likelihood
+from policies.networks.config import require
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
-from policies.off_policy.config import ActorCriticConfig, Sizes, require
+from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
 
 

@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
 from policies.imitation.advice import Advice
-from policies.networks.config import Activation, Architecture, NetworkConfig
+from policies.networks.config import Activation, Architecture, NetworkConfig, require
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
@@ -282,9 +282,3 @@ class AdvisedConfig(ActorCriticConfig):
 
 _COUNTS = ("unroll", "buffer_size", "batch_size", "policy_delay", "target_delay", "n_step")
 _POSITIVE = ("critic_updates", "critic_learning_rate", "max_grad_norm", "observation_clip", "reward_scale")
-
-
-def require(holds: bool, name: str, value: object, expected: str) -> None:
-    """Raise a ValueError that names a setting, its value and what was expected, unless `holds`."""
-    if not holds:
-        raise ValueError(f"{name}={value} must be {expected}")

@@ -11,9 +11,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from policies.imitation.advice import Penalty, QFunction
+from policies.networks.config import require
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
-from policies.off_policy.config import AdvisedConfig, Sizes, require
+from policies.off_policy.config import AdvisedConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
 from policies.optim.flat_parameters import FlatAdamW
 

@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from policies.networks.config import Architecture, NetworkConfig
-
-UNCLIPPED = 1000.0  # a bound that no body part's observation reaches
+from policies.networks.config import Architecture, NetworkConfig, require, require_raw_observations
 
 
 class Schedule(StrEnum):
@@ -31,9 +29,9 @@ class SymmetryConfig:
     """Weight of the squared distance between mean actions in the mirror and mirrored mean actions."""
 
     def __post_init__(self) -> None:
-        _require(self.loss_coef >= 0, "loss_coef", self.loss_coef, "0 or more")
+        require(self.loss_coef >= 0, "loss_coef", self.loss_coef, "0 or more")
         images = self.augmentation or self.loss_coef
-        _require(not (self.network and images), "network", True, "False with augmentation or loss_coef: it has both")
+        require(not (self.network and images), "network", True, "False with augmentation or loss_coef: it has both")
 
     @property
     def used(self) -> bool:
@@ -52,9 +50,9 @@ class CuriosityConfig:
     """Adam's step size of the prediction: the larger, the sooner it fades."""
 
     def __post_init__(self) -> None:
-        _require(math.isfinite(self.weight) and self.weight >= 0, "weight", self.weight, "0 or more")
+        require(math.isfinite(self.weight) and self.weight >= 0, "weight", self.weight, "0 or more")
         rate = self.learning_rate
-        _require(math.isfinite(rate) and rate > 0, "learning_rate", rate, "positive")
+        require(math.isfinite(rate) and rate > 0, "learning_rate", rate, "positive")
 
 
 @dataclass(frozen=True)
@@ -125,36 +123,30 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         for name in ("unroll", "epochs", "minibatches"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, float):
-                _require(math.isfinite(value), item.name, value, "finite")
+                require(math.isfinite(value), item.name, value, "finite")
         for name in _POSITIVE:
             value = getattr(self, name)
-            _require(value is None or value > 0, name, value, "positive")
+            require(value is None or value > 0, name, value, "positive")
         for name in ("gamma", "lam"):
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         architectures = {self.actor.architecture, self.critic.architecture}
         if Architecture.GRU in architectures:
             # What a network remembers of observations has no mirror image.
-            _require(not self.symmetry.used, "symmetry", self.symmetry, "unused with architecture gru")
-        for architecture in architectures - {Architecture.MLP, Architecture.GRU}:
-            # Scaling or clipping numbers one by one would depend on how the world is turned, and on which row of the
-            # observation an entity happens to stand in.
-            only = f"with architecture {architecture}"
-            _require(not self.normalize_observations, "normalize_observations", True, f"False {only}")
-            _require(
-                self.observation_clip >= UNCLIPPED, "observation_clip", self.observation_clip,
-                f"{UNCLIPPED:g} or more {only}",
-            )  # fmt: skip
-            _require(not self.symmetry.network, "symmetry.network", True, f"False {only}")
+            require(not self.symmetry.used, "symmetry", self.symmetry, "unused with architecture gru")
+        for architecture in architectures:
+            require_raw_observations(architecture, self.normalize_observations, self.observation_clip)
+            if architecture not in (Architecture.MLP, Architecture.GRU):
+                require(not self.symmetry.network, "symmetry.network", True, f"False with architecture {architecture}")
         if self.schedule is Schedule.ADAPTIVE:
             low, high = self.learning_rate_min, self.learning_rate_max
             expected = f"between learning_rate_min={low} and learning_rate_max={high}"
-            _require(low <= self.learning_rate <= high, "learning_rate", self.learning_rate, expected)
+            require(low <= self.learning_rate <= high, "learning_rate", self.learning_rate, expected)
 
 
 _POSITIVE = (
@@ -169,8 +161,3 @@ _POSITIVE = (
     "reward_scale",
     "initial_std",
 )
-
-
-def _require(holds: bool, name: str, value: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}={value} must be {expected}")

@@ -16,7 +16,7 @@ from embodied.storage import task_names
 from embodied.storage.configs import override, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
-from policies.imitation.dagger import DaggerConfig
+from policies.imitation.dagger_config import DaggerConfig
 from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy, RememberingPolicy

@@ -202,6 +202,19 @@ def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_p
     assert int(tensors(out)["trainer/algorithm/advice/given"]) == 8 * 6
 
 
+def test_a_team_is_taught_by_its_script_and_teams_as_one_are_not(tmp_path, capsys):
+    out, small = tmp_path / "run", ["--num-envs", "2", "--evaluate-episodes", "0"]
+    learner = ["--algorithm", "dagger", "--dagger.unroll", "4", "--dagger.batch-size", "16"]
+    assert train.main(["swarm/swap", *small, *learner, "--steps", "128", "--out", str(out)]) == 0
+    policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
+    env = make("swarm/swap", 2)
+    assert (policy.kind, load_policy(out, env)(env.reset()).shape) == ("gaussian-entities", (2, 8, 4))
+    attack = ["--adversaries", "1", "--against", "zero", "--out", str(tmp_path / "other")]
+    with pytest.raises(SystemExit):
+        train.main(["swarm/swap", *small, *learner, *attack, "--steps", "128"])
+    assert "adviser='expert' advises each agent of a team, not teams as one" in capsys.readouterr().err
+
+
 SEEING = ["manipulation/reach", "--engine", "mujoco", "--algorithm", "svea", "--cameras", "view", "--resolution", "16",
           "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0", "--svea.unroll", "4", "--svea.warm-up", "16",
           "--svea.batch-size", "8", "--svea.buffer-size", "96"]  # fmt: skip

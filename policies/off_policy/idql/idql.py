@@ -10,10 +10,11 @@ import torch
 from torch import Generator, Tensor
 
 from policies.imitation.advice import Penalty, QFunction
+from policies.networks.config import require
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Critic
 from policies.off_policy.actors import ActorUpdate
-from policies.off_policy.config import OffPolicyConfig, Sizes, require
+from policies.off_policy.config import OffPolicyConfig, Sizes
 from policies.off_policy.critics import CriticUpdate, critic_loss
 from policies.off_policy.idql.network import IDQLActor, IDQLStructure
 from policies.off_policy.replay_buffer import Batch

@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from embodied.env.vec_env import CRITIC, ObservationSpec
 from embodied.rendering.augmentation import random_convolution, random_overlay, random_shift
+from policies.networks.config import require
 from policies.off_policy.actors import ActorUpdate
-from policies.off_policy.config import Sizes, require
+from policies.off_policy.config import Sizes
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, critic_loss
 from policies.off_policy.replay_buffer import BufferDtype
 from policies.off_policy.sac import SACActorUpdate, SACConfig

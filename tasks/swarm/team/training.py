@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from policies.imitation.dagger import DaggerConfig
-from policies.networks.config import Activation, Architecture, NetworkConfig
-from policies.ppo.config import UNCLIPPED, PPOConfig, Schedule
+from policies.imitation.dagger_config import DaggerConfig
+from policies.networks.config import UNCLIPPED, Activation, Architecture, NetworkConfig
+from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 from tasks.swarm import base_station, coverage, flock, pursuit, tag
 from tasks.swarm.team import waypoints

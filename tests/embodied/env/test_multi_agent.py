@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import embodied
-from embodied.env.multi_agent import TeamEnv
+from embodied.env.multi_agent import AgentsEnv, TeamEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
+from policies.training.loading import load_policy
 from tasks.swarm.team.waypoints import WaypointConfig
 
 
@@ -37,3 +38,14 @@ def test_a_team_is_a_row_of_the_learner() -> None:
 def test_a_team_has_no_mirror() -> None:
     with pytest.raises(EmbodiedError, match="expected an algorithm without symmetry"):
         TeamEnv(swap()).mirror()
+
+
+def test_a_policy_of_worlds_acts_for_each_agent_as_there() -> None:
+    env, twin = swap(), swap()
+    rows = AgentsEnv(env)
+    seen, expected = rows.reset(), twin.reset()
+    script, its = rows.acting(load_policy("expert", env)), load_policy("expert", twin)
+    for _ in range(2):
+        action = its(expected)
+        assert torch.equal(script(seen), action.flatten(0, 1))
+        seen, expected = rows.step(script(seen)).obs, twin.step(action).obs

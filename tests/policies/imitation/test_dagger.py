@@ -13,7 +13,8 @@ from torch import Tensor
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.algorithm import DivergedError, MismatchError
-from policies.imitation.dagger import Dagger, DaggerConfig
+from policies.imitation.dagger import Dagger
+from policies.imitation.dagger_config import DaggerConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer, train
@@ -142,6 +143,8 @@ def test_another_policy_begins_and_ppo_goes_on_from_it():
 
 def test_messages():
     learner = Dagger(SPEC, 2, 4, QUICK)
+    with pytest.raises(ValueError, match="normalize_observations=True must be False with architecture entities"):
+        DaggerConfig(actor=NetworkConfig((16,), architecture=Architecture.ENTITIES, own=2, heads=4))
     with pytest.raises(EmbodiedError, match=r"adviser='expert' is announced; give its policy to Dagger.advise"):
         learner.act({"policy": torch.zeros(4, 2)})
 

@@ -18,17 +18,17 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
 from tasks.swarm.base_station import BaseStation, BaseStationConfig
-from tasks.swarm.control.levels import LEVELS, Level
+from tasks.swarm.control.levels import LEVELS, SPEED, Level
 from tasks.swarm.coverage import Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
 from tasks.swarm.dynamics.flight import known_effects
 from tasks.swarm.flock import kuramoto, polarisation
-from tasks.swarm.formation import PITCH, Formation, FormationConfig, MeetUp, Shape, Swap, slots
+from tasks.swarm.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots
 from tasks.swarm.gate_race import GateRace, GateRaceConfig
 from tasks.swarm.navigation import Navigation, NavigationConfig
 from tasks.swarm.pursuit import CAUGHT, Pursuit, PursuitConfig
 from tasks.swarm.team.drone_team import SPACING, DroneTeam
-from tasks.swarm.team.gates import Gate, Wall
+from tasks.swarm.team.gates import CLEAR, Gate, Wall
 from tasks.swarm.team.waypoints import WaypointConfig
 from tasks.swarm.trajectory import Path, Trajectory, TrajectoryConfig
 
@@ -216,6 +216,52 @@ def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
     assert crossed([0.1, 0.0, 1.0], [-0.1, 0.0, 1.0]) == (False, False)
     assert crossed([-0.1, 0.43, 1.0], [0.1, 0.43, 1.0]) == (False, True)
     assert crossed([-0.1, 0.8, 1.0], [0.1, 0.8, 1.0]) == (False, False)
+
+
+def test_behind_its_last_gate_a_drone_stops() -> None:
+    task = GateRace(GateRaceConfig(course=(Gate(0.0, 0.0, 1.0, 0.0), Gate(2.0, 0.0, 1.0, 0.0))))
+    world, state = world_of(task, still(jnp.array([[2.1, 0.0, 1.0]])))
+
+    def seen(passed: int) -> list[float]:
+        goal = dataclasses.replace(state.goal, next=jnp.full(1, passed, jnp.int32))
+        observation = task.ego_observation(Drones.of(world), dataclasses.replace(state, goal=goal))
+        return np.asarray(observation["gates"])[0].tolist()
+
+    last, stop, nowhere = [-0.1 / 3.0, 0.0, 0.0, 1.0, 0.0, 0.0], [(CLEAR - 0.1) / 3.0, 0.0, 0.0], [0.0, 0.0, 0.0]
+    assert seen(0)[6:] == pytest.approx(last, abs=1e-6)
+    assert seen(1) == pytest.approx([*last, *stop, *nowhere], abs=1e-6)
+    assert seen(2) == pytest.approx([*stop, *nowhere, *stop, *nowhere], abs=1e-6)
+    done = dataclasses.replace(state.goal, next=jnp.full(1, 2, jnp.int32))
+    fast = dataclasses.replace(still(jnp.array([[2.1, 0.0, 1.0]])), vel=jnp.array([[3.0, 0.0, 0.0]]))
+    moving = dataclasses.replace(world, qvel=fast.qvel)
+    rest = jnp.zeros((1, 4))
+    assert float(task.rewards(moving, dataclasses.replace(state, goal=done), rest)["braking"][0]) == pytest.approx(3.0)
+    assert float(task.rewards(moving, state, rest)["braking"][0]) == 0.0
+    assert bool(task.solved(fast, dataclasses.replace(state, goal=done)))
+
+
+def test_places_behind_a_leader_move_as_their_velocities_say() -> None:
+    task = LeaderFollower()
+    places, _ = jax.random.uniform(KEYS[0], (2, task.config.agents, 3))
+    drones = dataclasses.replace(still(places), vel=jnp.tile(jnp.array([0.3, -0.1, 0.0]), (task.config.agents, 1)))
+    course, time = task.course(drones, KEYS[1]), jnp.asarray(4.0)
+    moved = dataclasses.replace(drones, pos=drones.pos + 1e-2 * drones.vel)
+    here, velocity = task.points(course, time, drones)
+    there, _ = task.points(course, time + 1e-2, moved)
+    np.testing.assert_allclose((there - here) / 1e-2, velocity, atol=2e-3)
+
+
+@pytest.mark.parametrize("key", range(16))
+def test_places_behind_a_leader_are_within_reach(key: int) -> None:
+    task = LeaderFollower()
+    rest = still(jnp.zeros((task.config.agents, 3)))
+    course = task.course(rest, KEYS[key])
+    for time in np.linspace(0.0, task.seconds, 7):
+        leader = task.points(course, jnp.asarray(time), rest)[0][0]
+        on_course = dataclasses.replace(rest, pos=jnp.tile(leader, (task.config.agents, 1)))
+        points, velocity = task.points(course, jnp.asarray(time), on_course)
+        assert bool(task.arena.contains(points).all())
+        assert float(jnp.abs(velocity).max()) < 0.6 * SPEED
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""Settings of DAgger, which task defaults and command lines read without torch."""
+
+import math
+from dataclasses import dataclass, field, fields
+
+from policies.networks.config import Activation, NetworkConfig, require, require_raw_observations
+
+
+@dataclass(frozen=True)
+class DaggerConfig:
+    """DAgger: imitation of an expert in the states that the policy itself comes to.
+
+    The reward is not used. The policy is of PPO's kind, which can go on from it: --start-from RUN.
+    """
+
+    adviser: str = "expert"
+    """Policy that is asked: expert, the task's script; shipped, a run or a checkpoint."""
+    expert_until: float = 0.1
+    """Share of the training in which the expert acts too: at first in all environments, then in ever fewer."""
+    unroll: int = 25
+    """Control steps of every environment per iteration; of a policy with memory, as many as it learns from at once."""
+    buffer_size: int = 2_000_000
+    """Observations with the expert's actions to learn from; the oldest make room for new ones."""
+    save_buffer: bool = True
+    """Whether checkpoints hold them: large, but a resumed run is the same bit for bit. If not, a resumed run collects
+    them anew."""
+    updates: float = 8.0
+    """Updates per control step of all environments together; may be less than 1."""
+    batch_size: int = 4096
+    """Observations per update; of a policy with memory in sequences of `unroll`."""
+    learning_rate: float = 1e-3
+    """Adam's step size at first; it falls to nothing."""
+    max_grad_norm: float | None = 1.0
+    """Norm to which longer gradients are clipped; None leaves them."""
+    initial_std: float = 0.2
+    """Standard deviation of the policy's actions, for a PPO that goes on from it."""
+    normalize_observations: bool = True
+    """Shift and scale observations by their running statistics."""
+    observation_clip: float = 10.0
+    """Bound on observations after they are normalised."""
+    bfloat16_matmul: bool = False
+    """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it."""
+    actor: NetworkConfig = field(default_factory=lambda: NetworkConfig((256, 256), Activation.RELU))
+    """Network that chooses actions."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float):
+                require(math.isfinite(value), item.name, value, "finite")
+        for name in ("unroll", "buffer_size", "batch_size"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("updates", "learning_rate", "max_grad_norm", "initial_std", "observation_clip"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "positive")
+        require_raw_observations(self.actor.architecture, self.normalize_observations, self.observation_clip)
+        require(0 <= self.expert_until <= 1, "expert_until", self.expert_until, "between 0 and 1")
