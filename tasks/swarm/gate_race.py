@@ -33,6 +33,8 @@ class Weights:
     """Angular speed, rad/s."""
     action_rate: float = -0.01
     """Squared change of the action."""
+    racing: float = -0.1
+    """While gates are left to pass."""
     braking: float = -0.1
     """m/s of speed, once the course is flown."""
     ended: float = -10.0
@@ -222,12 +224,14 @@ class GateRace(DroneTeam[Goal]):
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         del action
         drones, goal = Drones.of(world), state.goal
+        racing = self.racing(goal)
         return {
             "progress": goal.progress,
             "passed": goal.passed.astype(jnp.float32),
             "spin": length(drones.angvel),
             "action_rate": jnp.sum(state.action_change**2, -1),
-            "braking": jnp.where(self.racing(goal), 0.0, length(drones.vel)),
+            "racing": racing.astype(jnp.float32),
+            "braking": jnp.where(racing, 0.0, length(drones.vel)),
             "ended": self.ended(drones, state).astype(jnp.float32),
         }
 
