@@ -24,7 +24,8 @@ WINDOW = 7  # cells along each side of the map that a drone sees around itself
 NEIGHBOURS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # cells that the expert goes to next
 APART = 0.6  # m, nearer than which the expert's drones push each other away
 GAIN, BRAKE, PUSH = 2.0, 0.8, 1.0  # 1/s, -, 1/s, of the expert: to the next cell, against drifting past it, apart
-EGO_SIZE = 11 + 2 * WINDOW * WINDOW  # numbers of `Coverage.ego_observation`
+FAR = 3.0  # m, unit of the way to unseen ground
+EGO_SIZE = 12 + 2 * WINDOW * WINDOW  # numbers of `Coverage.ego_observation`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,9 +140,9 @@ class Coverage(DroneTeam[Goal]):
         return Goal(hill, known, news, jnp.where(jnp.all(known | hill), 0.0, unseen))
 
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (1), `last_action` (4), the map.
+        """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (2), `last_action` (4), the map.
 
-        `unseen`: m to the nearest unseen ground; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1
+        `unseen`: the way to the nearest unseen ground, in units of 3 m; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1
         where seen (or outside) and where a hill is known (or the square ends).
         """
         goal = state.goal
@@ -158,7 +159,7 @@ class Coverage(DroneTeam[Goal]):
             "velocity": drones.vel,
             "height": drones.pos[:, 2:] - HEIGHT,
             "place": drones.pos[:, :2] / self.half,
-            "unseen": jnp.sqrt(jnp.sum(goal.unseen**2, -1, keepdims=True)),
+            "unseen": goal.unseen / FAR,
             "last_action": state.action,
             "known": around(known),
             "hill": around(hill),
