@@ -33,8 +33,6 @@ class Weights:
     """Angular speed, rad/s."""
     action_rate: float = -0.01
     """Squared change of the action."""
-    racing: float = -0.1
-    """While gates are left to pass."""
     braking: float = -0.1
     """m/s of speed, once the course is flown."""
     ended: float = -10.0
@@ -230,7 +228,6 @@ class GateRace(DroneTeam[Goal]):
             "passed": goal.passed.astype(jnp.float32),
             "spin": length(drones.angvel),
             "action_rate": jnp.sum(state.action_change**2, -1),
-            "racing": racing.astype(jnp.float32),
             "braking": jnp.where(racing, 0.0, length(drones.vel)),
             "ended": self.ended(drones, state).astype(jnp.float32),
         }

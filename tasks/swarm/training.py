@@ -5,7 +5,7 @@ from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 
 
-def solo(steps: int, schedule: Schedule = Schedule.ADAPTIVE) -> TrainConfig:
+def solo(steps: int) -> TrainConfig:
     """PPO for a drone that needs to see no other: perceptrons."""
     return TrainConfig(
         num_envs=1024,
@@ -15,7 +15,6 @@ def solo(steps: int, schedule: Schedule = Schedule.ADAPTIVE) -> TrainConfig:
                 unroll=24,
                 epochs=3,
                 minibatches=8,
-                schedule=schedule,
                 initial_std=0.5,
                 actor=NetworkConfig(hidden=(64, 64)),
                 critic=NetworkConfig(hidden=(64, 64), output_gain=1.0),
@@ -45,5 +44,5 @@ TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
 LANDING = solo(3_500_000)
 """`swarm/landing`."""
-GATE_RACE = solo(40_000_000, Schedule.LINEAR)
+GATE_RACE = solo(20_000_000)
 """`swarm/gate-race`."""
