@@ -37,6 +37,7 @@ class Settings:
         python -m embodied.play locomotion/go1-joystick-flat --policy shipped --num-envs 4
         python -m embodied.play runs/swarm/hover/2026-11-21_10-30-00 --video hover.mp4
         python -m embodied.play locomotion/velocity --robot a1.urdf --policy zero
+        python -m embodied.play swarm/formation --pilot 0
     """
 
     task_or_run: tyro.conf.Positional[str]
@@ -69,6 +70,9 @@ class Settings:
     """The film's camera; by default one that follows the robot."""
     size: tuple[int, int] = (960, 540)
     """The film's width and height in pixels."""
+    pilot: int | None = None
+    """Agent of a team that you act for, by W S, A D, Q E and a gamepad, which then are the first numbers of its action;
+    the policy acts for the others. Who touches nothing acts with zeros: a drone hangs still."""
     nice: int = 0
     """How much the viewer gives way to other work once its page is open, 0 to 19, as of the command nice."""
     port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8080
@@ -83,6 +87,8 @@ class Settings:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected 1 to 64; more cannot be told apart")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise EmbodiedError(f"--seconds {self.seconds}: expected more than 0")
+        if self.pilot is not None and (self.pilot < 0 or self.video is not None):
+            raise EmbodiedError(f"--pilot {self.pilot}: expected an agent's number, 0 or more, and no --video")
         if not 0 <= self.nice <= 19:
             raise EmbodiedError(f"--nice {self.nice}: expected 0 to 19")
         if not 0 < self.port < 65536:
@@ -106,7 +112,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from embodied.viewer.player import Player, PlayerSettings
 
     seconds = math.inf if settings.seconds is None else settings.seconds
-    played = PlayerSettings(settings.num_envs, settings.seed, seconds, settings.host, settings.port, nice=settings.nice)
+    played = PlayerSettings(
+        settings.num_envs,
+        settings.seed,
+        seconds,
+        settings.host,
+        settings.port,
+        pilot=settings.pilot,
+        nice=settings.nice,
+    )
     player = Player(catalogue, task, policy, played)
     if settings.browser:
         open_page(player.url)

@@ -12,11 +12,14 @@ import time
 import numpy as np
 import viser
 
+from embodied.env.env import Env
+from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
 from embodied.viewer.browser import BrowserInput, Button
 from embodied.viewer.camera import look, look_along, quiet, start_server, view_axes
 from embodied.viewer.choices import NEWEST, Catalogue, Choice
 from embodied.viewer.panel import FOLLOW, FREE, Asked, Event, Panel
+from embodied.viewer.pilot import Pilot
 from embodied.viewer.playback import Playback
 from embodied.viewer.recorder import Recorder
 from embodied.viewer.scene import Scene
@@ -39,6 +42,8 @@ class PlayerSettings:
     port: int = 8080
     shadows: bool = True
     """Whether lights cast shadows, which costs most of the time where no GPU draws the page."""
+    pilot: int | None = None
+    """Agent of a team that a person acts for."""
     nice: int = 0
     """How much the loop gives way to other work once everything is compiled, 0 to 19; not on Windows."""
 
@@ -67,6 +72,7 @@ class Player:
         self.checkpoint: int | None = None
         self.recorder: Recorder | None = None
         self.playback: Playback | None = None
+        self.pilot = None if settings.pilot is None else Pilot(settings.pilot)
         self.simulated = 0.0
         self._note = ""
         self._loaded: int | None = None
@@ -112,10 +118,10 @@ class Player:
         stays = playing is not None and playing.env.name == self.task and playing.needs == needs
         self.panel.say(f"{'loading' if stays else 'compiling'} {self.task} ...")
         if playing is not None and stays:
-            playing.policy = self.catalogue.load(self.choice.policy, self.checkpoint, playing.env)
+            playing.policy = self._load(self.checkpoint, playing.env)
         else:
             env = self.catalogue.make(self.task, needs, self.settings.num_envs)
-            rule = self.catalogue.load(self.choice.policy, self.checkpoint, env)
+            rule = self._load(self.checkpoint, env)
             fresh = Playback(env, rule, needs, int(self.panel.seed.value))
             if self.recorder is not None:
                 self._record(None)  # the film ends with what it shows
@@ -126,6 +132,14 @@ class Player:
         self._loaded = self.catalogue.newest_step(self.choice.policy) if self.checkpoint is None else self.checkpoint
         self._looked = time.perf_counter()
         self._show_learning()
+
+    def _load(self, checkpoint: int | None, env: Env) -> PolicyFunction:
+        """The chosen policy, beside a person where one acts too."""
+        policy = self.catalogue.load(self.choice.policy, checkpoint, env)
+        if self.pilot is None:
+            return policy
+        self.pilot.require_fit(env)
+        return self.pilot.among(policy)
 
     def _lay_out(self, playback: Playback) -> None:
         """A fresh scene and the task's part of the panel."""
@@ -177,7 +191,11 @@ class Player:
     def step(self) -> None:
         """Advance by one control step; while a film is recorded, also take its frame."""
         playback, index = self._playback, self.panel.watched
-        command = playback.deflect(self.input.deflection)
+        command = None
+        if self.pilot is None:
+            command = playback.deflect(self.input.deflection)
+        else:
+            self.pilot.deflection = self.input.deflection
         if command is not None:
             self.panel.steer.value = True
             self.panel.command = command
@@ -217,7 +235,8 @@ class Player:
         playback, panel, index = self._playback, self.panel, self.panel.watched
         self._follow_training()
         touching = playback.contacts(index) if panel.contacts.value else None
-        notes = [self._who()] + ([f"recording: {self.recorder.seconds:.1f} s"] if self.recorder else [])
+        acting = [self._who()] + ([] if self.pilot is None else [self.pilot.hint(playback.env)])
+        notes = acting + ([f"recording: {self.recorder.seconds:.1f} s"] if self.recorder else [])
         panel.refresh(playback.readings(index, touching, notes + ([self._note] if self._note else [])))
         panel.show_pictures(playback.pictures(index))
         if playback.steered is None and len(playback.ranges):
@@ -241,7 +260,7 @@ class Player:
         if step is None or step == self._loaded:
             return
         try:
-            self._playback.policy = self.catalogue.load(self.choice.policy, None, self._playback.env)
+            self._playback.policy = self._load(None, self._playback.env)
         except EmbodiedError:  # it was pruned while it was read; there will be another
             return
         self._loaded = step

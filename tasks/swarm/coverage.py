@@ -142,8 +142,8 @@ class Coverage(DroneTeam[Goal]):
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (2), `last_action` (4), the map.
 
-        `unseen`: the way to the nearest unseen ground, in units of 3 m; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1
-        where seen (or outside) and where a hill is known (or the square ends).
+        `unseen`: the way to the nearest unseen ground, in units of 3 m; `known` (49) and `hill` (49): the 7 by 7 cells
+        around the drone, 1 where seen (or outside) and where a hill is known (or the square ends).
         """
         goal = state.goal
         pad = WINDOW // 2

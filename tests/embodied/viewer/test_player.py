@@ -179,3 +179,27 @@ def test_where_nothing_can_be_steered_the_panel_says_so(player: Player) -> None:
     assert not panel._response_folder.visible
     assert any("Nothing to steer" in str(getattr(handle, "content", "")) for handle in panel._of_task)
     assert panel.command.shape == (0,)
+
+
+def test_a_person_acts_for_one_of_a_team_and_the_policy_for_the_others() -> None:
+    player = Player(PolicyCatalogue(), "swarm/swap", "shipped", PlayerSettings(pilot=2, port=18093))
+    try:
+        player.open()
+        playback = player._playback
+        own = player.catalogue.load("shipped", None, playback.env)(playback.obs)
+        assert player.pilot is not None
+        player.pilot.deflection = np.array([1.0, -0.5, 0.25])
+        told = playback.policy(playback.obs)
+        np.testing.assert_allclose(told[0, 2], [1.0, -0.5, 0.25, 0.0])
+        others = [agent for agent in range(8) if agent != 2]
+        np.testing.assert_array_equal(told[0, others], own[0, others])
+        assert (own[0, 2] - told[0, 2]).abs().max() > 0.1
+        player.step()  # nobody touches anything
+        np.testing.assert_array_equal(playback.policy(playback.obs)[0, 2], np.zeros(4))
+        player.refresh()
+        assert "you act for agent 2 (W S: x, m/s, A D: y, m/s, Q E: z, m/s)" in player.panel.status.content
+        ask(player, Event.TASK, HOVER)
+        assert player._note == "--pilot 2: swarm/hover has one robot; expected a task with that agent"
+        assert player.task == "swarm/swap"
+    finally:
+        player.close()
