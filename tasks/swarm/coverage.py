@@ -34,13 +34,13 @@ class Weights:
 
     explored: float = 200.0
     """Share of the free ground that the team saw for the first time."""
-    approach: float = 0.3
-    """m/s towards the nearest ground that nobody has seen."""
+    approach: float = 0.05
+    """m/s towards the nearest ground that nobody has seen; much more would lead straight into hills."""
     crowding: float = -1.0
     """How far others have come within 30 cm, or are about to, in [0, 1]."""
     action_rate: float = -0.02
     """Squared change of the action."""
-    ended: float = -20.0
+    ended: float = -60.0
     """For a drone that collides, meets a hill, crashes or leaves."""
 
 
