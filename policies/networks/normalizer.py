@@ -12,7 +12,7 @@ from torch import Tensor
 from policies.optim import distributed
 
 CONSTANT = 1e-8  # variance up to which a component counts as constant: its deviation is 1e-4 of its unit at most
-ADOPTED = 1_000_000  # observations that adopted statistics count as: new ones shift them over some dozen rollouts
+ADOPTED = 1e9  # observations that adopted statistics count as: a policy is spoiled where they shift under it
 
 
 class Normalizer:
@@ -42,7 +42,7 @@ class Normalizer:
         """
         self.clip, self.reflect = clip, reflect
         # Float64, because sums over 10⁹ observations lose small contributions in float32.
-        self._count = torch.zeros((), dtype=torch.float64, device=device)
+        self._count = torch.zeros(size, dtype=torch.float64, device=device)
         self._mean = torch.zeros(size, dtype=torch.float64, device=device)
         self._squares = torch.zeros(size, dtype=torch.float64, device=device)  # Σ (x - mean)²
         self._pending = torch.zeros(1 + 2 * size, dtype=torch.float64, device=device)
@@ -91,12 +91,15 @@ class Normalizer:
         self._mean.copy_(tree["mean"])
         self._squares.copy_(tree["squares"])
         self._pending.zero_()
-        self.empty = bool(self._count == 0)
+        self.empty = not bool(self._count.any())
         self._refresh()
 
     def adopt(self, mean: Tensor, scale: Tensor) -> None:
-        """Continue from another's (size,) mean and reciprocal deviation."""
-        count = torch.tensor(float(ADOPTED))
+        """Continue from another's (size,) mean and reciprocal deviation, which hardly change any more.
+
+        Components that were constant there, and so mean nothing yet, are learned anew.
+        """
+        count = torch.where(scale > 0, ADOPTED, 0.0).double()
         variance = torch.where(scale > 0, scale.double().square().reciprocal(), 0.0)
         self.load_state({"count": count, "mean": mean.double(), "squares": variance * count})
 

@@ -78,6 +78,21 @@ def test_adopted_statistics_scale_alike_constants_too():
     torch.testing.assert_close(taker.scale, source.scale)
 
 
+def test_adopted_statistics_stay_and_what_was_constant_is_learned():
+    source, taker = Normalizer(2), Normalizer(2)
+    source.observe(torch.stack([torch.full((10,), 7.0), torch.arange(10.0)], 1))
+    source.commit()
+    taker.adopt(source.mean, source.scale)
+    generator = torch.Generator().manual_seed(0)
+    seen = 3.0 + 2.0 * torch.randn(10_000, 2, generator=generator)
+    for rows in seen.split(1000):
+        taker.observe(rows)
+        taker.commit()
+    torch.testing.assert_close(taker(seen)[:, 1], source(seen)[:, 1], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(taker.mean[0], seen[:, 0].mean(), rtol=1e-4, atol=0)
+    torch.testing.assert_close(1 / taker.scale[0], seen[:, 0].std(correction=0), rtol=1e-4, atol=0)
+
+
 def test_state_restores_every_bit():
     normalizer, restored = Normalizer(3), Normalizer(3)
     for batch in batches():
