@@ -84,8 +84,13 @@ class FlatAdamW:
         return torch.cat([part.reshape(-1) for part in parts])
 
     @torch.no_grad()
-    def step(self, gradient: Tensor) -> Tensor:
+    def step(self, gradient: Tensor, held: int = 0) -> Tensor:
         """Take one step down a (P,) gradient, which is shortened in place.
+
+        Args:
+            gradient: (P,)
+            held: How many parameters, the first ones, stay as they are; Adam's moments of them are gathered, so that
+                their first step, when they are let go, is not longer than any other.
 
         Returns:
             () norm of the gradient before it was shortened.
@@ -93,19 +98,11 @@ class FlatAdamW:
         norm = torch.linalg.vector_norm(gradient)
         if self._max_norm is not None:
             gradient.mul_((self._max_norm / (norm + 1e-6)).clamp(max=1.0))
+        before = self.vector[:held].clone()
         self._flat.grad = gradient
         self._adam.step()
+        self.vector[:held] = before
         return norm
-
-    @torch.no_grad()
-    def forget_moments(self) -> None:
-        """Go on as if no step had been taken.
-
-        Where a parameter's gradients were held at zero for many steps, Adam would else take its first real one for a
-        small mean divided by a much smaller deviation, and step further than the learning rate.
-        """
-        for moment in self._moments.values():
-            moment.zero_()
 
     def state(self) -> dict[str, Tensor]:
         """Parameters and moments."""

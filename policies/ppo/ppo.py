@@ -291,8 +291,6 @@ class PPO(Algorithm):
         curious = {} if self._curiosity is None else self._rewarded(self._curiosity, obs[POLICY])
         self._estimate(obs)
         self.learning_rate.start(progress)
-        if self._updates == self.config.critic_warm_up:
-            self.optimizer.forget_moments()
         return self._finish(torch.stack(self._learn()).mean(0)) | {
             name: value.item() for name, value in curious.items()
         }
@@ -422,11 +420,10 @@ class PPO(Algorithm):
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
         if self._symmetric is not None:
             self._symmetric.average_(gradient)
-        if self._updates < self.config.critic_warm_up:
-            gradient[: self._actor_numbers].zero_()
-        else:  # an actor that stands still is no reason to speed up
+        holds_actor = self._updates < self.config.critic_warm_up
+        if not holds_actor:  # an actor that stands still is no reason to speed up
             self.learning_rate.adapt(measures[MEASURES.index("kl")])
-        norm = self.optimizer.step(gradient)
+        norm = self.optimizer.step(gradient, held=self._actor_numbers if holds_actor else 0)
         self._keep_exploring()
         return torch.cat([measures, norm[None]])
 

@@ -105,18 +105,20 @@ class TaskSession(Session):
         """Train to the end or to a signal, save, and evaluate what came to its end."""
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
+        learning_env = self._learning_env()
+        adviser = self._adviser(learning_env)  # what is refused is refused before anything is announced or compiled
         self._announce(resume)
         with self.interrupts, cli.Line(self.label, settings.steps) as line, contextlib.ExitStack() as stack:
             self._line = line
             if self.watcher is not None:
                 stack.callback(self.watcher.close)
             self.trainer = train(
-                learning_env := self._learning_env(),
+                learning_env,
                 settings.algorithm_config,
                 total_steps=settings.steps,
                 seed=settings.seed,
                 start_from=start_from,
-                adviser=self._adviser(learning_env),
+                adviser=adviser,
                 resume=state,
                 on_iteration=self._on_iteration,
                 should_stop=lambda: self.stopped or self.halted,

@@ -35,9 +35,21 @@ def test_a_rate_in_a_tensor_is_read_at_every_step():
     flat.step(torch.ones_like(before))
     assert torch.equal(flat.vector, before)
     rate.fill_(1e-3)
-    flat.forget_moments()
     flat.step(torch.ones_like(before))
     torch.testing.assert_close(before - flat.vector, torch.full_like(before, 1e-3), rtol=1e-3, atol=1e-7)
+
+
+def test_held_parameters_stay_and_their_moments_are_gathered():
+    flat, free = FlatAdamW(two_layers().parameters(), 1e-2), FlatAdamW(two_layers().parameters(), 1e-2)
+    before = flat.vector.clone()
+    gradients = torch.randn(5, len(before))
+    for gradient in gradients:
+        flat.step(gradient.clone(), held=4)
+        free.step(gradient.clone())
+    assert torch.equal(flat.vector[:4], before[:4])
+    assert torch.equal(flat.vector[4:], free.vector[4:])
+    for name in ("step", "exp_avg", "exp_avg_sq"):
+        assert torch.equal(flat.state()[name], free.state()[name])
 
 
 def test_goes_on_bit_for_bit_from_its_state():
