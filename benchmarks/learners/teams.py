@@ -44,7 +44,7 @@ from policies.training.settings import default_settings
 
 NUM_ENVS = 16  # worlds of off-policy methods
 OFF_POLICY: dict[str, Any] = {
-    "critic_updates": 1.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
+    "critic_updates": 2.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
     "actor": relu_network(128, 128), "critic": relu_network(256, 256),
 }  # fmt: skip
 BINNED = {name: value for name, value in OFF_POLICY.items() if name != "actor"}
