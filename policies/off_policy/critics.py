@@ -72,6 +72,10 @@ class CriticUpdate(Generic[C]):
         """(B,) Q-values as the actor maximises them."""
         raise NotImplementedError
 
+    def encoded(self, obs: Any) -> Any:
+        """What the actor and its Q-values read of (B, ...) observations: of critics with an encoder, its output."""
+        return obs
+
     def update_target(self, tau: float) -> None:
         """Polyak-average the critic into its target network."""
         self.target_parameters.lerp_(self.optimizer.vector, tau)

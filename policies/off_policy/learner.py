@@ -243,6 +243,9 @@ class OffPolicyLearner(Algorithm):
         batch = self.replay.sample(self.batch_generator)
         actor_obs, critic_obs = self._update_critics(batch)
         if self.updates % config.policy_delay == 0:
+            same = actor_obs is critic_obs
+            critic_obs = self.critic_update.encoded(critic_obs)
+            actor_obs = critic_obs if same else self.critic_update.encoded(actor_obs)
             q_value = self._q_function(critic_obs)
             penalty = None if self.advice is None else self.advice.penalty(batch.obs, q_value)
             self._log(self.actor_update.update(actor_obs, batch.action, self._noise(), q_value, penalty))

@@ -40,6 +40,11 @@ def products(*, rounded: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def rounds_products() -> bool:
+    """Whether `products(rounded=True)` is in force, for what torch's own setting does not reach: convolutions."""
+    return torch.get_float32_matmul_precision() == "medium"
+
+
 @functools.cache
 def keep_freed_memory() -> bool:
     """Let the process keep memory that it frees, for its next use; returns whether the C library could be told.

@@ -14,6 +14,7 @@ from torch.nn import functional
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear, orthogonal
 from policies.networks.squashed import SquashedActor
+from policies.optim.cpu_settings import rounds_products
 
 CHANNELS = 32  # of every convolution, as DrQ's (Kostrikov et al. 2021)
 LAYERS = 3  # of stride 2; DrQ has four, of which only the first has a stride, for images of 84 by 84
@@ -44,21 +45,27 @@ class ImageEncoder(nn.Module):
         self.vector_size, self.image_shape, self.features = vector_size, image_shape, features
         channels, height, width = image_shape
         inputs = (channels, *[CHANNELS] * (LAYERS - 1))
-        layers = [(_convolution(size, generator), nn.ReLU()) for size in inputs]
+        layers = [(_convolution(size, generator), nn.ReLU(inplace=True)) for size in inputs]
         self.convolutions = nn.Sequential(*(part for layer in layers for part in layer))
         flat = CHANNELS * math.prod(-(-side // 2**LAYERS) for side in (height, width))
         self.project = linear(flat, features, 1.0, generator)
         self.norm = nn.LayerNorm(features)
         self.outputs = vector_size + features
 
-    def forward(self, obs: PixelObservation) -> Tensor:
-        """(B, vector_size + features)."""
+    def forward(self, obs: PixelObservation | Tensor) -> Tensor:
+        """(B, vector_size + features); what was encoded before stays what it is."""
+        if isinstance(obs, Tensor):
+            return obs
         seen = self.norm(self.project(self.maps(obs.images).flatten(1))).tanh()
         return torch.cat([obs.vector, seen], -1)
 
     def maps(self, images: Tensor) -> Tensor:
         """Feature maps: (B, channels, height, width) to (B, CHANNELS, height / 8, width / 8)."""
-        return self.convolutions(images - 0.5)
+        centred = images - 0.5
+        if not rounds_products():
+            return self.convolutions(centred)
+        with torch.autocast(images.device.type, torch.bfloat16):  # which is fast where channels are last
+            return self.convolutions(centred.contiguous(memory_format=torch.channels_last)).float()
 
 
 class PixelActor(SquashedActor):

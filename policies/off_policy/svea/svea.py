@@ -115,7 +115,10 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
         self, obs: Any, action: Tensor, target: Tensor, generator: Generator
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """(1 - β) L(o) + β L(aug(o)) (Hansen et al., eq. 7), and the saliency losses."""
-        config, changed = self.config, self.augmented(obs, generator)
+        config = self.config
+        if config.augmented_share == 0 and not config.saliency:
+            return super().loss(obs, action, target, generator)
+        changed = self.augmented(obs, generator)
         outputs = self.critic(obs, action)
         plain, augmented = critic_loss(outputs, target), critic_loss(self.critic(changed, action), target)
         loss = (1 - config.augmented_share) * plain + config.augmented_share * augmented
@@ -125,6 +128,11 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
             loss = loss + config.saliency_weight * (consistency + prediction)
             metrics |= {"consistency_loss": consistency.detach(), "saliency_loss": prediction.detach()}
         return outputs, loss, metrics
+
+    def encoded(self, obs: PixelObservation) -> Tensor:
+        """What the actor and its Q-values read of observations: the encoder is the critics' to train."""
+        with torch.no_grad():
+            return self.critic.encoder(obs)
 
     def augmented(self, obs: PixelObservation, generator: Generator) -> PixelObservation:
         """Observations whose images, each camera's by itself, are augmented."""
