@@ -51,5 +51,5 @@ PICTURES = Problem(
     tasks=("manipulation/drawer-close", "manipulation/button-press"),
     methods={name: functools.partial(trained, name) for name in CONFIGS},
     evaluated=evaluated,
-    steps=30_000,  # half an hour of a core with saliency
+    steps=20_000,  # with saliency half an hour of a core
 )
