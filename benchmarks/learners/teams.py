@@ -113,7 +113,7 @@ def played(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
 
 TEAMS = Problem(
     name="teams",
-    tasks=("locomotion/ant-4x2", "swarm/navigation"),
+    tasks=("locomotion/ant-4x2", "locomotion/half-cheetah-2x3", "swarm/navigation"),
     methods={name: functools.partial(trained, name) for name in METHODS},
     evaluated=evaluated,
     steps=300_000,
