@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from embodied.env.vec_env import PolicyFunction, Step, VecEnv
+from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, VecEnv, vector_sizes
 from embodied.errors import EmbodiedError
 from policies.policy import Policy
 
@@ -22,6 +23,32 @@ class MismatchError(EmbodiedError, ValueError):
 
 class SettingsError(EmbodiedError, ValueError):
     """Settings that do not fit the environments."""
+
+
+def require_finite(metrics: Mapping[str, float], remedy: str = "", when: str = "") -> None:
+    """Refuse metrics of a training that are not finite numbers.
+
+    Args:
+        metrics: Name to number.
+        remedy: What may help, for the message.
+        when: In which iteration or step it was, for the message.
+
+    Raises:
+        DivergedError: Some are infinite or NaN; names them.
+    """
+    if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
+        helps = f"; {remedy} may help" if remedy else ""
+        raise DivergedError(f"training diverged{when and f' {when}'}: {', '.join(broken)}{helps}")
+
+
+def require_policy_group(spec: Mapping[str, ObservationSpec]) -> None:
+    """Refuse environments whose observation groups have no vector `policy`.
+
+    Raises:
+        SettingsError: There is none; says which groups there are.
+    """
+    if POLICY not in vector_sizes(spec):
+        raise SettingsError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(spec)}")
 
 
 class Algorithm(Protocol):
@@ -54,7 +81,7 @@ class Algorithm(Protocol):
         Raises:
             EmbodiedError: the algorithm takes no advice.
         """
-        raise EmbodiedError(f"{type(self).__name__} takes no advice; sac, rlpd, svea and td3 do")
+        raise EmbodiedError(f"{type(self).__name__} takes no advice; dagger, sac, rlpd, svea and td3 do")
 
     def collect(self, env: VecEnv, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Take `unroll` control steps from the present observations; returns those after the last one."""

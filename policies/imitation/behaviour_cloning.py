@@ -15,7 +15,7 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, DivergedError
+from policies.algorithm import Algorithm, require_finite, require_policy_group
 from policies.imitation.demonstrations import load as load_demonstrations
 from policies.imitation.demonstrations import load_source
 from policies.imitation.interventions import episodes_to_keep, mark_before, weights
@@ -131,8 +131,7 @@ class BehaviourCloning(Algorithm):
         mirror: Callable[[], Mirror] | None = None,
     ) -> None:
         """Build network and normaliser; arguments as of `OffPolicyLearner`."""
-        if POLICY not in observation_spec:
-            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {[*observation_spec]}")
+        require_policy_group(observation_spec)
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
         self._spec = {POLICY: observation_spec[POLICY]}
@@ -236,8 +235,7 @@ class BehaviourCloning(Algorithm):
             metrics |= {"imitation_loss": loss, "policy_gradient_norm": norm}
         if math.isfinite(self._best_error):
             metrics["held_out_error"] = self._best_error
-        if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
-            raise DivergedError(f"training diverged: {', '.join(broken)}; a lower learning_rate may help")
+        require_finite(metrics, "a lower learning_rate")
         return metrics
 
     def _read(self) -> None:

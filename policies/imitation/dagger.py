@@ -22,7 +22,7 @@ from torch.nn import functional
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, DivergedError
+from policies.algorithm import Algorithm, require_finite, require_policy_group
 from policies.imitation.dagger_config import DaggerConfig
 from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.build import make_actor
@@ -83,8 +83,7 @@ class Dagger(Algorithm):
         mirror: Callable[[], Mirror] | None = None,
     ) -> None:
         """Build network, normaliser and buffer; arguments as of `policies.registry.Build`."""
-        if POLICY not in observation_spec:
-            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {[*observation_spec]}")
+        require_policy_group(observation_spec)
         keep_freed_memory()
         self.config, self.device = config, torch.device(device)
         size = vector_sizes(observation_spec)[POLICY]
@@ -182,8 +181,7 @@ class Dagger(Algorithm):
         if losses:
             loss, norm = torch.stack(losses).mean(0).tolist()
             metrics |= {"imitation_loss": loss, "policy_gradient_norm": norm}
-        if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
-            raise DivergedError(f"training diverged: {', '.join(broken)}; a lower learning_rate may help")
+        require_finite(metrics, "a lower learning_rate")
         share = 1.0 - progress / config.expert_until if config.expert_until else 0.0
         drawn = torch.rand(len(self._expert_acts), generator=self._generator, device=self.device)
         self._expert_acts = drawn < share

@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
+from policies.algorithm import require_policy_group
 from policies.imitation.advice import Advice
 from policies.networks.config import Activation, Architecture, NetworkConfig, require
 from policies.networks.ensemble import CriticEnsemble
@@ -142,10 +143,9 @@ class OffPolicyConfig:
         """What the algorithm reads of an environment's observation groups.
 
         Raises:
-            ValueError: There is no group `policy`.
+            SettingsError: There is no group `policy`.
         """
-        if POLICY not in vector_sizes(spec):
-            raise ValueError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(spec)}")
+        require_policy_group(spec)
         critic = self.critic_obs_group if self.critic_obs_group in vector_sizes(spec) else POLICY
         return ObservationGroups({group: spec[group] for group in (POLICY, critic)}, POLICY, critic)
 

@@ -15,7 +15,7 @@ from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, DivergedError
+from policies.algorithm import Algorithm, require_finite
 from policies.imitation.advice import QFunction
 from policies.imitation.demonstration_replay import DemonstrationReplay
 from policies.imitation.demonstrations import load as load_demonstrations
@@ -198,10 +198,7 @@ class OffPolicyLearner(Algorithm):
         if self._metrics:
             means = torch.stack([torch.stack(values).mean() for values in self._metrics.values()])
             metrics = dict(zip(self._metrics, means.tolist(), strict=True))
-        if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
-            raise DivergedError(
-                f"training diverged: {', '.join(broken)}; lower learning rates or reward_scale may help"
-            )
+        require_finite(metrics, "lower learning rates or reward_scale")
         now = time.perf_counter()
         whole = now - (now if self._started is None else self._started)
         took = {"collect_seconds": whole - self._update_seconds, "update_seconds": self._update_seconds}

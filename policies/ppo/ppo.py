@@ -11,7 +11,7 @@ from embodied.env.multi_agent import of_team
 from embodied.env.rollout import PerceptronActor
 from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, DivergedError, MismatchError, SettingsError
+from policies.algorithm import Algorithm, MismatchError, SettingsError, require_finite, require_policy_group
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import MLP, Architecture
@@ -67,11 +67,8 @@ class PPO(Algorithm):
         Raises:
             EmbodiedError: the settings do not fit the environments, or use a symmetry that these do not have.
         """
+        require_policy_group(observation_spec)
         sizes = vector_sizes(observation_spec)
-        if POLICY not in sizes:
-            raise SettingsError(
-                f"the environment lacks the observation group '{POLICY}'; it has {', '.join(observation_spec)}"
-            )
         keep_freed_memory()
         self.config, self.device, self.num_envs = config, torch.device(device), num_envs
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
@@ -513,11 +510,7 @@ class PPO(Algorithm):
             for normalizer in self.normalizers.values():
                 normalizer.commit()
         metrics: dict[str, float] = dict(zip(REPORTED, fetched, strict=True))
-        broken = [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]
-        if broken:
-            raise DivergedError(
-                f"training diverged: {', '.join(broken)}; a lower learning_rate or reward_scale may help"
-            )
+        require_finite(metrics, "a lower learning_rate or reward_scale")
         return metrics
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
-from policies.algorithm import DivergedError
+from policies.algorithm import require_finite
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW
 from policies.vla.model.config import Head
@@ -181,8 +180,7 @@ class RLFineTuning:
                 norm = self.optimizer.descend(loss)
                 steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, norm]))
         metrics: dict[str, float] = dict(zip(UPDATE_METRICS, torch.stack(steps).mean(0).tolist(), strict=True))
-        if broken := [f"{name}={value}" for name, value in metrics.items() if not math.isfinite(value)]:
-            raise DivergedError(f"training diverged in iteration {self.iterations}: {', '.join(broken)}")
+        require_finite(metrics, when=f"in iteration {self.iterations}")
         return metrics
 
     def loss(self, batch: RolloutBatch, advantages: Advantages, rows: Tensor) -> tuple[PolicyLoss, Tensor]:

@@ -7,11 +7,12 @@ import torch
 from embodied.env.vec_env import StepData
 from embodied.storage import trees
 from policies import PPO, PPOConfig, Trainer, train
+from policies.algorithm import DivergedError
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.optim.parallel import CPU_CHUNK, Workers
 from policies.ppo.config import Schedule
 from policies.ppo.learning_rate import LearningRate
-from policies.ppo.ppo import REPORTED, DivergedError
+from policies.ppo.ppo import REPORTED
 from tests.policies.toys import PointMass, algorithm_of, vectors
 
 SMALL = NetworkConfig((16,))
