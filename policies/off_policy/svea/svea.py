@@ -116,7 +116,8 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """(1 - β) L(o) + β L(aug(o)) (Hansen et al., eq. 7), and the saliency losses."""
         config = self.config
-        if config.augmented_share == 0 and not config.saliency:
+        plain_alone = config.augmented_share == 0 or config.augmentation is Augmentation.NONE
+        if plain_alone and not config.saliency:
             return super().loss(obs, action, target, generator)
         changed = self.augmented(obs, generator)
         outputs = self.critic(obs, action)

@@ -18,6 +18,7 @@ from policies.off_policy.replay_buffer import Transitions
 from policies.off_policy.svea.network import PixelActor, PixelObservation
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.off_policy.svea.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
+from policies.optim.cpu_settings import products
 from policies.policy import rebuild
 from tests.policies.toys import SIDE, PointMass, vectors
 
@@ -53,6 +54,28 @@ def test_without_augmentation_it_is_the_plain_loss_bit_for_bit():
     _, plain, _ = BellmanUpdate.loss(critics, obs, action, target, torch.Generator())
     assert torch.equal(loss, plain)
     assert torch.equal(gradient(critics, loss), gradient(critics, plain))
+
+
+def test_encoded_observations_are_worth_what_the_pictures_are():
+    learner = OffPolicyLearner(SPEC, 2, 4, CONFIG)
+    critics, actor = learner.critic_update, learner.actor_update.actor
+    obs, action, _ = some()
+    encoded = critics.encoded(obs)
+    assert not encoded.requires_grad
+    assert torch.equal(critics.critic(encoded, action), critics.critic(obs, action))
+    assert torch.equal(actor(encoded), actor(obs))
+
+
+def test_rounded_products_reach_the_convolutions_and_change_little():
+    encoder = critics_of().critic.encoder
+    images = some()[0].images
+    exact = encoder.maps(images)
+    with products(rounded=True):
+        rounded = encoder.maps(images)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.02)
+    assert torch.equal(encoder.maps(images), exact)
 
 
 @pytest.mark.parametrize("augmentation", [kind for kind in Augmentation if kind is not Augmentation.NONE])
