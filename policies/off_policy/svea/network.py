@@ -54,10 +54,11 @@ class ImageEncoder(nn.Module):
 
     def forward(self, obs: PixelObservation | Tensor) -> Tensor:
         """(B, vector_size + features); what was encoded before stays what it is."""
-        if isinstance(obs, Tensor):
-            return obs
-        seen = self.norm(self.project(self.maps(obs.images).flatten(1))).tanh()
-        return torch.cat([obs.vector, seen], -1)
+        return obs if isinstance(obs, Tensor) else self.summary(self.maps(obs.images), obs.vector)
+
+    def summary(self, maps: Tensor, vector: Tensor) -> Tensor:
+        """(B, vector_size + features) of feature maps and vectors."""
+        return torch.cat([vector, self.norm(self.project(maps.flatten(1))).tanh()], -1)
 
     def maps(self, images: Tensor) -> Tensor:
         """Feature maps: (B, channels, height, width) to (B, CHANNELS, height / 8, width / 8)."""
@@ -126,12 +127,13 @@ class PixelCritics(CriticEnsemble):
         """A `PixelObservation` of B rows and (B, A) to (E, B, 1)."""
         return super().forward(self.encoder(obs), action)
 
-    def predicted_saliency(self, images: Tensor) -> Tensor:
-        """Logits (B, height, width) of salient pixels, as coarse as the feature maps."""
+    def with_saliency(self, obs: PixelObservation, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Q-values (E, B, 1), and logits (B, height, width) of salient pixels, as coarse as the feature maps."""
         assert self.saliency is not None
-        maps = self.encoder.maps(images)
+        maps = self.encoder.maps(obs.images)
         coarse = self.saliency(maps.movedim(1, -1)).movedim(-1, 1)
-        return functional.interpolate(coarse, self.encoder.image_shape[1:])[:, 0]
+        logits = functional.interpolate(coarse, self.encoder.image_shape[1:])[:, 0]
+        return super().forward(self.encoder.summary(maps, obs.vector), action), logits
 
 
 def _convolution(inputs: int, generator: torch.Generator | None) -> nn.Conv2d:

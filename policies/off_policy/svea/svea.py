@@ -120,15 +120,32 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
         if plain_alone and not config.saliency:
             return super().loss(obs, action, target, generator)
         changed = self.augmented(obs, generator)
-        outputs = self.critic(obs, action)
-        plain, augmented = critic_loss(outputs, target), critic_loss(self.critic(changed, action), target)
-        loss = (1 - config.augmented_share) * plain + config.augmented_share * augmented
-        metrics = {"augmented_loss": augmented.detach()}
         if config.saliency:
-            consistency, prediction = self._saliency_losses(obs, changed, action, outputs)
-            loss = loss + config.saliency_weight * (consistency + prediction)
-            metrics |= {"consistency_loss": consistency.detach(), "saliency_loss": prediction.detach()}
-        return outputs, loss, metrics
+            return self._loss_with_saliency(obs, changed, action, target)
+        outputs = self.critic(obs, action)
+        loss, augmented = self._mixed(outputs, self.critic(changed, action), target)
+        return outputs, loss, {"augmented_loss": augmented.detach()}
+
+    def _mixed(self, outputs: Tensor, of_changed: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The critics' loss on plain and augmented images, and the latter alone."""
+        share, augmented = self.config.augmented_share, critic_loss(of_changed, target)
+        return (1 - share) * critic_loss(outputs, target) + share * augmented, augmented
+
+    def _loss_with_saliency(
+        self, obs: PixelObservation, changed: PixelObservation, action: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """That loss, the squared distance from Q-values of salient pixels alone, and the cross entropy of predicted
+        salient pixels (SGQN, Bertoin et al.)."""
+        obs = dataclasses.replace(obs, images=obs.images.detach().requires_grad_())
+        outputs, (of_changed, predicted) = self.critic(obs, action), self.critic.with_saliency(changed, action)
+        loss, augmented = self._mixed(outputs, of_changed, target)
+        mask = salient(outputs, obs.images, self.config.saliency_share)
+        masked = self.critic(dataclasses.replace(obs, images=obs.images.detach() * mask[:, None]), action)
+        consistency = (outputs - masked).square().mean()
+        prediction = functional.binary_cross_entropy_with_logits(predicted, mask)
+        loss = loss + self.config.saliency_weight * (consistency + prediction)
+        parts = {"augmented_loss": augmented, "consistency_loss": consistency, "saliency_loss": prediction}
+        return outputs, loss, {name: value.detach() for name, value in parts.items()}
 
     def encoded(self, obs: PixelObservation) -> Tensor:
         """What the actor and its Q-values read of observations: the encoder is the critics' to train."""
@@ -141,34 +158,19 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
         changed = self.config.augmentation.effect(cameras.flatten(0, 1), generator).reshape(obs.images.shape)
         return dataclasses.replace(obs, images=changed.contiguous())  # shifted ones are channels last: other sums
 
-    def _saliency_losses(
-        self, obs: PixelObservation, changed: PixelObservation, action: Tensor, outputs: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Squared distance from Q-values of salient pixels alone, and cross entropy of predicted salient pixels."""
 
-        def values_of(images: Tensor) -> Tensor:
-            return self.critic(dataclasses.replace(obs, images=images), action).squeeze(-1)
-
-        mask = salient(lambda images: values_of(images).sum(0), obs.images, self.config.saliency_share)
-        consistency = (outputs.squeeze(-1) - values_of(obs.images * mask[:, None])).square().mean()
-        predicted = self.critic.predicted_saliency(changed.images)
-        return consistency, functional.binary_cross_entropy_with_logits(predicted, mask)
-
-
-def salient(value: Callable[[Tensor], Tensor], images: Tensor, share: float) -> Tensor:
-    """Mask of the pixels with the largest gradients of the Q-value (Bertoin et al., eq. 2).
+def salient(values: Tensor, images: Tensor, share: float) -> Tensor:
+    """Mask of the pixels on which Q-values depend most (Bertoin et al., eq. 2).
 
     Args:
-        value: Images to Q-values (B,).
-        images: (B, channels, height, width).
+        values: Q-values, of any shape, computed from `images`, and to be differentiated once more.
+        images: (B, channels, height, width) that require a gradient.
         share: Of an image's pixels that are salient.
 
     Returns:
         (B, height, width) of 1 there and 0 elsewhere, without gradient.
     """
-    with torch.enable_grad():
-        seen = images.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(value(seen).sum(), seen)
+    (gradient,) = torch.autograd.grad(values.sum(), images, retain_graph=True)
     strength = gradient.abs().amax(1).flatten(1)
     count = max(round(share * strength.shape[1]), 1)
     mask = torch.zeros_like(strength).scatter_(1, strength.topk(count, 1).indices, 1.0)

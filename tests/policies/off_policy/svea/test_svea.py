@@ -132,10 +132,10 @@ def test_the_policy_s_loss_does_not_teach_the_encoder_and_the_critics_does():
 
 
 def test_salient_pixels_are_those_that_a_value_depends_on():
-    images = torch.rand(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    images = torch.rand(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0)).requires_grad_()
     matters = torch.zeros(SIDE, SIDE)
     matters[4:8, 2:6] = 1.0  # 16 of 256 pixels
-    mask = salient(lambda x: (x.square().sum(1) * (matters + 1e-3)).sum((1, 2)), images, 16 / 256)
+    mask = salient((images.square().sum(1) * (matters + 1e-3)).sum((1, 2)), images, 16 / 256)
     assert torch.equal(mask, matters.expand(2, -1, -1))
     assert not mask.requires_grad
 
