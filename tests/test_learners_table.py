@@ -70,6 +70,10 @@ def test_every_learner_that_is_listed_has_a_method():
     assert set(ALGORITHMS) <= methods
 
 
+def test_every_learner_that_is_listed_has_been_measured():
+    assert set(ALGORITHMS) <= {record["method"] for record in table.read()}
+
+
 def chosen(**filters: Any) -> list[Cell]:
     return [cell for _, cell in command.cells(command.Settings(**filters))]
 
