@@ -75,6 +75,21 @@ class Algorithm(Protocol):
         """
         ...
 
+    def take_critic(self, state: Mapping[str, Any]) -> bool:
+        """Begin with the critic of the training that made the policy to begin with, too.
+
+        A critic that begins untaught, beside a policy that hardly ever fails, does not find out what failing costs
+        before the policy has forgotten how not to.
+
+        Args:
+            state: What `state` of that training's algorithm returned.
+
+        Returns:
+            Whether there is a critic in it that fits.
+        """
+        del state
+        return False
+
     def advise(self, rule: PolicyFunction) -> None:
         """Learn from the advice of another policy too, as the config's `adviser` announced.
 

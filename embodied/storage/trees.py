@@ -26,6 +26,12 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     return flat
 
 
+def same_shapes(tree: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two trees have the same entries, of the same shapes."""
+    shapes, others = ({name: value.shape for name, value in flatten(one).items()} for one in (tree, other))
+    return shapes == others
+
+
 def unflatten(flat: Mapping[str, torch.Tensor], like: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Undo `flatten`.
 

@@ -15,6 +15,7 @@ from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
+from embodied.storage.trees import same_shapes
 from policies.algorithm import Algorithm, require_finite
 from policies.imitation.advice import QFunction
 from policies.imitation.demonstration_replay import DemonstrationReplay
@@ -107,6 +108,21 @@ class OffPolicyLearner(Algorithm):
         self._random_warm_up = False
         if self.config.normalize_observations:
             self.normalizers[self.groups.actor].adopt(policy.network.observation_mean, policy.network.observation_scale)
+
+    def take_critic(self, state: Mapping[str, Any]) -> bool:
+        """Begin with the critics of a training whose critics are built and observe as these; returns whether they are.
+
+        Adam's moments of them and target networks come with them, and the statistics of what critics alone observe.
+        """
+        group = self.groups.critic
+        given, statistics = state.get("critics", {}), state.get("normalizers", {}).get(group, {})
+        own = self.normalizers[group]
+        fits = same_shapes(given, self.critic_update.state()) and same_shapes(statistics, own.state())
+        if fits:
+            self.critic_update.load_state(given)
+            if group != self.groups.actor:
+                own.load_state(statistics)
+        return fits
 
     def add_demonstrations(self, steps: Transitions) -> None:
         """Learn from these steps of one environment too, (T, 1, ...); their observations enter the statistics."""

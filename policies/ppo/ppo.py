@@ -11,6 +11,7 @@ from embodied.env.multi_agent import of_team
 from embodied.env.rollout import PerceptronActor
 from embodied.env.vec_env import POLICY, ObservationSpec, RollOut, Step, VecEnv, vector_sizes
 from embodied.math.symmetry import Mirror
+from embodied.storage.trees import same_shapes
 from policies.algorithm import Algorithm, MismatchError, SettingsError, require_finite, require_policy_group
 from policies.networks import gaussian
 from policies.networks.build import make_actor, make_critic
@@ -186,6 +187,22 @@ class PPO(Algorithm):
         network = policy.network
         if self.config.normalize_observations:
             self.normalizers[POLICY].adopt(network.observation_mean, network.observation_scale)
+
+    @torch.no_grad()
+    def take_critic(self, state: Mapping[str, Any]) -> bool:
+        """Begin with the critic of a training by PPO, and its statistics; returns whether it fits.
+
+        It does where actor and critic together have as many parameters, and observe as much, as here.
+        """
+        group, own = self.critic_group, self.normalizers[self.critic_group]
+        given, statistics = state.get("optimizer", {}), state.get("normalizers", {}).get(group, {})
+        fits = same_shapes(given, self.optimizer.state()) and same_shapes(statistics, own.state())
+        if fits:
+            critic = slice(self._actor_numbers, None)
+            self.optimizer.vector[critic] = given["parameters"][critic].to(self.device)
+            if group != POLICY:  # those of `policy` are the policy's
+                own.load_state(statistics)
+        return fits
 
     def collect(self, env: VecEnv, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Take `unroll` steps: in one program, where the environment offers one and the actor is a perceptron."""

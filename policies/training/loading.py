@@ -31,7 +31,7 @@ from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, join_content
 from embodied.storage import checkpoints
-from embodied.storage.checkpoints import Checkpoint
+from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
 from policies.off_policy.svea.policy import PixelPolicy
@@ -50,6 +50,7 @@ class InstructedPolicy(Protocol):
 
 
 PREFIX = "policy/"
+ALGORITHM = "trainer/algorithm/"  # of a run's checkpoints, see `TaskSession.contents`
 SCRIPTS = ("expert", "random", "zero")
 NAMES = (*SCRIPTS, "shipped")
 
@@ -158,6 +159,19 @@ def remembers(name: str | Path, task: str) -> bool:
     """
     described = _meta(name, task).get("policy")
     return isinstance(described, Mapping) and bool(described.get("memory"))
+
+
+def trainer_state(name: str) -> Mapping[str, Any] | None:
+    """State of the algorithm that trained a policy; None of scripts and shipped policies, of which it is not kept.
+
+    Raises:
+        EmbodiedError: its checkpoint is damaged.
+    """
+    if name in NAMES:
+        return None
+    tensors = open_checkpoint(Path(name)).tensors
+    kept = {key.removeprefix(ALGORITHM): value for key, value in tensors.items() if key.startswith(ALGORITHM)}
+    return unflatten(kept) if kept else None
 
 
 def _meta(name: str | Path, task: str) -> Mapping[str, Any]:

@@ -100,6 +100,7 @@ def train(
     total_steps: int,
     seed: int = 0,
     start_from: Policy | None = None,
+    start_state: Mapping[str, Any] | None = None,
     adviser: PolicyFunction | None = None,
     resume: Mapping[str, Any] | None = None,
     on_iteration: Callable[[Trainer, dict[str, float]], None] | None = None,
@@ -113,6 +114,7 @@ def train(
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
         seed: Seed of the algorithm.
         start_from: A policy to begin with instead of an untrained one.
+        start_state: State of the algorithm that trained it, whose critic is begun with, too, where it fits.
         adviser: The policy that the config announces as one.
         resume: What `Trainer.state` returned.
         on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `policy` serve
@@ -128,6 +130,8 @@ def train(
     trainer = Trainer(env, config, total_steps=total_steps, seed=seed)
     if start_from is not None:
         trainer.algorithm.start_from(start_from)
+        if start_state is not None:
+            trainer.algorithm.take_critic(start_state)
     if adviser is not None:
         trainer.algorithm.advise(adviser)
     if resume is not None:

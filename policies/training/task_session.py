@@ -101,8 +101,13 @@ class TaskSession(Session):
             meta["episodes_per_trial"] = self.settings.episodes_per_trial
         return meta, {"policy": tensors}
 
-    def train(self, start_from: Policy | None = None, resume: Checkpoint | None = None) -> None:
-        """Train to the end or to a signal, save, and evaluate what came to its end."""
+    def train(
+        self,
+        start_from: Policy | None = None,
+        start_state: Mapping[str, Any] | None = None,
+        resume: Checkpoint | None = None,
+    ) -> None:
+        """Train to the end or to a signal, save, and evaluate what came to its end; arguments as of `train`."""
         settings, resumed_at = self.settings, 0 if resume is None else resume.step
         state = None if resume is None else self.restore(resume)
         learning_env = self._learning_env()
@@ -118,6 +123,7 @@ class TaskSession(Session):
                 total_steps=settings.steps,
                 seed=settings.seed,
                 start_from=start_from,
+                start_state=start_state,
                 adviser=adviser,
                 resume=state,
                 on_iteration=self._on_iteration,

@@ -111,6 +111,19 @@ def test_actions_before_the_first_update_are_uniform_unless_a_policy_is_given():
     assert learner.act(obs).var() < 0.2
 
 
+def test_the_critics_of_the_training_that_a_learner_starts_from_come_along():
+    teacher, fresh = make(SACConfig(**QUICK), seed=3), make(SACConfig(**QUICK))
+    fresh.start_from(teacher.policy)
+    obs, action = torch.randn(5, 3), torch.randn(5, 2)
+    ours, theirs = fresh.critic_update, teacher.critic_update
+    assert not torch.equal(ours.critic(obs, action), theirs.critic(obs, action))
+    assert fresh.take_critic(teacher.state())
+    assert torch.equal(ours.critic(obs, action), theirs.critic(obs, action))
+    assert torch.equal(ours.target_critic(obs, action), theirs.target_critic(obs, action))
+    assert not make(SACConfig(**{**QUICK, "critics": 3})).take_critic(teacher.state())
+    assert not fresh.take_critic(PPO(vectors(policy=2, critic=3), 2, 4, PPOConfig()).state())
+
+
 def test_the_critic_reads_its_own_group_where_there_is_one():
     assert make(SACConfig(**QUICK)).critic_update.critic.weights[0].shape == (2, 3 + 2, 32)
     alone = OffPolicyLearner(vectors(policy=4), 2, 4, SACConfig(**QUICK))

@@ -86,6 +86,33 @@ def test_a_learner_starts_from_another_policy_and_goes_on_learning():
     assert torch.equal(teacher(obs), before)
 
 
+@pytest.mark.parametrize("spec", [vectors(policy=3), vectors(policy=3, critic=5)])
+def test_the_critic_of_the_training_that_a_learner_starts_from_comes_along(spec):
+    teacher, fresh = PPO(spec, 2, 4, QUICK), PPO(spec, 2, 4, QUICK, seed=1)
+    group = teacher.critic_group
+    for normalizer in teacher.normalizers.values():
+        normalizer.observe(3 + 2 * torch.randn(500, len(normalizer.mean)))
+        normalizer.commit()
+    fresh.start_from(teacher.policy)
+    obs = torch.randn(20, spec[group].shape[0])
+    values = [one.critic(one.normalizers[group](obs)) for one in (teacher, fresh)]
+    assert not torch.allclose(*values)
+    assert fresh.take_critic(teacher.state())
+    torch.testing.assert_close(
+        teacher.critic(teacher.normalizers[group](obs)), fresh.critic(fresh.normalizers[group](obs))
+    )
+    torch.testing.assert_close(teacher.policy(torch.ones(1, 3)), fresh.policy(torch.ones(1, 3)))
+
+
+def test_a_critic_of_another_shape_or_of_another_algorithm_is_left():
+    other = PPO(vectors(policy=3), 2, 4, dataclasses.replace(QUICK, critic=NetworkConfig((8,), output_gain=1.0)))
+    for state in (other.state(), PPO(vectors(policy=4), 2, 4, QUICK).state(), {"critics": {}}, {}):
+        fresh = PPO(vectors(policy=3), 2, 4, QUICK, seed=1)
+        before = fresh.optimizer.vector.clone()
+        assert not fresh.take_critic(state)
+        assert torch.equal(fresh.optimizer.vector, before)
+
+
 def test_a_policy_with_other_layers_is_no_start():
     teacher = make(dataclasses.replace(QUICK, actor=NetworkConfig((8,)))).policy
     with pytest.raises(ValueError, match=r"with hidden=\(8,\) tanh .* actor has hidden=\(16,\)"):
