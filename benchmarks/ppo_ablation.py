@@ -4,6 +4,11 @@ Each arm is a command line of `embodied.train`, repeated over seeds. Reported ar
 episodes, curves over the training, and processor seconds, which say more than wall time does on a busy machine.
 
 python -m benchmarks.ppo_ablation symmetry --steps 3000000 --json benchmarks/results/ppo_symmetry.json
+
+`critic` goes on from a run that is there by then:
+
+python -m embodied.train swarm/gate-race --steps 12000000 --seed 1 --out runs/race
+python -m benchmarks.ppo_ablation critic --steps 2500000 --json benchmarks/results/ppo_critic.json
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ class Ablation:
 
 GO1, HOVER, PARTIAL = "locomotion/go1-joystick-flat", "swarm/hover", "benchmarks/partial_hover.py"
 SPARSE = "benchmarks/sparse_drawer.py"
+ON = ("swarm/gate-race", "--start-from", "runs/race")
+UNTAUGHT = ("--ppo.critic.hidden", "64", "65")  # a critic of other layers than the run's, which does not fit
 ABLATIONS: Mapping[str, Ablation] = {
     "symmetry": Ablation(
         arms={
@@ -73,6 +80,15 @@ ABLATIONS: Mapping[str, Ablation] = {
         },
         measures=("return", "success", "position_error"),
     ),
+    "critic": Ablation(
+        arms={
+            "its critic": ON,
+            "untaught": (*ON, *UNTAUGHT),
+            "untaught, warmed up": (*ON, *UNTAUGHT, "--ppo.critic-warm-up", "30"),
+            "untaught, scattered": (*ON, *UNTAUGHT, "--ppo.critic-warm-up", "30", "--ppo.min-std", "0.25"),
+        },
+        measures=("return", "success", "explained_variance"),
+    ),
     "advantages": Ablation(
         arms={"normalized": (HOVER,), "as they are": (HOVER, "--ppo.no-normalize-advantage")},
         measures=("return", "success", "position_error"),
@@ -86,7 +102,7 @@ class Settings:
     """What is measured."""
 
     ablation: tyro.conf.Positional[str]
-    """Which: symmetry, symmetry-hover, memory, curiosity, schedules or advantages."""
+    """Which: symmetry, symmetry-hover, memory, curiosity, schedules, critic or advantages."""
     arms: tuple[str, ...] = ()
     """Some of its arms; by default all."""
     seeds: tuple[int, ...] = (0, 1, 2)
