@@ -24,7 +24,7 @@ from policies.ppo.config import PPOConfig
 from policies.registry import DEFAULT, find_algorithm
 from policies.training import command_line
 from policies.training.command_line import parse as parse
-from policies.training.loading import load_policy, trainer_state
+from policies.training.loading import critic_state, load_policy
 from policies.training.settings import CALIBRATION, Settings, default_settings, saved_settings
 from policies.training.task_session import StopEarly, TaskSession, build_env
 
@@ -146,7 +146,7 @@ def start(
         if settings.cameras:
             PixelGroups.of(env.observation_spec)  # refuses what cannot be learned from before there is a run
         settings, policy = _with_policy(settings, env)
-        state = None if policy is None else trainer_state(str(settings.start_from))
+        state = None if policy is None else critic_state(str(settings.start_from))
         document = run_document(settings) | {"engine": env.engine_name, "variations": dict(env.variations)}
         first = distributed.rank() == 0
         run = Run.create(RUNS, settings.task, document, folder_of(settings)) if first else None

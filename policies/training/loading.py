@@ -51,6 +51,7 @@ class InstructedPolicy(Protocol):
 
 PREFIX = "policy/"
 ALGORITHM = "trainer/algorithm/"  # of a run's checkpoints, see `TaskSession.contents`
+CRITICS = ("optimizer/", "critics/", "normalizers/")  # what `take_critic` reads there: not a replay buffer of gigabytes
 SCRIPTS = ("expert", "random", "zero")
 NAMES = (*SCRIPTS, "shipped")
 
@@ -161,8 +162,8 @@ def remembers(name: str | Path, task: str) -> bool:
     return isinstance(described, Mapping) and bool(described.get("memory"))
 
 
-def trainer_state(name: str) -> Mapping[str, Any] | None:
-    """State of the algorithm that trained a policy; None of scripts and shipped policies, of which it is not kept.
+def critic_state(name: str) -> Mapping[str, Any] | None:
+    """What is left of the critic of a policy's training, see `Algorithm.take_critic`; None of scripts and shipped ones.
 
     Raises:
         EmbodiedError: its checkpoint is damaged.
@@ -171,6 +172,7 @@ def trainer_state(name: str) -> Mapping[str, Any] | None:
         return None
     tensors = open_checkpoint(Path(name)).tensors
     kept = {key.removeprefix(ALGORITHM): value for key, value in tensors.items() if key.startswith(ALGORITHM)}
+    kept = {key: value for key, value in kept.items() if key.startswith(CRITICS)}
     return unflatten(kept) if kept else None
 
 

@@ -114,7 +114,7 @@ def train(
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
         seed: Seed of the algorithm.
         start_from: A policy to begin with instead of an untrained one.
-        start_state: State of the algorithm that trained it, whose critic is begun with, too, where it fits.
+        start_state: State of that training, whose critic is begun with, too, where it fits.
         adviser: The policy that the config announces as one.
         resume: What `Trainer.state` returned.
         on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `policy` serve

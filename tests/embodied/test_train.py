@@ -22,7 +22,7 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import CheckpointError
 from embodied.storage.runs import Run
 from policies.training import launch, settings, task_session
-from policies.training.loading import trainer_state
+from policies.training.loading import critic_state
 
 SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
          "--evaluate-episodes", "0"]  # fmt: skip
@@ -66,9 +66,9 @@ def test_training_starts_from_a_trained_policy_with_its_layers_and_its_critic(tm
     still = ("--ppo.schedule", "fixed", "--ppo.learning-rate", "1e-9", "--seed", "1")
     assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(first), *still, "--out", str(second)) == 0
     assert Run.open(second).config["algorithm_config"]["actor"]["hidden"] == [24, 8]
-    states = [trainer_state(str(folder)) for folder in (first, second)]
+    states = [critic_state(str(folder)) for folder in (first, second)]
     torch.testing.assert_close(*(state["optimizer"]["parameters"] for state in states if state))
-    assert trainer_state("shipped") is None
+    assert critic_state("shipped") is None
     assert run_main(*SMALL, "--start-from", "random", "--out", str(tmp_path / "third")) == 2
     assert "--start-from random: expected a trained policy" in capsys.readouterr().err
 

@@ -62,7 +62,7 @@ def test_the_first_step_after_the_warm_up_is_no_longer_than_any_first_step():
     start = [parameter.clone() for parameter in actor.parameters()]
     trainer.iterate()
     moved = [(b - a).abs().max() for a, b in zip(start, actor.parameters(), strict=True)]
-    assert 0.1e-3 < max(moved) < 1.2e-3
+    assert 0 < max(moved) < 1.1e-3
 
 
 def test_a_resumed_warm_up_ends_when_it_would_have():
