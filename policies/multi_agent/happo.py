@@ -86,6 +86,7 @@ class HAPPO(PPO):
         self.learning_rate = LearningRate(config, self.device)
         self._optimizers = [self._built_optimizer(self.actor.of_agent(agent)) for agent in range(team)]
         self.optimizer = self._built_optimizer(list(self.critic.parameters()))
+        self._actor_numbers = 0  # of the optimiser's parameters: all are the critic's
         self._order = torch.Generator().manual_seed(seed)
         self._workers = Workers(self.device)
         self._curiosity = None
