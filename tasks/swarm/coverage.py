@@ -24,8 +24,7 @@ WINDOW = 7  # cells along each side of the map that a drone sees around itself
 NEIGHBOURS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # cells that the expert goes to next
 APART = 0.6  # m, nearer than which the expert's drones push each other away
 GAIN, BRAKE, PUSH = 2.0, 0.8, 1.0  # 1/s, -, 1/s, of the expert: to the next cell, against drifting past it, apart
-FAR = 3.0  # m, unit of the way to unseen ground
-EGO_SIZE = 12 + 2 * WINDOW * WINDOW  # numbers of `Coverage.ego_observation`
+EGO_SIZE = 13 + 2 * WINDOW * WINDOW  # numbers of `Coverage.ego_observation`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Weights:
     explored: float = 200.0
     """Share of the free ground that the team saw for the first time."""
     approach: float = 0.05
-    """m/s towards the nearest ground that nobody has seen; much more would lead straight into hills."""
+    """m/s along the way to the nearest ground that nobody has seen."""
     crowding: float = -1.0
     """How far others have come within 30 cm, or are about to, in [0, 1]."""
     action_rate: float = -0.02
@@ -74,8 +73,10 @@ class Goal:
     """(C, C) bool, cells that some drone has seen."""
     news: Array
     """(A,) share of the free ground that each drone saw first in the last step."""
-    unseen: Array
-    """(A, 2) m from each drone to the nearest cell that nobody has seen; 0 when there is none."""
+    way: Array
+    """(A, 2) m from each drone to the middle of the next cell on its way to unseen ground; 0 when all is seen."""
+    far: Array
+    """(A,) cells that are left on this way."""
 
 
 class Coverage(DroneTeam[Goal]):
@@ -134,22 +135,39 @@ class Coverage(DroneTeam[Goal]):
         share = fresh / jnp.maximum(jnp.sum(fresh, 0), 1)
         news = jnp.sum(share, (1, 2)) / jnp.maximum(jnp.sum(~hill), 1)
         known = known | jnp.any(sees, 0)
-        away = jnp.where(known | hill, jnp.inf, distance).reshape(len(drones.pos), -1)
-        nearest = jnp.argmin(away, 1)
-        unseen = jnp.take_along_axis(offset.reshape(len(drones.pos), -1, 2), nearest[:, None, None], 1)[:, 0]
-        return Goal(hill, known, news, jnp.where(jnp.all(known | hill), 0.0, unseen))
+        return Goal(hill, known, news, *self._way_to_unseen(drones.pos[:, :2], hill, known))
+
+    def _way_to_unseen(self, place: Array, hill: Array, known: Array) -> tuple[Array, Array]:
+        """Along the shortest way over ground that is known to be free: (A, 2) m to the next cell, (A,) cells to go.
+
+        To the next cell's middle, so that corners of hills are not cut.
+        """
+        far = distance_to(~known, hill & known)
+        around = self._cell(place)[:, None] + jnp.array(NEIGHBOURS)  # (A, 4, 2)
+        inside = jnp.all((around >= 0) & (around < self.cells), -1)
+        ahead = jnp.where(inside, far[tuple(jnp.moveaxis(jnp.clip(around, 0, self.cells - 1), -1, 0))], jnp.inf)
+        following = jnp.take_along_axis(around, jnp.argmin(ahead, 1)[:, None, None], 1)[:, 0]
+        left = jnp.min(ahead, 1) + 1.0
+        reachable = jnp.isfinite(left)
+        way = jnp.where(reachable[:, None], (following + 0.5) * CELL - self.half - place, 0.0)
+        return way, jnp.where(reachable, left, 0.0)
+
+    def _cell(self, place: Array) -> Array:
+        """(A, 2) row and column of the map over which a drone at `place` (A, 2) m is."""
+        return jnp.clip(jnp.floor((place + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
 
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `unseen` (2), `last_action` (4), the map.
+        """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `way` (2), `far` (1), `last_action` (4), maps.
 
-        `unseen`: the way to the nearest unseen ground, in units of 3 m; `known` (49) and `hill` (49): the 7 by 7 cells
-        around the drone, 1 where seen (or outside) and where a hill is known (or the square ends).
+        `way`: m to the next cell on the shortest way, over ground that is known, to ground that is not; `far`: cells to
+        go, over those along a side; `known` (49) and `hill` (49): the 7 by 7 cells around the drone, 1 where seen (or
+        outside) and where a hill is known (or the square ends).
         """
         goal = state.goal
         pad = WINDOW // 2
         known = jnp.pad(goal.known, pad, constant_values=True)
         hill = jnp.pad(goal.hill & goal.known, pad, constant_values=True)
-        cell = jnp.clip(jnp.floor((drones.pos[:, :2] + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
+        cell = self._cell(drones.pos[:, :2])
 
         def around(grid: Array) -> Array:
             cut = jax.vmap(lambda corner: jax.lax.dynamic_slice(grid, (corner[0], corner[1]), (WINDOW, WINDOW)))
@@ -159,23 +177,24 @@ class Coverage(DroneTeam[Goal]):
             "velocity": drones.vel,
             "height": drones.pos[:, 2:] - HEIGHT,
             "place": drones.pos[:, :2] / self.half,
-            "unseen": goal.unseen / FAR,
+            "way": goal.way,
+            "far": goal.far[:, None] / self.cells,
             "last_action": state.action,
             "known": around(known),
             "hill": around(hill),
         }
 
     def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        cell = jnp.clip(jnp.floor((drones.pos[:, :2] + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
+        cell = self._cell(drones.pos[:, :2])
         return super().ended(drones, state) | state.goal.hill[cell[:, 0], cell[:, 1]]
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         del action
         drones, goal = Drones.of(world), state.goal
-        far = jnp.sqrt(jnp.sum(goal.unseen**2, -1))
+        length = jnp.sqrt(jnp.sum(goal.way**2, -1))
         return {
             "explored": goal.news,
-            "approach": jnp.sum(goal.unseen * drones.vel[:, :2], -1) / jnp.maximum(far, 0.1),
+            "approach": jnp.sum(goal.way * drones.vel[:, :2], -1) / jnp.maximum(length, 0.1),
             "crowding": self.crowding(state),
             "action_rate": jnp.sum(state.action_change**2, -1),
             "ended": self.ended(drones, state).astype(jnp.float32),
@@ -205,17 +224,8 @@ class Coverage(DroneTeam[Goal]):
             EmbodiedError: actions of another level than velocity.
         """
         require_level(self.config.level, (Level.VELOCITY,))
-        own, goal = observation["policy"], state.goal
+        own, way = observation["policy"], state.goal.way
         place = self.half * own[:, 4:6]
-        far = distance_to(~goal.known, goal.hill & goal.known)
-        cell = jnp.clip(jnp.floor((place + self.half) / CELL).astype(jnp.int32), 0, self.cells - 1)
-        around = cell[:, None] + jnp.array(NEIGHBOURS)  # (A, 4, 2)
-        inside = jnp.all((around >= 0) & (around < self.cells), -1)
-        ahead = jnp.where(inside, far[tuple(jnp.moveaxis(jnp.clip(around, 0, self.cells - 1), -1, 0))], jnp.inf)
-        best = jnp.argmin(ahead, 1)
-        following = jnp.take_along_axis(around, best[:, None, None], 1)[:, 0]
-        # The middle of the next cell, so that corners of hills are not cut; nothing left to see: stay.
-        way = jnp.where(jnp.all(goal.known), 0.0, (following + 0.5) * CELL - self.half - place)
         offset = place[:, None] - place
         gap = jnp.sqrt(jnp.sum(offset**2, -1, keepdims=True) + 1e-9)
         push = jnp.sum(jnp.where((gap < APART) & (gap > 1e-3), offset / gap * (APART - gap), 0.0), 1)
