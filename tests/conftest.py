@@ -5,6 +5,7 @@ Importing `embodied` first matters: it sets the environment variables that JAX r
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -34,6 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     del config
     mujoco.set_mju_user_warning(lambda message: None)
+    # Tracing makes millions of objects that live; looking through them for circles took a tenth of the time.
+    gc.set_threshold(100_000, 50, 100)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: no collection needs to look at it."""
+    gc.freeze()
 
 
 def has_pybullet() -> bool:
