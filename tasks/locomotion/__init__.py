@@ -61,7 +61,7 @@ CLASSICS = (
         "HALF_CHEETAH_2X3",
     ),
     ("hopper", "hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "HOPPER"),
-    ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "ANT"),
+    ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "HUMANOID"),
     (
         "humanoid-17x1",
         "split:Humanoid17x1",

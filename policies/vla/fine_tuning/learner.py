@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from embodied.rendering.augmentation import colour_jitter, random_convolution, random_shift
-from policies.algorithm import DivergedError
+from policies.algorithm import require_finite
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW, join
 from policies.vla.data.chunk_dataset import Batch, ChunkDataset
@@ -96,8 +96,7 @@ class FineTuning:
         loss = self._loss(self.current_policy, self.training, batch, pixels, noise)
         self.optimizer.learning_rate = rate = self._rate()
         norm = self.optimizer.descend(loss)
-        if not math.isfinite(value := loss.item()):
-            raise DivergedError(f"training diverged: loss={value} at gradient step {self.steps}")
+        require_finite({"loss": (value := loss.item())}, when=f"in gradient step {self.steps}")
         self.steps += 1
         metrics = {"loss": value, "gradient_norm": norm.item(), "learning_rate": rate}
         due = self.steps % self.config.validation_interval == 0 or self.steps == self.total_steps

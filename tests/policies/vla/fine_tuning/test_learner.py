@@ -143,7 +143,7 @@ def test_a_loss_that_is_not_finite_is_an_error():
     made = FineTuning(untrained(demonstrations, COARSE), demonstrations, QUICK, 10)
     with torch.no_grad():
         made.optimizer.vector.fill_(math.nan)
-    with pytest.raises(DivergedError, match="training diverged: loss=nan at gradient step 0"):
+    with pytest.raises(DivergedError, match="training diverged in gradient step 0: loss=nan"):
         made.step()
 
 
