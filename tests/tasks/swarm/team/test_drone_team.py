@@ -218,6 +218,28 @@ def test_a_gate_counts_in_its_direction_and_its_frame_hurts() -> None:
     assert crossed([-0.1, 0.8, 1.0], [0.1, 0.8, 1.0]) == (False, False)
 
 
+def test_explorers_go_where_it_is_free_and_are_not_told_of_hills_that_nobody_saw() -> None:
+    task = Coverage()
+    pos = jnp.array([[0.0, 0.0, 1.0], [0.7, 0.2, 1.0], [-0.4, 0.6, 1.0]])
+    world, state = world_of(task, still(pos))
+
+    @jax.jit
+    def after(hill: Any, known: Any) -> Any:
+        goal = dataclasses.replace(state.goal, hill=hill, known=known)
+        goal = task.advance(Drones.of(world), dataclasses.replace(state, goal=goal), KEYS[0])
+        return goal, task.ego_observation(Drones.of(world), dataclasses.replace(state, goal=goal))
+
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        hill, known = (generator.random(state.goal.hill.shape) < share for share in (0.2, 0.7))
+        known = np.asarray(after(hill, known)[0].known)
+        goal, seen = after(hill, known)
+        for other in (hill & known, hill | ~known):
+            jax.tree.map(np.testing.assert_array_equal, seen, after(other, known)[1])
+        aims = np.floor((np.asarray(pos[:, :2] + goal.way) + task.half) / 0.5).astype(int)
+        assert (~(hill & known)[aims[:, 0], aims[:, 1]] | (np.asarray(goal.far) == 0)).all()
+
+
 def test_behind_its_last_gate_a_drone_stops() -> None:
     task = GateRace(GateRaceConfig(course=(Gate(0.0, 0.0, 1.0, 0.0), Gate(2.0, 0.0, 1.0, 0.0))))
     world, state = world_of(task, still(jnp.array([[2.1, 0.0, 1.0]])))
