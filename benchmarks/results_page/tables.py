@@ -177,6 +177,7 @@ HEADLINES: Sequence[tuple[str, str]] = (
     ("... its policy on PyBullet", "evaluate_go1_pybullet"),
     ("... on Brax", "evaluate_go1_brax"),
     ("A G1 learns to walk", "train_g1_flat"),
+    ("Gymnasium's humanoid learns to walk", "train_humanoid_7m"),
     ("Eight drones take their places in a formation", "evaluate_formation_shipped"),
     ("A LEAP hand lifts objects that it never saw", "lift_leap_sac_held_out"),
     ("Scripts of Meta-World's fifty tasks", "evaluate_mt50_expert"),
