@@ -33,12 +33,19 @@ def trained(results: Mapping[str, Record]) -> Iterable[Row]:
             f"`{records[0].get('task', '')}`",
             learner(records[0]),
             f"{records[0]['steps'] / 1e6:.1f}",
-            several([record["train_seconds"] / 60 for record in records], lambda value: f"{value:.1f}"),
+            minutes(records),
             success(records),
             success(records, "success_any"),
             others(records),
             files(group),
         )
+
+
+def minutes(records: Sequence[Record]) -> str:
+    """Minutes that trainings took; nothing where one went on from a checkpoint, since its clock saw the rest alone."""
+    if any(record.get("resumed_at") for record in records):
+        return ""
+    return several([record["train_seconds"] / 60 for record in records], lambda value: f"{value:.1f}")
 
 
 SEEING = ("vla", "lerobot")
@@ -196,6 +203,7 @@ def headlines(results: Mapping[str, Record]) -> Iterable[Row]:
         records = list(by_name[name].values())
         took = ""
         if is_trained(records[0]):
-            minutes = float(np.mean([record["train_seconds"] for record in records])) / 60
-            took = f"{records[0]['steps'] / 1e6:.1f} M steps, {minutes:.1f} min"
+            took = f"{records[0]['steps'] / 1e6:.1f} M steps"
+            if not any(record.get("resumed_at") for record in records):
+                took += f", {float(np.mean([record['train_seconds'] for record in records])) / 60:.1f} min"
         yield what, success(records), success(records, "success_any"), others(records), took, files(by_name[name])
