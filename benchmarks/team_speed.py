@@ -6,7 +6,7 @@ step by step through `Env.step`, VMAS likewise, JaxMARL in compiled programs of 
 drones have rotors, attitude controllers and 240 physics steps a second, discs in a plane have velocities.
 
     python3 -m venv .venv-vmas && .venv-vmas/bin/pip install vmas==1.5.2
-    python3 -m venv .venv-jaxmarl && .venv-jaxmarl/bin/pip install jaxmarl==0.2.0
+    python3 -m venv .venv-jaxmarl && .venv-jaxmarl/bin/pip install 'jaxmarl[mabrax]==0.2.0'
     python -m benchmarks.team_speed --json FILE
 """
 
