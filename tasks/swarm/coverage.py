@@ -19,6 +19,7 @@ from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 CELL = 0.5  # m, side of a cell of the map
 HEIGHT = 1.0  # m, of the drones at the start
 CEILING = 1.6  # m: hills are higher
+HIDDEN = -10.0  # m, height of markers that are not to be seen
 SIGHT = 1.0  # m, how far a drone makes out ground
 WINDOW = 7  # cells along each side of the map that a drone sees around itself
 NEIGHBOURS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # cells that the expert goes to next
@@ -213,6 +214,17 @@ class Coverage(DroneTeam[Goal]):
         del world
         collided = self.collided(state).astype(jnp.float32)
         return {"explored": self.explored(state.goal), "collision": collided}
+
+    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
+        """Balls on ground that nobody has seen, and on hills, whether seen or not."""
+        del world
+        goal = state.goal
+
+        def on(cells: Array, height: float) -> Array:
+            up = jnp.where(cells, height, HIDDEN)
+            return jnp.concatenate([jnp.asarray(self.centres), up[..., None]], -1).reshape(-1, 3)
+
+        return {"hill": on(goal.hill, HEIGHT), "unseen": on(~goal.known & ~goal.hill, 0.05)}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
         """Frontier exploration: along the shortest way over known ground to the nearest cell that nobody has seen.
