@@ -137,7 +137,10 @@ def test_commands_are_named_in_the_form_in_which_the_program_was_started(monkeyp
         (("evaluate",), "which task? embodied evaluate TASK; embodied list names all"),
         (("collect", "mt10"), "where to? embodied collect TASK --out FOLDER"),
         (("curves",), "which runs? embodied curves RUN"),
-        (("evaluate", "swarm/coverage", "--policy", "shipped"), "Train one: embodied train swarm/coverage"),
+        (
+            ("evaluate", "locomotion/g1-joystick-rough", "--policy", "shipped"),
+            "Train one: embodied train locomotion/g1-joystick-rough",
+        ),
     ],
 )
 def test_errors_name_commands_as_they_were_typed(words, said, capsys):
