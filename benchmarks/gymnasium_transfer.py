@@ -24,7 +24,7 @@ from embodied.evaluation.rollouts import evaluate
 from policies.policy import Policy
 from policies.training.loading import load_policy
 
-BODIES = {
+BODIES = {  # tasks by the environments whose bodies they have
     "ant": "Ant-v5",
     "half-cheetah": "HalfCheetah-v5",
     "hopper": "Hopper-v5",
@@ -79,7 +79,6 @@ def measure(body: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-@torch.no_grad()
 def episode(name: str, policy: Policy, seed: int) -> tuple[float, int]:
     """Return and length of an episode of Gymnasium's environment."""
     env = gymnasium.make(name)
@@ -88,7 +87,7 @@ def episode(name: str, policy: Policy, seed: int) -> tuple[float, int]:
     total, length, over = 0.0, 0, False
     while not over:
         seen = torch.as_tensor(obs, dtype=torch.float32)[None]
-        action = policy({policy.group: seen})[0].clamp(-1, 1).numpy().astype(np.float64)
+        action = policy({policy.group: seen})[0].numpy().astype(np.float64)
         obs, reward, terminated, truncated, _ = env.step(limit * action)
         total, length, over = total + float(reward), length + 1, terminated or truncated
     env.close()

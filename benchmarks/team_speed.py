@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import time
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import torch
 import tyro
@@ -110,8 +110,11 @@ def main(settings: Settings) -> None:
     tasks, rows = settings.tasks or teams(), []
     with cli.Line("teams", len(tasks)) as line:
         for number, task in enumerate(tasks):
-            rows += measure(task, settings)
-            line.update(number + 1, f"{task}: {cli.number(rows[-1]['steps_per_second'])} steps/s")
+            measured = measure(task, settings)
+            rows += measured
+            line.update(
+                number + 1, ", ".join(f"{row['what']}: {cli.number(row['steps_per_second'])}" for row in measured)
+            )
     for row in rows:
         cli.show(cli.table(str(row["what"]), {key: cli.number(row[key]) for key in list(row)[1:]}))
     result = {"num_envs": settings.num_envs, "turns": settings.turns, "results": rows}
@@ -124,7 +127,7 @@ def teams() -> tuple[str, ...]:
     return tuple(name for name in known if (known[name].load()().agents or 1) > 1)
 
 
-def measure(task: str, settings: Settings) -> list[dict[str, str | float]]:
+def measure(task: str, settings: Settings) -> list[dict[str, Any]]:
     """Median rates of a task and of what is like it."""
     others = {title: Other(title, settings) for title in OTHERS.get(task, ())}
     measured = {task: Ours(task, settings), **others}

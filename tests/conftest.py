@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     del config
     mujoco.set_mju_user_warning(lambda message: None)
-    # Tracing makes millions of objects that live; looking through them for circles took a tenth of the time.
+    # Traces are millions of objects that live; collections of cyclic garbage went through them again and again.
     gc.set_threshold(100_000, 50, 100)
 
 

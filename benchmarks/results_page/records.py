@@ -79,7 +79,9 @@ def groups(results: Mapping[str, Record], wanted: Callable[[str, Record], bool])
 
 
 def several(values: Sequence[float], shown: Callable[[float], str]) -> str:
-    """One value, or the mean and each."""
+    """One value, or the mean and each; empty where there is none."""
+    if not values:
+        return ""
     if len(values) == 1:
         return shown(values[0])
     return f"{shown(float(np.mean(values)))} ({', '.join(shown(value) for value in values)})"

@@ -33,7 +33,7 @@ def trained(results: Mapping[str, Record]) -> Iterable[Row]:
             f"`{records[0].get('task', '')}`",
             learner(records[0]),
             f"{records[0]['steps'] / 1e6:.1f}",
-            minutes(records),
+            several(minutes(records), lambda value: f"{value:.1f}"),
             success(records),
             success(records, "success_any"),
             others(records),
@@ -41,11 +41,10 @@ def trained(results: Mapping[str, Record]) -> Iterable[Row]:
         )
 
 
-def minutes(records: Sequence[Record]) -> str:
-    """Minutes that trainings took; nothing where one went on from a checkpoint, since its clock saw the rest alone."""
-    if any(record.get("resumed_at") for record in records):
-        return ""
-    return several([record["train_seconds"] / 60 for record in records], lambda value: f"{value:.1f}")
+def minutes(records: Sequence[Record]) -> list[float]:
+    """Minutes of each training; none where one went on from a checkpoint, since its clock saw only the rest."""
+    whole = not any(record.get("resumed_at") for record in records)
+    return [record["train_seconds"] / 60 for record in records] if whole else []
 
 
 SEEING = ("vla", "lerobot")
@@ -204,6 +203,6 @@ def headlines(results: Mapping[str, Record]) -> Iterable[Row]:
         took = ""
         if is_trained(records[0]):
             took = f"{records[0]['steps'] / 1e6:.1f} M steps"
-            if not any(record.get("resumed_at") for record in records):
-                took += f", {float(np.mean([record['train_seconds'] for record in records])) / 60:.1f} min"
+            if spent := minutes(records):
+                took += f", {float(np.mean(spent)):.1f} min"
         yield what, success(records), success(records, "success_any"), others(records), took, files(by_name[name])

@@ -81,12 +81,16 @@ are about 1: the critic's gradients would otherwise fill the norm to which actor
 
 
 def classic(
-    hidden: tuple[int, ...] = (64, 64), activation: Activation = Activation.TANH, num_envs: int = 32, **changes: Any
+    hidden: tuple[int, ...] = (64, 64),
+    activation: Activation = Activation.TANH,
+    num_envs: int = 32,
+    steps: int = 1_000_000,
+    **changes: Any,
 ) -> TrainConfig:
-    """`CLASSIC` for a million steps with `changes`, and networks of these layers for both actor and critic."""
+    """`CLASSIC` with `changes`, and networks of these layers for both actor and critic."""
     actor = NetworkConfig(hidden, activation)
     ppo = dataclasses.replace(CLASSIC, actor=actor, critic=dataclasses.replace(actor, output_gain=1.0), **changes)
-    return TrainConfig(num_envs, 1_000_000, algorithms=(ppo,))
+    return TrainConfig(num_envs, steps, algorithms=(ppo,))
 
 
 WALKER2D = classic(num_envs=8, unroll=256, minibatches=32, initial_std=1.0)
@@ -115,19 +119,17 @@ ANT = classic(
 )
 """`locomotion/ant`: less noise, which only makes it fall."""
 
-HUMANOID = dataclasses.replace(
-    classic(
-        (256, 128),
-        num_envs=128,
-        unroll=64,
-        epochs=4,
-        minibatches=32,
-        gamma=0.985,
-        initial_std=0.5,
-        reward_scale=0.01,
-        max_grad_norm=1.0,
-    ),
+HUMANOID = classic(
+    (256, 128),
+    num_envs=128,
     steps=7_000_000,
+    unroll=64,
+    epochs=4,
+    minibatches=32,
+    gamma=0.985,
+    initial_std=0.5,
+    reward_scale=0.01,
+    max_grad_norm=1.0,
 )
 """`locomotion/humanoid`, an hour and a half of one core: in the first million steps it learns to stand, then walks."""
 
@@ -138,8 +140,8 @@ def team(alone: TrainConfig, agents: int) -> TrainConfig:
 
 
 HALF_CHEETAH_2X3 = team(HALF_CHEETAH, 2)
-"""`locomotion/half-cheetah-2x3`, which nobody tried."""
+"""`locomotion/half-cheetah-2x3`."""
 ANT_4X2 = team(ANT, 4)
 """`locomotion/ant-4x2`."""
-HUMANOID_17X1 = team(ANT, 17)
+HUMANOID_17X1 = team(HUMANOID, 17)
 """`locomotion/humanoid-17x1`, which nobody tried."""

@@ -16,11 +16,11 @@ for line in sys.stdin:
     drawn = [
         [torch.rand(int(worlds), env.get_agent_action_size(agent)) * 2 - 1 for agent in env.agents] for _ in range(16)
     ]
-    for step in range(5):
-        env.step([actions * 1.0 for actions in drawn[step]])
+    for step in range(5):  # of copies: whoever is given actions may write into them
+        env.step([actions.clone() for actions in drawn[step]])
     steps, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < float(seconds):
-        env.step([actions * 1.0 for actions in drawn[steps % 16]])
+        env.step([actions.clone() for actions in drawn[steps % 16]])
         steps += 1
         if steps % STEPS == 0:
             env.reset()

@@ -13,18 +13,12 @@ import pytest
 import torch
 
 import embodied
+from benchmarks.gymnasium_transfer import BODIES
 from embodied.env.env import Env
 from embodied.registry import join_content
 
 gymnasium_mujoco = pytest.importorskip("gymnasium.envs.mujoco")
 
-BODIES = {
-    "ant": "Ant-v5",
-    "half-cheetah": "HalfCheetah-v5",
-    "hopper": "Hopper-v5",
-    "humanoid": "Humanoid-v5",
-    "walker2d": "Walker2d-v5",
-}
 N = 3
 TOLERANCE = 1e-5  # absolute near zero, relative where numbers are large: float32 against float64
 AGREED = {"half-cheetah": 25}

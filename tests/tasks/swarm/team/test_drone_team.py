@@ -19,7 +19,7 @@ from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
 from tasks.swarm.base_station import BaseStation, BaseStationConfig
 from tasks.swarm.control.levels import LEVELS, SPEED, Level
-from tasks.swarm.coverage import Coverage, CoverageConfig
+from tasks.swarm.coverage import CELL, Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
 from tasks.swarm.dynamics.flight import known_effects
 from tasks.swarm.flock import kuramoto, polarisation
@@ -236,7 +236,7 @@ def test_explorers_go_where_it_is_free_and_are_not_told_of_hills_that_nobody_saw
         goal, seen = after(hill, known)
         for other in (hill & known, hill | ~known):
             jax.tree.map(np.testing.assert_array_equal, seen, after(other, known)[1])
-        aims = np.floor((np.asarray(pos[:, :2] + goal.way) + task.half) / 0.5).astype(int)
+        aims = np.floor((np.asarray(pos[:, :2] + goal.way) + task.half) / CELL).astype(int)
         assert (~(hill & known)[aims[:, 0], aims[:, 1]] | (np.asarray(goal.far) == 0)).all()
 
 
