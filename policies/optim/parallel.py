@@ -9,7 +9,7 @@ have the same bits for any number of workers.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,12 +17,21 @@ from torch import Tensor
 A = TypeVar("A")
 B = TypeVar("B")
 
-CPU_CHUNK = 1536
-"""Rows per chunk on a CPU: few enough to give two cores a share of hover's minibatches of 3,072, and to keep what
-autograd remembers in the cache. Far fewer, and the interpreter, which runs in one thread at a time, holds up the
-others."""
-GPU_CHUNK = 1 << 16
-"""Rows per chunk on a GPU, which bounds the memory for activations."""
+
+class Chunk(NamedTuple):
+    """Rows per chunk of a batch."""
+
+    cpu: int
+    """Few enough to give each core a share of a minibatch, and to keep what autograd remembers in the cache. Far fewer,
+    and the interpreter, which runs in one thread at a time, holds up the others."""
+    gpu: int
+    """As many as the memory for activations allows: each chunk launches all kernels again."""
+
+
+PLAIN = Chunk(cpu=1536, gpu=1 << 16)
+"""Of perceptrons: hover's minibatches have 3,072 rows."""
+ATTENTION = Chunk(cpu=512, gpu=1 << 15)
+"""Of networks that attend over parts or entities, whose activations are some twenty times as large."""
 
 
 @contextmanager
@@ -42,17 +51,17 @@ def one_thread() -> Iterator[None]:
 class Workers:
     """Threads that run torch on one core each; on a GPU, which needs none, the calling thread."""
 
-    def __init__(self, device: torch.device | str = "cpu", count: int | None = None, chunk: int = 0) -> None:
+    def __init__(self, device: torch.device | str = "cpu", count: int | None = None, chunk: Chunk = PLAIN) -> None:
         """Start them.
 
         Args:
             device: Where the batches are.
             count: How many; by default as many threads as torch was given.
-            chunk: Rows per chunk; 0: `CPU_CHUNK` or `GPU_CHUNK`.
+            chunk: Rows per chunk.
         """
         cpu = torch.device(device).type == "cpu"
         self.count = (count or torch.get_num_threads()) if cpu else 1
-        self.chunk = chunk or (CPU_CHUNK if cpu else GPU_CHUNK)
+        self.chunk = chunk.cpu if cpu else chunk.gpu
         self._pool = ThreadPoolExecutor(self.count, "policies", _start_worker) if self.count > 1 else None
 
     def map(self, function: Callable[[A], B], items: Sequence[A]) -> list[B]:

@@ -21,7 +21,7 @@ from policies.networks.recurrent import RecurrentNetwork, Sequences, outputs
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW
-from policies.optim.parallel import Workers, one_thread
+from policies.optim.parallel import ATTENTION, PLAIN, Workers, one_thread
 from policies.policy import NormalizedActor, Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.curiosity import Curiosity
@@ -35,9 +35,6 @@ MEASURES = ("policy_loss", "value_loss", "kl", "clip_fraction")
 """Means over a minibatch that are measured along with its gradient."""
 REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", "learning_rate")
 """What `update` returns: means over the update, and from "std" on values after it."""
-ATTENTION_CHUNK = 512
-"""Rows of observations at once where a network attends over parts or entities: its activations should stay in the
-cache."""
 
 
 class PPO(Algorithm):
@@ -105,7 +102,7 @@ class PPO(Algorithm):
         self.optimizer = FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=config.max_grad_norm)
         self._actor_numbers = sum(parameter.numel() for parameter in self.actor.parameters())
         attends = {config.actor.architecture, config.critic.architecture} - {Architecture.MLP, Architecture.GRU}
-        self._workers = Workers(self.device, chunk=ATTENTION_CHUNK if attends else 0)
+        self._workers = Workers(self.device, chunk=ATTENTION if attends else PLAIN)
         self._curiosity: Curiosity | None = None
         if config.curiosity.weight:
             self._curiosity = Curiosity(sizes[POLICY], config.curiosity, self.device, seed)

@@ -9,7 +9,7 @@ from embodied.storage import trees
 from policies import PPO, PPOConfig, Trainer, train
 from policies.algorithm import DivergedError
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.optim.parallel import CPU_CHUNK, Workers
+from policies.optim.parallel import PLAIN, Workers
 from policies.ppo.config import Schedule
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.ppo import REPORTED
@@ -132,7 +132,7 @@ def test_any_number_of_workers_gives_the_same_bits():
     config = dataclasses.replace(QUICK, unroll=40)
     results = []
     for count in (1, 3):
-        ppo = make(config, num_envs=CPU_CHUNK // 8)
+        ppo = make(config, num_envs=PLAIN.cpu // 8)
         ppo._workers = Workers("cpu", count)
         ppo.update(rollout(ppo))
         results.append(ppo.optimizer.vector.clone())
