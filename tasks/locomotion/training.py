@@ -27,7 +27,17 @@ long."""
 ROUGH = TrainConfig(
     num_envs=1024,
     steps=20_000_000,
-    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=LARGE, critic=CRITIC),),
+    algorithms=(
+        PPOConfig(
+            unroll=24,
+            epochs=4,
+            gamma=0.99,
+            initial_std=0.5,
+            symmetry=SymmetryConfig(network=True),
+            actor=LARGE,
+            critic=CRITIC,
+        ),
+    ),
 )
 """Quadrupeds on rough ground."""
 
