@@ -9,7 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from policies.training.choices import PolicyCatalogue
 
 
+C = TypeVar("C")
+
+
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Generic[C]):
     """Watch a policy at work and steer it: in the browser, or with --video as a film.
 
     Without --video this prints an address to open; over SSH, forward the port first (ssh -L 8080:localhost:8080 HOST).
@@ -38,6 +41,7 @@ class Settings:
         python -m embodied.play runs/swarm/hover/2026-11-21_10-30-00 --video hover.mp4
         python -m embodied.play locomotion/velocity --robot a1.urdf --policy zero
         python -m embodied.play swarm/formation --pilot 0
+        python -m embodied.play swarm/navigation --policy shipped --config.agents 10
     """
 
     task_or_run: tyro.conf.Positional[str]
@@ -50,8 +54,6 @@ class Settings:
     """What a vision-language-action policy is told; by default the task's own first instruction."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
-    robot: Path | None = None
-    """MJCF or URDF file, of a task that takes a robot of one's own; by default the one that the policy's run had."""
     cameras: tuple[str, ...] = ()
     """Cameras of the task whose pictures are shown beside the scene; a policy that sees shows its own by itself."""
     resolution: int = 64
@@ -81,6 +83,8 @@ class Settings:
     """Open the viewer's page in the browser, where there is a screen."""
     host: str = "localhost"
     """Address the viewer listens on; 0.0.0.0 lets other machines in."""
+    config: C = None  # type: ignore[assignment]
+    """The task's own options; by default those that the policy's run had."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_envs <= 64:
@@ -97,7 +101,7 @@ class Settings:
 
 @guard
 def main(arguments: Sequence[str] | None = None) -> int:
-    settings = cli.parse(Settings, arguments, "play")
+    settings = parse(sys.argv[1:] if arguments is None else list(arguments))
     catalogue, task, policy = chosen(settings)  # first: a name that does not exist is refused without torch or OpenGL
     layout = _layout(settings.layout)
     if settings.video is not None:
@@ -127,13 +131,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return player.run()
 
 
+def parse(words: list[str]) -> Settings[Any]:
+    """Parse a command line whose flags include the options of the task that it names.
+
+    Raises:
+        EmbodiedError: it names neither a task nor a run.
+    """
+    name = cli.named_task(words, join_content())
+    if name is None:  # help, or a refusal
+        return cli.parse(Settings[None], words, "play", Settings(tyro.MISSING))
+    config = usual_config(*named(Settings(name, cli.flag_value(words, "--policy"))))
+    return cli.parse(Settings[type(config)], words, "play", Settings(tyro.MISSING, config=config))  # type: ignore[misc]
+
+
+def usual_config(task: str, policy: str | None) -> Any:
+    """The options with which a task is played: those of the policy's run, else the task's own."""
+    config = None
+    if policy is not None and Path(policy).exists():
+        from policies.training.choices import run_config
+
+        config = run_config(policy, task)
+    return join_content()[task].load().config_type() if config is None else config
+
+
 def open_page(url: str) -> None:
     """Open a page in the user's browser; nothing without a screen, where a browser would take the terminal."""
     if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(url)
 
 
-def named(settings: Settings) -> tuple[str, str | None]:
+def named(settings: Settings[Any]) -> tuple[str, str | None]:
     """The task, and the policy where one is named: a run names both.
 
     Raises:
@@ -149,7 +176,7 @@ def named(settings: Settings) -> tuple[str, str | None]:
     return registry[name].name, policy
 
 
-def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:
+def chosen(settings: Settings[Any]) -> tuple[PolicyCatalogue, str, str]:
     """What there is to play, and the task and policy to begin with; says which, where nobody named a policy.
 
     Raises:
@@ -160,13 +187,17 @@ def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:
     from policies.training.choices import PolicyCatalogue
     from policies.training.loading import require_policy
 
-    options: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
-    if settings.cameras:
-        options |= {"cameras": settings.cameras, "resolution": settings.resolution}
+    options = {"cameras": settings.cameras, "resolution": settings.resolution} if settings.cameras else {}
     if policy is not None:
         require_policy(policy, name)
+    changed = settings.config is not None and settings.config != usual_config(name, policy)
     catalogue = PolicyCatalogue(
-        settings.engine, settings.seed, instruction=settings.instruction, options=options, given=[(name, policy or "")]
+        settings.engine,
+        settings.seed,
+        instruction=settings.instruction,
+        options=options,
+        given=[(name, policy or "")],
+        config=settings.config if changed else None,
     )
     if policy is None:
         choices = catalogue.choices(name)
@@ -178,7 +209,7 @@ def chosen(settings: Settings) -> tuple[PolicyCatalogue, str, str]:
     return catalogue, name, policy
 
 
-def film(settings: Settings, layout: Layout, env: Env, rule: PolicyFunction) -> int:
+def film(settings: Settings[Any], layout: Layout, env: Env, rule: PolicyFunction) -> int:
     """Write the film."""
     from embodied.rendering.video import Layout, record
 

@@ -37,6 +37,7 @@ class PolicyCatalogue:
         instruction: str | None = None,
         options: Mapping[str, Any] | None = None,
         given: Sequence[tuple[str, str]] = (),
+        config: Any = None,
     ) -> None:
         """What every environment is made with.
 
@@ -44,10 +45,11 @@ class PolicyCatalogue:
             engine: Physics engine; by default the best for each task.
             seed: Of the environments and of the random policy.
             instruction: What a vision-language-action policy is told.
-            options: Further arguments of `embodied.make`, such as `robot`, for the tasks in `given`.
+            options: Further arguments of `embodied.make`, such as `cameras`, for the tasks in `given`.
             given: Task, and a policy that was named for it, by pairs.
+            config: The options of the tasks in `given`; None: those that a policy's run had, else the task's own.
         """
-        self.engine, self.seed, self.instruction = engine, seed, instruction
+        self.engine, self.seed, self.instruction, self.config = engine, seed, instruction, config
         self.options, self.given = dict(options or {}), tuple(given)
 
     def tasks(self) -> list[str]:
@@ -63,9 +65,10 @@ class PolicyCatalogue:
         return own + found + [Choice(name, name) for name in scripts]
 
     def needs(self, task: str, policy: str) -> Needs:
-        options = dict(self.options) if any(task == given for given, _ in self.given) else {}
+        is_given = any(task == given for given, _ in self.given)
+        options = dict(self.options) if is_given else {}
         options |= camera_options(_path(policy, None), task) | trial_options(_path(policy, None), task)
-        config = run_config(policy, task)
+        config = self.config if is_given and self.config is not None else run_config(policy, task)
         return Needs(config, tuple(sorted(options.items())))
 
     def make(self, task: str, needs: Needs, num_envs: int) -> Env:

@@ -85,3 +85,17 @@ def test_the_demo_is_played_and_its_page_opened(monkeypatch) -> None:
     monkeypatch.setattr(play, "open_page", pages.append)
     assert play.main([*DEMO, "--seconds", "0.1", "--port", "18110"]) == 0
     assert pages == ["http://localhost:18110"]
+
+
+def test_the_tasks_options_are_flags_and_a_run_has_its_own(tmp_path) -> None:
+    settings = play.parse(["swarm/swap", "--policy", "zero", "--config.agents", "3"])
+    catalogue, task, policy = play.chosen(settings)
+    env = catalogue.make(task, catalogue.needs(task, policy), 1)
+    assert env.agents == 3
+    assert catalogue.needs("swarm/hover", "zero").config is None
+    assert play.chosen(play.parse(["swarm/swap", "--policy", "zero"]))[0].needs(task, policy).config is None
+    with Run.create(tmp_path, "swarm/swap", {"config": {"agents": 4}}) as run:
+        run.save(5, {"policy/x": torch.zeros(1)}, {})
+    assert play.parse([str(run.path)]).config.agents == 4
+    catalogue, task, policy = play.chosen(play.parse([str(run.path), "--config.agents", "5"]))
+    assert catalogue.needs(task, policy).config.agents == 5
