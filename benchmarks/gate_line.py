@@ -1,9 +1,11 @@
-"""How fast a policy flies random courses of gates, beside the fastest way of a point that accelerates as the drone can.
+"""How fast a policy flies random courses of gates, beside a time-optimal flight that no policy can beat.
 
 python -m benchmarks.gate_line --policy shipped --json FILE
 
-The point has the drone's mass and drag and its largest thrust, in any direction at once: no drone that has to turn and
-to spin its rotors up first can be faster. It passes within the openings of the gates, at any speed.
+The optimal flight is that of the same drone, its mass, drag, thrust and rotor lag, commanded as policies command it, by
+thrust and body rates, but with rates that follow at once. It passes within the openings of the gates, at any speed. A
+plan of the times between gates and of commands that are constant in turn is optimised from hovering (direct single
+shooting, sequential quadratic programming). Real rates follow rotors that have to spin up, so that it is a bound.
 """
 
 import dataclasses
@@ -22,15 +24,28 @@ from scipy.optimize import minimize
 
 import embodied
 from embodied.env.env import Env
+from embodied.math.rotations import quat_from_yaw, quat_integrate, quat_rotate
 from policies.training.loading import load_policy
+from tasks.swarm.control.levels import RATE, YAW_RATE, thrust_from_action
 from tasks.swarm.dynamics.drones import RADIUS
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
+from tasks.swarm.dynamics.quadrotor import (
+    GRAVITY,
+    QUADROTORS,
+    UP,
+    Preset,
+    body_drag,
+    rotor_lag,
+    speed_for_thrust,
+)
 from tasks.swarm.team.gates import OPENING, in_gate
 
-NODES = 8  # accelerations that are constant in turn, between two gates
+NODES = 10  # commands that are constant in turn, between two gates
 PARTS = 4  # integration steps of each
 FASTEST = 0.05  # s, least time between two gates
 TASK = "swarm/gate-race"
+DRONE = QUADROTORS[Preset.P250]
+Motion = tuple[Array, Array, Array, Array]
+"""Position (3,) m, velocity (3,) m/s, orientation (4,) wxyz, speed of the rotors () rpm."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,59 +95,61 @@ def fly(env: Env, policy: str) -> Flight:
     return Flight(middle, heading, start, time.numpy(), crashed.numpy())
 
 
-def ways(plan: Array, start: Array) -> tuple[Array, Array, Array]:
-    """Times (G,) s from gate to gate, and positions and velocities (G, 3) there; `plan` as of `fastest`."""
-    drone = QUADROTORS[Preset.P250]
-    drag = drone.drag[0] / drone.mass
-    gates = len(plan) // (1 + 3 * NODES)
-    times, force = plan[:gates], plan[gates:].reshape(gates, NODES, 3)
-
-    def node(motion: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-        accelerated, dt = inputs
-        pos, vel = motion
-        for _ in range(PARTS):
-            middle = vel + dt / 2 * (accelerated - drag * vel)
-            pos, vel = pos + dt * middle, vel + dt * (accelerated - drag * middle)
-        return (pos, vel), None
-
-    def gate(motion: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], Any]:
-        forces, time = inputs
-        dt = jnp.full(NODES, time / NODES / PARTS)
-        motion, _ = jax.lax.scan(node, motion, (forces + jnp.array([0.0, 0.0, -GRAVITY]), dt))
-        return motion, motion
-
-    _, (pos, vel) = jax.lax.scan(gate, (start, jnp.zeros(3)), (force, times))
-    return times, pos, vel
-
-
 @jax.jit
 def misses(plan: Array, start: Array, middle: Array, heading: Array) -> tuple[Array, Array]:
-    """What has to be zero, and what must not be negative."""
-    times, pos, vel = ways(plan, start)
+    """What has to be zero, m, and what must not be negative, m^2 and m/s; `plan` as of `fastest`."""
+    pos, vel = at_gates(plan, start, heading[0])
     off = jax.vmap(in_gate)(middle, heading, pos)
     through = vel[:, 0] * jnp.cos(heading) + vel[:, 1] * jnp.sin(heading)
-    force = plan[len(times) :].reshape(-1, 3)
-    drone = QUADROTORS[Preset.P250]
-    most = drone.count * drone.max_thrust / drone.mass
-    room = (OPENING - RADIUS) - jnp.abs(off[:, 1:]).ravel()
-    return off[:, 0], jnp.concatenate([room, through, (most**2 - jnp.sum(force**2, 1)) / most])
+    room = (OPENING - RADIUS) ** 2 - off[:, 1:] ** 2
+    return off[:, 0], jnp.concatenate([room.ravel(), through])
+
+
+def at_gates(plan: Array, start: Array, heading: Array) -> tuple[Array, Array]:
+    """Positions (G, 3) m and velocities (G, 3) m/s at the gates; `plan` as of `fastest`."""
+    gates = len(plan) // (1 + 4 * NODES)
+    times, commands = plan[:gates], plan[gates:].reshape(gates, NODES, 4)
+
+    def leg(motion: Motion, inputs: tuple[Array, Array]) -> tuple[Motion, tuple[Array, Array]]:
+        command, time = inputs
+        motion, _ = jax.lax.scan(hold, motion, (command, jnp.full(NODES, time / NODES / PARTS)))
+        return motion, motion[:2]
+
+    hover = speed_for_thrust(DRONE, jnp.asarray(DRONE.hover_thrust))
+    _, (pos, vel) = jax.lax.scan(leg, (start, jnp.zeros(3), quat_from_yaw(heading), hover), (commands, times))
+    return pos, vel
+
+
+def hold(motion: Motion, inputs: tuple[Array, Array]) -> tuple[Motion, None]:
+    """Fly on with a command (4,) in [-1, 1], as of the level `rates`, for PARTS steps of so many s."""
+    command, dt = inputs
+    pos, vel, quat, speed = motion
+    wanted = speed_for_thrust(DRONE, thrust_from_action(DRONE, command[0]))
+    for _ in range(PARTS):
+        speed = rotor_lag(DRONE, speed, wanted, dt)
+        quat = quat_integrate(quat, command[1:] * np.array([RATE, RATE, YAW_RATE]), dt)
+        lift = DRONE.count * (DRONE.thrust[0] * speed + DRONE.thrust[1] * speed**2) * UP
+        force = quat_rotate(quat, lift + body_drag(DRONE, quat, vel))
+        accelerated = force / DRONE.mass - GRAVITY * UP
+        pos, vel = pos + dt * vel + dt**2 / 2 * accelerated, vel + dt * accelerated
+    return (pos, vel, quat, speed), None
 
 
 slopes = jax.jit(jax.jacrev(misses))
 
 
 def fastest(start: np.ndarray, middle: np.ndarray, heading: np.ndarray) -> float:
-    """s, of the fastest way through the gates; nan where none was found.
+    """s, of the fastest flight through the gates; nan where none was found.
 
-    The plan is the times between gates (G,), then thrusts per mass (G, NODES, 3) m/s^2.
+    The plan is the times between gates (G,), then commands (G, NODES, 4).
     """
     gates = len(middle)
     course = tuple(jnp.asarray(values, jnp.float64) for values in (start, middle, heading))
-    first = np.concatenate([np.full(gates, 1.2), np.tile([0.0, 0.0, GRAVITY], gates * NODES)])
+    first = np.concatenate([np.full(gates, 1.0), np.zeros(4 * gates * NODES)])
     slope = np.concatenate([np.ones(gates), np.zeros(len(first) - gates)])
     found = minimize(
         lambda plan: plan[:gates].sum(), first, jac=lambda plan: slope, method="SLSQP",
-        bounds=[(FASTEST, 5.0)] * gates + [(None, None)] * (len(first) - gates),
+        bounds=[(FASTEST, 5.0)] * gates + [(-1.0, 1.0)] * (len(first) - gates),
         constraints=[
             {
                 "type": kind,
@@ -141,22 +158,22 @@ def fastest(start: np.ndarray, middle: np.ndarray, heading: np.ndarray) -> float
             }
             for part, kind in enumerate(("eq", "ineq"))
         ],
-        options={"maxiter": 300, "ftol": 1e-5},
+        options={"maxiter": 300, "ftol": 1e-4},
     )  # fmt: skip
     zero, left = misses(found.x, *course)
-    good = bool(jnp.all(jnp.abs(zero) < 1e-3)) and bool(jnp.all(left > -1e-2))
+    good = bool(jnp.all(jnp.abs(zero) < 1e-3)) and bool(jnp.all(left > -1e-3))
     return float(found.fun) if good else float("nan")
 
 
 def measure(settings: Settings) -> dict[str, Any]:
-    """Times of policy and point on every course, and how they compare."""
+    """Times of policy and optimal flight on every course, and how they compare."""
     env = embodied.make(TASK, settings.courses, seed=settings.seed, thrust_spread=0.0, mass_spread=0.0)
     flight = fly(env, settings.policy)
     line = []
     with jax.enable_x64(True):
         for course, rows in enumerate(zip(flight.start, flight.middle, flight.heading, strict=True)):
             line.append(fastest(*rows))
-            cli.say(f"course {course}: policy {flight.time[course]:.2f} s, point {line[-1]:.2f} s")
+            cli.say(f"course {course}: policy {flight.time[course]:.2f} s, optimal {line[-1]:.2f} s")
     line = np.array(line)
     ratio = flight.time / line
     known = ratio[np.isfinite(ratio)]
@@ -167,9 +184,9 @@ def measure(settings: Settings) -> dict[str, Any]:
         "passed": float(np.isfinite(flight.time).mean()),
         "compared": len(known),
         "policy_seconds": float(np.nanmedian(flight.time)),
-        "point_seconds": float(np.nanmedian(line)),
+        "optimal_seconds": float(np.nanmedian(line)),
         "ratio": {name: float(np.quantile(known, at)) for name, at in (("median", 0.5), ("p10", 0.1), ("p90", 0.9))},
-        "units": {"policy_seconds": "s", "point_seconds": "s"},
+        "units": {"policy_seconds": "s", "optimal_seconds": "s"},
     }
 
 
@@ -178,7 +195,7 @@ def main(settings: Settings) -> None:
     result = measure(settings)
     cli.show(
         f"{settings.courses} courses: all gates passed in {result['passed']:.0%}, crashed in {result['crashed']:.0%}; "
-        f"policy {result['policy_seconds']:.2f} s, point {result['point_seconds']:.2f} s, median ratio "
+        f"policy {result['policy_seconds']:.2f} s, optimal {result['optimal_seconds']:.2f} s, median ratio "
         f"{result['ratio']['median']:.2f}"
     )
     cli.write_result(settings.json, cli.command_line("benchmarks.gate_line"), result)

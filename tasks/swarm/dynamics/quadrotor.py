@@ -184,7 +184,7 @@ def speed_for_thrust(drone: Drone, thrust: Array) -> Array:
     return (-linear + jnp.sqrt(linear**2 + 4 * square * jnp.maximum(thrust, 0.0))) / (2 * square)
 
 
-def rotor_lag(drone: Drone, speed: Array, command: Array, dt: float) -> Array:
+def rotor_lag(drone: Drone, speed: Array, command: Array, dt: float | Array) -> Array:
     """Rotor speeds in rpm after `dt` s toward `command`, any shape: first order, speeding up unlike slowing down."""
     if drone.speed_up is None or drone.speed_down is None:
         return command
