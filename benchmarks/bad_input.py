@@ -37,7 +37,8 @@ from embodied.errors import EmbodiedError, guard
 
 COMMANDS = (
     "embodied.bench", "embodied.collect", "embodied.curves", "embodied.doctor.__main__", "embodied.evaluate",
-    "embodied.list", "embodied.play", "embodied.ship", "embodied.snapshots", "embodied.train",
+    "embodied.ladder.__main__", "embodied.list", "embodied.play", "embodied.ship", "embodied.snapshots",
+    "embodied.train",
     "policies.demonstrations", "policies.vla.train", "policies.vla.compare", "policies.vla.rl_finetune",
     "policies.vla.asking.train", "policies.vla.asking.evaluate", "sim2real.bundles.bundle", "sim2real.calibrate",
     "sim2real.cameras.calibrate", "sim2real.cameras.calibrate_hand_eye", "sim2real.deploy", "sim2real.excitation",

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("embodied", "policies", "tasks", "sim2real")
 ENTRIES = (
     "train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots", "sweep.__main__",
+    "ladder.__main__",
 )  # fmt: skip
 """Commands in `embodied/` that join mechanism and content: they parse a command line, call and print."""
 MOST_MODULES = 12
@@ -150,6 +151,7 @@ FINDS = {
     "what an unknown flag may have meant": ("embodied/cli/flags.py", "def meant"),
     "tables that fit 80 columns": ("embodied/cli/tables.py", "class Table"),
     "the bootstrap over seeds": ("embodied/runs/aggregate.py", "stats.bootstrap"),
+    "ratings of the sides of a game": ("embodied/evaluation/ratings.py", "def maximum_likelihood"),
     "several seeds by one command": ("policies/training/seeds.py", "def train_seeds"),
     "the viewer's panel": ("embodied/viewer/panel.py", "class Panel"),
     "MAPPO's critic": ("embodied/env/multi_agent.py", "critic"),

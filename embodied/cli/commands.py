@@ -44,6 +44,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         Command("train", "embodied.train", "train a policy on a task or a suite"),
         Command("play", "embodied.play", "watch a policy, in the browser or as a film"),
         Command("evaluate", "embodied.evaluate", "how well a policy does, with 95 % intervals"),
+        Command("ladder", "embodied.ladder", "ratings of policies that play the sides of a game"),
         Command("bench", "embodied.bench", "how fast tasks run"),
         Command("runs", "embodied.runs", "the runs there are, and how they compare"),
         Command("sweep", "embodied.sweep", "a search for the best flags of a training"),

@@ -118,7 +118,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     teams: Mapping[str, tuple[int, ...]] = {}
     """Sides of a game: name -> its agents, of which every one is on one side. Empty: all agents are on one side.
 
-    Sides earn opposed rewards, so returns are reported of each of them, too.
+    Sides earn opposed rewards, so returns are reported of each of them, too. Success is that of the side named first:
+    it wins an episode in which success holds at any step, and otherwise the other side does.
     """
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "mjx")
     """Engines that run a task which is named by its file; a registered one's entry names them."""

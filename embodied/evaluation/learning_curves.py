@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.files import write_atomic
@@ -134,6 +135,15 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
     if len(names) > 1:
         handles = [figure.axes[0].plot([], [], color=COLOURS[i % len(COLOURS)])[0] for i in range(len(names))]
         figure.legend(handles, names, loc="outside upper left", ncols=min(6, len(names)), fontsize=9, frameon=False)
+    save(figure, path)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib as PNG, SVG or PDF, as the file's name ends.
+
+    Raises:
+        EmbodiedError: the file cannot be written.
+    """
     try:
         drawn = io.BytesIO()
         figure.savefig(drawn, format=path.suffix.removeprefix(".") or None)
