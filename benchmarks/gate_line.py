@@ -1,11 +1,12 @@
-"""How fast a policy flies random courses of gates, beside a time-optimal flight that no policy can beat.
+"""How fast a policy flies random courses of gates, beside a plan of the drone's fastest flight.
 
 python -m benchmarks.gate_line --policy shipped --json FILE
 
 The optimal flight is that of the same drone, its mass, drag, thrust and rotor lag, commanded as policies command it, by
 thrust and body rates, but with rates that follow at once. It passes within the openings of the gates, at any speed. A
 plan of the times between gates and of commands that are constant in turn is optimised from hovering (direct single
-shooting, sequential quadratic programming). Real rates follow rotors that have to spin up, so that it is a bound.
+shooting, sequential quadratic programming). Real rates lag behind their commands, so that hardly any drone is as fast;
+a strict bound it is not, since commands change only so often and the optimum is a local one.
 """
 
 import dataclasses
