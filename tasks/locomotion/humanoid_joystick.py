@@ -151,4 +151,5 @@ class HumanoidJoystick(Joystick):
 class RoughHumanoidJoystick(HumanoidJoystick):
     """The humanoid's joystick task on gentle slopes, bumps, stairs and blocks."""
 
+    step_height = 0.15  # m (Playground's G1): 9 cm, as on the flat, does not clear a stair of 10
     ground = Rough(max_slope=0.3, max_noise=0.05, max_step=0.1, max_block=0.1)
