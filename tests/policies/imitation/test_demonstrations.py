@@ -165,14 +165,15 @@ def test_noisy_demonstrations_are_of_what_was_done():
 def test_of_a_team_each_agent_is_recorded_by_itself(file):
     assert (
         command.main(
-            ["swarm/tag", "--engine", "rigid", "--episodes", "2", "--failures", "--replace", "--out", str(file)]
+            ["swarm/swap", "--policy", "shipped", "--engine", "rigid", "--episodes", "2", "--failures", "--replace"]
+            + ["--out", str(file)]
         )
         == 0
     )
-    env = make("swarm/tag", 2, "rigid", seed=0)
+    env = make("swarm/swap", 2, "rigid", seed=0)
     assert env.agents is not None
     obs = env.reset()
-    action = load_policy("expert", env)(obs).clamp(-1.0, 1.0).flatten(0, 1)
+    action = load_policy("shipped", env)(obs).clamp(-1.0, 1.0).flatten(0, 1)
     seen = obs[POLICY].flatten(0, 1)
     steps = demonstrations.load(file, vectors(policy=seen.shape[1]), env.action_size)
     ended = (steps.terminated | steps.truncated)[:, 0].nonzero()[:, 0]
