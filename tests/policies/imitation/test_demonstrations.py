@@ -163,13 +163,8 @@ def test_noisy_demonstrations_are_of_what_was_done():
 
 @pytest.mark.timeout(200)
 def test_of_a_team_each_agent_is_recorded_by_itself(file):
-    assert (
-        command.main(
-            ["swarm/swap", "--policy", "shipped", "--engine", "rigid", "--episodes", "2", "--failures", "--replace"]
-            + ["--out", str(file)]
-        )
-        == 0
-    )
+    recorded = ["swarm/swap", "--policy", "shipped", "--engine", "rigid", "--episodes", "2", "--failures"]
+    assert command.main([*recorded, "--replace", "--out", str(file)]) == 0
     env = make("swarm/swap", 2, "rigid", seed=0)
     assert env.agents is not None
     obs = env.reset()
