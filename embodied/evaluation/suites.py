@@ -13,7 +13,7 @@ import torch
 from embodied.core.initial_states import buffer_path
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
-from embodied.env.task_encoding import one_hot, spoken
+from embodied.env.task_encoding import one_hot, spoken, varied
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError, listing
@@ -89,7 +89,10 @@ def make_suite(
         )
         for number, task in enumerate(suite.tasks)
     }
-    return JoinedEnv(envs, told=told_of(suite, task_encoding) if suite.identified else None, name=name)
+    told = told_of(suite, task_encoding) if suite.identified else None
+    if task_encoding is TaskEncoding.WORDS:
+        told = {task: varied(suite.instructions(task), envs[task].num_envs, seed) for task in suite.tasks}
+    return JoinedEnv(envs, told=told, name=name)
 
 
 def told_of(suite: Suite, encoding: TaskEncoding) -> dict[str, torch.Tensor]:

@@ -11,7 +11,7 @@ import torch
 import embodied
 from embodied.core.instruction import SENTENCE, sentence_vector
 from embodied.env.suites import JoinedEnv
-from embodied.env.task_encoding import of_rows, one_hot, spoken
+from embodied.env.task_encoding import of_rows, one_hot, spoken, varied
 from embodied.errors import EmbodiedError
 from embodied.evaluation.suites import find_suite, make_suite, told_of
 from embodied.registry import TaskEncoding
@@ -41,6 +41,19 @@ def test_codes_are_taken_in_turn() -> None:
     assert torch.equal(rows[0], rows[2])
     assert torch.equal(rows[1], codes[1])
     assert one_hot(1, 3).tolist() == [[0.0, 1.0, 0.0]]
+
+
+def test_variants_lie_among_the_sentences_they_are_made_of() -> None:
+    suite = find_suite("mt10")
+    codes = {task: varied(suite.instructions(task), 40, 0) for task in suite.tasks}
+    door, drawer = codes["manipulation/door-open"], codes["manipulation/drawer-close"]
+    assert torch.equal(door, varied(suite.instructions("manipulation/door-open"), 40, 0))
+    assert torch.equal(door[:9], spoken(suite.instructions("manipulation/door-open")))
+    torch.testing.assert_close(door.square().mean(1), torch.ones(40))
+    nearer = door @ door[:9].mean(0) > door @ drawer[:9].mean(0)
+    assert nearer.float().mean() > 0.8
+    assert len(torch.unique(door, dim=0)) > 35
+    assert torch.equal(varied(["Close it.", "Shut it."], 1, 0), spoken(["Close it."]))
 
 
 def test_what_is_held_out_is_said_by_no_other_sentence_and_made_of_known_words() -> None:
