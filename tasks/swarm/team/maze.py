@@ -9,7 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-AROUND = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # in a circle; the even ones share sides
+AROUND = (
+    (0, 1),
+    (1, 1),
+    (1, 0),
+    (1, -1),
+    (0, -1),
+    (-1, -1),
+    (-1, 0),
+    (-1, 1),
+)  # in a circle; the even ones share sides
 NEIGHBOURS = AROUND[::2]  # cells that a way goes on to
 NOWHERE = np.iinfo(np.int16).max  # cells to go where no way leads
 
@@ -93,7 +102,7 @@ class Grid:
         return jax.lax.while_loop(going, widened, (near, far, jnp.ones((), jnp.int16)))[1]
 
     def way(self, far: Array, cell: Array, steps: int) -> tuple[Array, Array]:
-        """The next cells on the shortest way from `cell` (A,) to the goal: (A, steps) int32, and how many are left (A,).
+        """The next cells (A, steps) int32 on the shortest way from `cell` (A,), and how many are left behind the first.
 
         Args:
             far: (A, cells) steps to each drone's goal, rows of `distances`.

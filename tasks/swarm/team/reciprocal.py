@@ -10,8 +10,8 @@ from embodied.core.entities import COLUMNS, Kind
 
 HEADINGS, SPEEDS = 16, (0.35, 0.7, 1.0)  # velocities that are tried, beside the wished one and standing still
 HORIZON = 3.0  # s; what would be touched later does not matter yet
-APART, ASIDE = 0.35, 0.06  # m between the middles of two drones, of air beside columns, that count as touching
-TEAMMATES, OBSTACLES = 0.7, 0.2  # m, of 1 / (s until they touch) against m/s off the wished velocity
+APART, ASIDE = 0.35, 0.1  # m between the middles of two drones, of air beside columns, that count as touching
+TEAMMATES, OBSTACLES = 1.0, 0.2  # m, of 1 / (s until they touch) against m/s off the wished velocity
 KEEP_RIGHT = 0.05  # m/s that a turn to the left counts more than one to the right
 SOON = 0.02  # s until touching, at least
 KINDS = tuple(Kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from embodied.core.entities import Kind, entity_rows
 from tasks.swarm.team.reciprocal import avoiding, until_touching
 
 AHEAD = jnp.array([[0.9, 0.0]])
+AVOIDING = jax.jit(avoiding, static_argnums=3)
 
 
 def row(kind: Kind, x: float, y: float, velocity: tuple[float, float] = (0.0, 0.0), size: float = 0.14) -> jnp.ndarray:
@@ -19,7 +21,7 @@ def row(kind: Kind, x: float, y: float, velocity: tuple[float, float] = (0.0, 0.
 
 
 def chosen(rows: jnp.ndarray) -> np.ndarray:
-    return np.asarray(avoiding(rows, jnp.zeros((1, 2)), AHEAD, 1.0))[0]
+    return np.asarray(AVOIDING(rows, jnp.zeros((1, 2)), AHEAD, 1.0))[0]
 
 
 @pytest.mark.parametrize("kind", [Kind.TEAMMATE, Kind.OBSTACLE])
