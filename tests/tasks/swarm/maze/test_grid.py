@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tasks.swarm.team.maze import NOWHERE, Grid
+from tasks.swarm.maze.grid import NOWHERE, Grid
 
 KEYS = jax.random.split(jax.random.PRNGKey(0), 64)
 

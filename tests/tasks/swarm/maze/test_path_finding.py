@@ -18,7 +18,8 @@ from embodied.evaluation.rollouts import evaluate
 from policies.training.loading import load_policy
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import RADIUS, Drones, still
-from tasks.swarm.path_finding import (
+from tasks.swarm.maze.grid import NOWHERE
+from tasks.swarm.maze.path_finding import (
     AHEAD,
     CELL,
     CLOSE,
@@ -29,7 +30,6 @@ from tasks.swarm.path_finding import (
     PathFinding,
     PathFindingConfig,
 )
-from tasks.swarm.team.maze import NOWHERE
 
 pytestmark = pytest.mark.timeout(280)
 KEYS = jax.random.split(jax.random.PRNGKey(0), 32)

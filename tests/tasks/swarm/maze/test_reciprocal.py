@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.core.entities import Kind, entity_rows
-from tasks.swarm.team.reciprocal import avoiding, until_touching
+from tasks.swarm.maze.reciprocal import avoiding, until_touching
 
 AHEAD = jnp.array([[0.9, 0.0]])
 AVOIDING = jax.jit(avoiding, static_argnums=3)

@@ -16,10 +16,10 @@ from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED, Level, require_level
 from tasks.swarm.dynamics.drones import Box, Drones, still
+from tasks.swarm.maze.grid import Grid
+from tasks.swarm.maze.reciprocal import avoiding
 from tasks.swarm.team.columns import Columns
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
-from tasks.swarm.team.maze import Grid
-from tasks.swarm.team.reciprocal import avoiding
 
 CELL = 0.6  # m, side of a cell: two drones pass each other between columns that stand a free cell apart
 COLUMN_RADIUS = 0.2  # m, of a column in the middle of its cell: nothing passes between two in neighbouring cells
