@@ -10,7 +10,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, RunError
-from embodied.registry import Suite, TaskEntry, join_content
+from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.storage.configs import UNSAVED, from_json, override
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
@@ -93,6 +93,9 @@ class Settings(Generic[C, A]):
     """Meta-learning (RL^2): so many episodes after another, a trial, begin alike, with the same hidden goal; the policy
     observes previous action and reward, and its memory lives through the trial. Wants a policy with memory, such as
     --ppo.actor.architecture gru --ppo.actor.memory 128."""
+    task_encoding: cli.Rare[TaskEncoding] = TaskEncoding.ONE_HOT
+    """Of a suite, how the policy is told which of its tasks it is in: one-hot, or by words, so that it also understands
+    instructions which it never heard (embodied.evaluate --held-out-instruction, --instruction)."""
     episode_steps: cli.Rare[int | None] = None
     """Control steps of an episode in training; by default the task's own time limit, which evaluations keep."""
     adversaries: cli.Rare[int] = 0
@@ -132,7 +135,7 @@ class Settings(Generic[C, A]):
             raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
-LATER = ("name", "wandb", "episodes_per_trial", "episode_steps")
+LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "task_encoding")
 """Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""
