@@ -18,6 +18,7 @@ TEAMS = {
     "meet-up": ("formation:MeetUp", "WAYPOINTS", "Drones scattered in the air come together."),
     "flock": ("flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
     "navigation": ("navigation:Navigation", "NAVIGATION", "Every drone to its own place between columns."),
+    "path-finding": ("maze.path_finding:PathFinding", "PATH_FINDING", "Drones in a maze are sent from goal to goal."),
     "pursuit": ("pursuit:Pursuit", "PURSUIT", "A team keeps moving targets in sight."),
     "tag": ("tag:Tag", "TAG", "Predators catch a faster prey between columns."),
     "coverage": ("coverage:Coverage", "COVERAGE", "A team explores unknown ground around hills."),

@@ -26,7 +26,7 @@ FORMATION = "swarm/formation"
 TEAMS = {
     FORMATION: 4, "swarm/leader-follower": 4, "swarm/swap": 4, "swarm/meet-up": 4, "swarm/navigation": 3,
     "swarm/trajectory": 3, "swarm/landing": 2, "swarm/pursuit": 4, "swarm/coverage": 3, "swarm/base-station": 4,
-    "swarm/flock": 4, "swarm/tag": 4,
+    "swarm/flock": 4, "swarm/tag": 4, "swarm/path-finding": 4,
 }  # fmt: skip
 
 

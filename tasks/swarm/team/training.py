@@ -7,6 +7,7 @@ from policies.networks.config import UNCLIPPED, Activation, Architecture, Networ
 from policies.ppo.config import PPOConfig, Schedule
 from policies.training.defaults import TrainConfig
 from tasks.swarm import base_station, coverage, flock, pursuit, tag
+from tasks.swarm.maze import path_finding
 from tasks.swarm.team import waypoints
 
 
@@ -68,6 +69,8 @@ NAVIGATION = team(waypoints.EGO_SIZE, num_envs=320)
 """`swarm/navigation`, of three."""
 FLOCK = team(flock.EGO_SIZE)
 """`swarm/flock`."""
+PATH_FINDING = team(path_finding.EGO_SIZE)
+"""`swarm/path-finding`."""
 PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
 """`swarm/pursuit`, trained with four."""
 TAG = perceptrons(team(tag.EGO_SIZE, num_envs=64, steps=4_000_000), (128, 128))

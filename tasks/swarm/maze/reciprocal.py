@@ -1,0 +1,69 @@
+"""Velocities that avoid others who avoid as well: reciprocal velocity obstacles, by trying some out."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from embodied.core.entities import COLUMNS, Kind
+
+HEADINGS, SPEEDS = 16, (0.35, 0.7, 1.0)  # velocities that are tried, beside the wished one and standing still
+HORIZON = 3.0  # s; what would be touched later does not matter yet
+APART, ASIDE = 0.35, 0.1  # m between the middles of two drones, of air beside columns, that count as touching
+TEAMMATES, OBSTACLES = 1.0, 0.2  # m, of 1 / (s until they touch) against m/s off the wished velocity
+KEEP_RIGHT = 0.05  # m/s that a turn to the left counts more than one to the right
+SOON = 0.02  # s until touching, at least
+KINDS = tuple(Kind)
+
+
+def tried(fastest: float) -> np.ndarray:
+    """(2, candidates) m/s along the floor."""
+    angle = 2 * np.pi * np.arange(HEADINGS) / HEADINGS
+    around = np.stack([np.cos(angle), np.sin(angle)])
+    return np.concatenate([np.zeros((2, 1)), *(fastest * speed * around for speed in SPEEDS)], 1).astype(np.float32)
+
+
+def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Array:
+    """Velocities (A, 2) m/s along the floor, near the wished ones, that touch nobody soon.
+
+    Van den Berg, Lin and Manocha ("Reciprocal velocity obstacles for real-time multi-agent navigation", ICRA 2008): of
+    some velocities the one with the least `weight / time until touching + distance from the wished velocity`, where
+    each of two drones is to change the half of what is needed: to fly at v, it looks at 2 v - its velocity.
+
+    Args:
+        rows: (A, rows, WIDTH) what is around the drones: team-mates, who avoid as well, and columns, which do not.
+        velocity: (A, 2) m/s.
+        wished: (A, 2) m/s.
+        fastest: m/s.
+    """
+    fixed = jnp.broadcast_to(tried(fastest), (len(rows), 2, 1 + HEADINGS * len(SPEEDS)))
+    choice = jnp.concatenate([wished[:, :, None], fixed], 2)  # (A, 2, candidates)
+    off = choice - wished[:, :, None]
+    turn = wished[:, :1] * choice[:, 1] - wished[:, 1:] * choice[:, 0]
+    cost = jnp.sqrt(jnp.sum(off**2, 1) + 1e-12) + KEEP_RIGHT * (turn > 1e-3)
+    offset, moving = rows[..., COLUMNS["offset"]], rows[..., COLUMNS["velocity"]]  # relative to the drone's own
+    size, kinds = rows[..., COLUMNS["size"]], rows[..., COLUMNS["kind"]]
+    team = kinds[..., KINDS.index(Kind.TEAMMATE), None] > 0
+    reach = jnp.where(team, APART, size + ASIDE)
+    # What is seen moves relative to the drone: by its velocity less what the drone changes its own by, or twice that.
+    change = jnp.where(team[..., None], 2.0, 1.0) * (choice - velocity[:, :, None])[:, None]  # (A, rows, 2, candidates)
+    time = until_touching(offset[..., :2, None], moving[..., :2, None] - change, reach)
+    weight = jnp.where(team, TEAMMATES, OBSTACLES) * jnp.any(kinds > 0, -1, keepdims=True)
+    danger = jnp.maximum(1 / time - 1 / HORIZON, 0.0) * weight
+    best = jnp.argmin(cost + jnp.max(danger, 1), 1)
+    return jnp.take_along_axis(choice, best[:, None, None], 2)[..., 0]
+
+
+def until_touching(offset: Array, velocity: Array, reach: Array) -> Array:
+    """(..., k) s until something at (..., 2, k) m that moves by (..., 2, k) m/s is within `reach` (..., k) m: infinite
+    if never, and the less for what is within it already the faster it comes nearer."""
+    x, y = offset[..., 0, :], offset[..., 1, :]
+    u, v = velocity[..., 0, :], velocity[..., 1, :]
+    closing = -(x * u + y * v)
+    square = x**2 + y**2
+    gap = square - reach**2
+    root = closing**2 - (u**2 + v**2) * gap
+    ahead = jnp.where(root > 0, gap / (closing + jnp.sqrt(jnp.maximum(root, 0.0)) + 1e-6), jnp.inf)
+    within = 0.1 * jnp.exp(-closing / jnp.sqrt(square + 1e-9))
+    return jnp.where(closing > 0, jnp.maximum(jnp.where(gap > 0, ahead, within), SOON), jnp.inf)
