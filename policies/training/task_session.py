@@ -21,9 +21,11 @@ from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
-from policies.multi_agent.adversary import AdversaryEnv
+from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv
+from policies.multi_agent.influence import InfluenceEnv
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
+from policies.ppo.config import PPOConfig
 from policies.registry import find_algorithm
 from policies.training.loading import load_policy, with_task_id
 from policies.training.loop import Trainer, train
@@ -141,8 +143,7 @@ class TaskSession(Session):
     def _learning_env(self) -> VecEnv:
         """What the algorithm steps: environments, trials, every agent or every team as one, or a team's adversaries."""
         if self.settings.adversaries:
-            env = cast("Env", self.env)
-            return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
+            return self._with_adversaries(cast("Env", self.env))
         if self.env.agents is None:
             return by_trials(cast("Env", self.env))
         env, algorithm = cast("Env", self.env), find_algorithm(self.settings.algorithm)
@@ -154,6 +155,20 @@ class TaskSession(Session):
                 f"({listing(env.task.teams)}) earn opposed rewards; expected ppo or matd3"
             )
         return TeamEnv(env)
+
+    def _with_adversaries(self, env: Env) -> VecEnv:
+        """What the algorithm steps where some of a team are adversaries: these, or the others."""
+        settings = self.settings
+        if settings.adversary is not None:
+            adversary = load_policy(settings.adversary, env, settings.seed)
+            return AttackedEnv(env, adversary, settings.adversaries, settings.adversary_share)
+        team = load_policy(settings.against, env)
+        if not settings.influence:
+            return AdversaryEnv(env, team, settings.adversaries)
+        learner = settings.algorithm_config
+        if not isinstance(learner, PPOConfig):
+            raise EmbodiedError(f"--influence is paid by rollouts; expected --algorithm ppo, not {settings.algorithm}")
+        return InfluenceEnv(env, team, settings.adversaries, settings.influence, learner, settings.seed)
 
     def _adviser(self, learning_env: VecEnv) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""
@@ -237,7 +252,7 @@ class TaskSession(Session):
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
         adversaries = self.settings.adversaries
-        if not adversaries:
+        if not adversaries or self.settings.adversary is not None:
             return policy.acting_in(by_trials(env)), None
         assert env.agents is not None
         team, own = load_policy(self.settings.against, env), policy.acting_in(env)

@@ -12,7 +12,7 @@ from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
-from policies.multi_agent.adversary import AdversaryEnv, check_minority
+from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv, check_minority
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import zero_policy
 from policies.registry import default_config
@@ -50,6 +50,34 @@ def test_adversaries_are_paid_what_the_team_loses() -> None:
         expected = twin.step(own)
         torch.testing.assert_close(step.reward, -expected.reward[:, :2].mean(1))
         assert torch.equal(step.obs[POLICY], expected.obs[POLICY][:, 2])
+
+
+def test_a_team_learns_beside_adversaries_in_a_share_of_its_worlds() -> None:
+    env, twin = swap(), swap()
+    attacked = AttackedEnv(env, constant(-0.2), 1, 0.5)
+    rows, obs = attacked.reset(), twin.reset()[POLICY]
+    own = torch.cat([obs[:2, :2].flatten(0, 1), obs[2:].flatten(0, 1)])  # the last agents of two worlds are no rows
+    assert attacked.num_envs == 10
+    assert torch.equal(rows[POLICY], own)
+    step = attacked.step(torch.linspace(-0.5, 0.5, 40).reshape(10, 4))
+    told = torch.full((4, 3, 4), -0.2)
+    told[:2, :2], told[2:] = (
+        part.unflatten(0, (2, -1)) for part in torch.linspace(-0.5, 0.5, 40).reshape(10, 4).split([4, 6])
+    )
+    expected = twin.step(told)
+    assert torch.equal(step.reward, torch.cat([expected.reward[:2, :2].flatten(), expected.reward[2:].flatten()]))
+    assert step.terminated.shape == step.final_obs[POLICY].shape[:1] == (10,)
+
+
+@pytest.mark.timeout(200)
+def test_a_team_among_adversaries_resumes_exactly() -> None:
+    config = dataclasses.replace(default_config("ppo", WAYPOINTS), unroll=8, epochs=1, minibatches=2)
+    first, again = (
+        Trainer(AttackedEnv(swap(), constant(-0.2), 1, 0.5), config, total_steps=160, seed=0) for _ in range(2)
+    )
+    first.iterate()
+    again.load_state(first.state())
+    assert again.iterate()["kl"] == first.iterate()["kl"]
 
 
 def test_every_agent_is_a_row_of_the_learner() -> None:
