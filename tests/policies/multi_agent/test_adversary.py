@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import embodied
+from embodied import train
 from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
+from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv, check_minority
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import zero_policy
 from policies.registry import default_config
 from policies.training.loop import Trainer
+from policies.training.settings import Settings
 from tasks.swarm.team.training import WAYPOINTS
 from tasks.swarm.team.waypoints import WaypointConfig
 
@@ -121,3 +126,31 @@ def test_minorities_only() -> None:
         check_minority(1, None)
     with pytest.raises(ValueError, match="this task has one robot and no axis of agents"):
         AgentsEnv(embodied.make("swarm/hover", 2, "rigid"))
+
+
+@pytest.mark.timeout(300)
+def test_who_attacks_and_who_learns_to_bear_it_is_said_on_the_command_line(tmp_path: Path) -> None:
+    words = ["swarm/swap", "--config.agents", "2", "--num-envs", "4", "--adversaries", "1", "--evaluate-episodes", "0"]
+    words += ["--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"]
+    attack, team = tmp_path / "attack", tmp_path / "team"
+    paid = ["--against", "zero", "--influence", "0.1", "--steps", "16", "--out", str(attack)]
+    assert train.main([*words, *paid]) == 0
+    assert {"influence", "influence_error"} <= set(Run.open(attack).metrics()[0])
+    among = ["--adversary", str(attack), "--adversary-share", "0.5", "--steps", "24", "--out", str(team)]
+    assert train.main([*words, *among]) == 0
+    assert Run.open(team).load().step == 24  # four steps of the six drones that learn
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"influence": 0.1}, "expected --adversaries, too"),
+        ({"adversary": "random"}, "expected --adversaries, too"),
+        ({"adversaries": 1, "influence": -1.0}, "--influence -1.0: expected at least 0"),
+        ({"adversaries": 1, "adversary": "random", "influence": 0.1}, "random learns no more"),
+        ({"adversaries": 1, "adversary": "random", "adversary_share": 0.0}, "expected a fraction above 0"),
+    ],
+)
+def test_settings_of_adversaries_that_make_no_sense_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        Settings("swarm/swap", 4, 16, **given)
