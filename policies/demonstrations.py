@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import tyro
 
 from embodied import cli
-from embodied.env.vec_env import VecEnv
+from embodied.env.multi_agent import AgentsEnv
+from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, guard
 from policies.imitation.demonstrations import (
     Demonstrator,
@@ -63,7 +64,7 @@ class Settings:
     after: Path | None = None
     """File of an earlier recording, which the new one begins with."""
     episodes: int = 100
-    """How many episodes."""
+    """How many episodes; of a team, what each agent saw, did and earned is one of its own in the file."""
     failures: bool = False
     """Keep episodes that never succeed too."""
     noise: float = 0.0
@@ -109,16 +110,15 @@ def main(arguments: list[str] | None = None) -> int:
 
     settings = cli.parse(Settings, arguments, "policies.demonstrations")
     join_content()
-    env = make(settings.task, min(settings.num_envs, settings.episodes), settings.engine, settings.seed)
-    if env.agents is not None:
-        raise EmbodiedError(f"'{settings.task}' has many agents; demonstrations are of one robot")
+    world = make(settings.task, min(settings.num_envs, settings.episodes), settings.engine, settings.seed)
+    env = world if world.agents is None else AgentsEnv(world)
     earlier = [] if settings.after is None else [_earlier(settings.after, env)]
-    actor = _actor(settings, env)
-    with cli.Line(f"{settings.task} by {settings.policy}", settings.episodes) as line:
+    actor = _actor(settings, world, env)
+    with cli.Line(f"{settings.task} by {settings.policy}", settings.episodes * (world.agents or 1)) as line:
         new = record_actor(
             env,
             actor,
-            settings.episodes,
+            settings.episodes * (world.agents or 1),
             failures=settings.failures,
             hold=settings.hold,
             on_step=lambda kept: line.update(kept, f"{kept} episodes"),
@@ -129,15 +129,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _actor(settings: Settings, env: Env) -> RecordedActor:
+def _actor(settings: Settings, world: Env, env: VecEnv) -> RecordedActor:
+    """Who acts in the rows of `env`: the environments of `world`, or all their agents."""
     from policies.training.loading import load_policy
 
-    rule = load_policy(settings.policy, env)
+    def rule(name: str) -> PolicyFunction:
+        policy = load_policy(name, world)
+        return env.acting(policy) if isinstance(env, AgentsEnv) else policy
+
     if settings.noise:
-        return NoisyDemonstrator(rule, settings.noise, settings.noise_steps, settings.seed)
+        return NoisyDemonstrator(rule(settings.policy), settings.noise, settings.noise_steps, settings.seed)
     if settings.supervisor is None:
-        return Demonstrator(rule)
-    return SupervisedActor(rule, load_policy(settings.supervisor, env), env.num_envs, settings.supervision)
+        return Demonstrator(rule(settings.policy))
+    return SupervisedActor(rule(settings.policy), rule(settings.supervisor), env.num_envs, settings.supervision)
 
 
 def _earlier(path: Path, env: VecEnv) -> Recording:

@@ -11,6 +11,7 @@ from embodied.parts.held import Held
 from embodied.parts.latency import Latency, delayed
 from embodied.parts.pushes import Push, Pushes
 from embodied.parts.sensing import EncoderBias, ObservationNoise
+from embodied.parts.split_robot import SplitRobot
 
 __all__ = [
     "ActionHistory",
@@ -21,5 +22,6 @@ __all__ = [
     "ObservationNoise",
     "Push",
     "Pushes",
+    "SplitRobot",
     "delayed",
 ]

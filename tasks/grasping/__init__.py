@@ -18,6 +18,13 @@ TASKS = {
     "pour": ("Pour", "POUR", "tilts a bottle to one commanded angle after the other, and keeps it there."),
 }
 
+# the same, of two hands as two agents
+TEAMS = {
+    "catch-team": ("CatchTeam", "CATCH_TEAM", "Two agents, a hand each, play catch."),
+    "hand-over-team": ("HandOverTeam", "HAND_OVER_TEAM", "Two agents, a hand each, pass on a baton."),
+}
+STANDARD_TEAM = f"grasping/{STANDARD}-catch-team"  # stands for the other in tests
+
 
 def register(registry: Registry) -> None:
     for hand, words in HANDS.items():
@@ -32,3 +39,15 @@ def register(registry: Registry) -> None:
                     variant_of=None if hand == STANDARD else f"grasping/{STANDARD}-{name}",
                 )
             )
+    for name, (target, training, summary) in TEAMS.items():
+        team = f"grasping/{STANDARD}-{name}"
+        registry.register(
+            TaskEntry(
+                name=team,
+                target=f"tasks.grasping.bimanual.team:{STANDARD.capitalize()}{target}",
+                summary=summary,
+                engines=ENGINES,
+                training=f"tasks.grasping.training:{training}",
+                variant_of=None if team == STANDARD_TEAM else STANDARD_TEAM,
+            )
+        )

@@ -29,6 +29,10 @@ HAND_OVER = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(FLOATING_HAN
 """`grasping/*-hand-over`."""
 CATCH = TrainConfig(num_envs=512, steps=20_000_000, algorithms=(FLOATING_HANDS,))
 """`grasping/*-catch`."""
+CATCH_TEAM = dataclasses.replace(CATCH, steps=2 * CATCH.steps)
+"""`grasping/leap-catch-team`, each of whose agents' steps counts."""
+HAND_OVER_TEAM = dataclasses.replace(HAND_OVER, steps=2 * HAND_OVER.steps)
+"""`grasping/leap-hand-over-team`."""
 POUR = TrainConfig(num_envs=512, steps=10_000_000, algorithms=(FLOATING_HANDS,))
 """`grasping/*-pour`."""
 # Demonstrations (--sac.demonstrations) are half of every batch, and the policy imitates them before its first step.

@@ -12,8 +12,9 @@ import embodied
 from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
+from embodied.parts import SplitRobot
 from tasks.locomotion.classic.ant import Ant
-from tasks.locomotion.classic.split import Ant4x2, AntTeamConfig, SplitRobot, visible
+from tasks.locomotion.classic.split import Ant4x2, AntTeamConfig, visible
 
 N = 3
 ROBOTS = {"half-cheetah-2x3": "half-cheetah", "ant-4x2": "ant", "humanoid-17x1": "humanoid"}
