@@ -62,7 +62,9 @@ class Settings(Generic[C]):
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero."""
     instruction: str | None = None
-    """What a vision-language-action policy is told; by default the task's own first instruction."""
+    """What a policy is told that follows instructions; by default the task's own first instruction."""
+    held_out_instruction: cli.Rare[bool] = False
+    """Tell a policy that knows its task by words (embodied.train --task-encoding words) what it never heard before."""
     wrong_instruction: cli.Rare[bool] = False
     """Tell it, in each environment, what another of the tasks it learned would say: a policy that listens fails."""
     visual_shift: cli.Rare[str | None] = None
@@ -159,7 +161,7 @@ def run(settings: Settings[Any]) -> int:
     )
     if settings.contributions:
         check_earns_together(env)
-    told = {"instruction": settings.instruction, "wrong_instruction": settings.wrong_instruction}
+    told = {"instruction": settings.instruction, **said_of(settings)}
     policy = load_team(settings.team, env) if settings.team else load_policy(settings.policy, env, **told)
     scored = None
     if settings.adversaries:
@@ -268,7 +270,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
         suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
     )
     eyes, lengths = suite_camera_options(suite, settings.policy), episode_options(settings)
-    photographs = Photographs(suite_policies(suite, settings.policy, wrong_instruction=settings.wrong_instruction))
+    photographs = Photographs(suite_policies(suite, settings.policy, **said_of(settings)))
     with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
         rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
                               device=settings.device, config=settings.config, on_task=line.update,
@@ -278,7 +280,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     if suite.unseen:
         cli.show(f"note: {unseen_note(suite, settings.policy)}")
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
-    result |= ({"wrong_instruction": True} if settings.wrong_instruction else {}) | shift_of(settings)
+    result |= said_of(settings) | shift_of(settings)
     result |= lengths | overall([row for row in rows if not row["held_out"]]) | adaptation(rows) | {"results": rows}
     place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / time.strftime("%Y%m%d-%H%M%S")
     command = cli.command_line("embodied.evaluate")
@@ -289,6 +291,12 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     target.write_text(page(suite, rows, command, photographs.taken, curves), encoding="utf-8")
     cli.show(f"-> {settings.json or place.with_suffix('.json')}, {target}")
     return 0
+
+
+def said_of(settings: Settings[Any]) -> dict[str, bool]:
+    """What a policy that follows instructions is told instead of its task's own; nothing where it is told that."""
+    flags = {name: getattr(settings, name) for name in ("wrong_instruction", "held_out_instruction")}
+    return {name: True for name, given in flags.items() if given}
 
 
 def unseen_note(suite: Suite, policy: str) -> str:

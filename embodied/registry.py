@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,6 +57,15 @@ class TaskEntry:
         return None if self.training is None else load_target(self.training, f"training defaults of {self.name!r}")
 
 
+class TaskEncoding(StrEnum):
+    """How a policy of several tasks is told which of them it is in: what joins its observations."""
+
+    ONE_HOT = "one-hot"
+    """One for each task: 1 for its own, else 0."""
+    WORDS = "words"
+    """A sentence that says what is to be done, as a vector."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Suite:
     """Several tasks under one name, such as `mt10`: to learn one policy for, and to evaluate side by side."""
@@ -69,7 +79,11 @@ class Suite:
     held_out: tuple[str, ...] = ()
     """Tasks that are evaluated only: what was learned is to carry over to them."""
     identified: bool = False
-    """Whether a policy is told which task it is in: one number for each of `tasks` joins its observations."""
+    """Whether a policy is told which task it is in: one number for each of `tasks` joins its observations, or words."""
+    paraphrases: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """Task -> further instructions, beside its own, for a policy that is told by words."""
+    held_out_paraphrases: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """Task -> instructions with which such a policy is evaluated only."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields of the tasks' configs that the suite sets."""
     unseen: str = ""
@@ -84,6 +98,10 @@ class Suite:
     """Episodes of each task in an evaluation."""
     training: str | None = None
     """Training defaults: a `policies.training.defaults.TrainConfig`."""
+
+    def instructions(self, task: str) -> tuple[str, ...]:
+        """What a policy that is told by words learns to understand as one of `tasks`."""
+        return (*join_content()[task].load().instruction, *self.paraphrases.get(task, ()))
 
     def shared_config(self, *, training: bool) -> Any:
         """The options that all tasks have, as the suite sets them; None where none have all of them in common.

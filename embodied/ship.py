@@ -21,7 +21,7 @@ from embodied.storage.paths import asset_roots
 from policies.training.loading import PREFIX, open_checkpoint
 
 LARGEST = 1_000_000  # bytes of a shipped policy
-KEPT = ("policy", "task", "identities")  # of a checkpoint's meta: what `load_policy` reads
+KEPT = ("policy", "task", "identities", "task_encoding")  # of a checkpoint's meta: what `load_policy` reads
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,9 +19,10 @@ import torch
 import tyro
 
 from embodied.core.task import Task
+from embodied.env.task_encoding import one_hot, spoken
 from embodied.env.vec_env import POLICY
 from embodied.errors import UnknownNameError, guard, listing, reason
-from embodied.registry import join_content
+from embodied.registry import TaskEncoding, join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json, override
@@ -129,8 +130,10 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
         return policy, join_content()[chosen].load()(), chosen
     if identities := checkpoint.meta.get("identities"):
         chosen = one_of(checkpoint, identities, task)
-        identified = IdentifiedPolicy(policy, identities.index(chosen), len(identities))
-        return identified, join_content()[chosen].load()(), chosen
+        told = join_content()[chosen].load()()
+        by_words = checkpoint.meta.get("task_encoding") == TaskEncoding.WORDS
+        codes = spoken(told.instruction[:1]) if by_words else one_hot(identities.index(chosen), len(identities))
+        return IdentifiedPolicy(policy, codes[0]), told, chosen
     own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
     return policy, task_of(checkpoint, own, robot), own
 

@@ -6,15 +6,20 @@ Words are hashed character n-grams; this needs neither torch nor jax, so that a 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import re
 import zlib
 from collections.abc import Mapping
+
+import numpy as np
 
 from embodied.errors import EmbodiedError
 
 MAX_CHARACTERS = 500  # of an instruction
 MAX_WORDS = 64
 NGRAM = 3  # characters
+SENTENCE = 128  # numbers of a sentence's vector
 SHOWN = 40  # characters of a refused instruction that its error repeats
 
 
@@ -98,3 +103,25 @@ def word_ids(instruction: str, buckets: int) -> list[list[int]]:
     """
     words = words_of(check_instruction(instruction))
     return [[bucket_of(ngram, buckets) for ngram in ngrams(word)] for word in words]
+
+
+def sentence_vector(instruction: str) -> np.ndarray:
+    """(SENTENCE,) float32 of an instruction: the mean of its words, scaled to numbers of size 1; order does not count.
+
+    A word is the mean of its n-grams, an n-gram a fixed random vector of signs: sentences that share words, or parts of
+    words, lie close together, and nothing of this is learned (fastText's words, Bojanowski et al. 2017, over a random
+    projection, Johnson and Lindenstrauss 1984).
+
+    Raises:
+        EmbodiedError: it is no text, empty, or too long.
+    """
+    words = [np.mean([_signs(ngram) for ngram in ngrams(word)], 0) for word in words_of(check_instruction(instruction))]
+    mean = np.mean(words, 0)
+    return (mean / np.sqrt(np.mean(mean**2))).astype(np.float32)
+
+
+@functools.cache
+def _signs(ngram: str) -> np.ndarray:
+    """(SENTENCE,) of 1 and -1, the same in every process and version."""
+    digest = hashlib.blake2b(ngram.encode(), digest_size=SENTENCE // 8).digest()
+    return 2.0 * np.unpackbits(np.frombuffer(digest, np.uint8)) - 1.0

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from embodied.env.task_encoding import of_rows
 from embodied.env.vec_env import ObservationSpec, Step, StepData, VecEnv, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
@@ -28,30 +29,36 @@ class JoinedEnv:
     """There is one robot in each environment."""
     team_size = 1
 
-    def __init__(self, envs: Mapping[str, VecEnv], *, identified: bool = False, name: str = "joined") -> None:
+    def __init__(
+        self, envs: Mapping[str, VecEnv], *, told: Mapping[str, Tensor] | None = None, name: str = "joined"
+    ) -> None:
         """Join environments, which go on belonging to the caller.
 
         Args:
             envs: Name to environment; the names appear in the statistics.
-            identified: Whether every observation ends in one number for each of `envs`: 1 for its own, else 0.
+            told: Name to (k, size) codes that say which environment it is, of which its observations end in one: row r
+                in the code r modulo k.
             name: What they are together.
         """
         if not envs:
             raise ValueError("no environments to join; expected at least one")
         self.name, self.names, self.envs = name, tuple(envs), tuple(envs.values())
-        self.identified = identified
+        self.told = told
         sizes = [vector_sizes(env.observation_spec) for env in self.envs]
         common = [group for group in sizes[0] if all(group in others for others in sizes)]
         self._sizes = {group: max(size[group] for size in sizes) for group in common}
         self._own_sizes = sizes
-        identity = len(self.envs) if identified else 0
+        identity = 0 if told is None else next(iter(told.values())).shape[1]
         self.observation_spec = {group: ObservationSpec((size + identity,)) for group, size in self._sizes.items()}
         self.action_size = max(env.action_size for env in self.envs)
         self.max_episode_steps = max(env.max_episode_steps for env in self.envs)
         self.num_envs = sum(env.num_envs for env in self.envs)
         self.device = self.envs[0].device
-        counts = torch.tensor([env.num_envs for env in self.envs])
-        self._identities = torch.eye(identity).repeat_interleave(counts, 0).to(self.device) if identified else None
+        self._codes = (
+            None
+            if told is None
+            else torch.cat([of_rows(told[name].to(self.device), env.num_envs) for name, env in envs.items()])
+        )
 
     @property
     def engine_name(self) -> str:
@@ -136,11 +143,11 @@ class JoinedEnv:
             env.close()
 
     def _joined(self, observations: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Group to (N, size), each environment's observations filled up with zeros; identities, where asked for."""
+        """Group to (N, size), each environment's observations filled up with zeros, and what it is told of itself."""
         joined = {
             group: torch.cat([functional.pad(own[group], (0, size - own[group].shape[-1])) for own in observations])
             for group, size in self._sizes.items()
         }
-        if self._identities is None:
+        if self._codes is None:
             return joined
-        return {group: torch.cat([values, self._identities], -1) for group, values in joined.items()}
+        return {group: torch.cat([values, self._codes], -1) for group, values in joined.items()}

@@ -13,12 +13,13 @@ import torch
 from embodied.core.initial_states import buffer_path
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
+from embodied.env.task_encoding import one_hot, spoken
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.evaluation.rollouts import EPISODE, Z95, evaluate
 from embodied.factory import make
-from embodied.registry import Suite, join_content
+from embodied.registry import Suite, TaskEncoding, join_content
 
 Rows = list[dict[str, Any]]
 """One for each task: `task`, `held_out`, and what `Evaluation.summary` gives."""
@@ -45,6 +46,7 @@ def make_suite(
     device: torch.device | str | None = None,
     config: Any = None,
     initial_states: Path | None = None,
+    task_encoding: TaskEncoding = TaskEncoding.ONE_HOT,
     **options: Any,
 ) -> JoinedEnv:
     """One environment that steps all tasks of a suite side by side: `num_envs` rows, task after task.
@@ -57,12 +59,17 @@ def make_suite(
         device: Where torch tensors live; by default with the engine.
         config: Options of every task; by default those with which the suite is trained.
         initial_states: Folder with a file for each task, as `python -m embodied.snapshots` writes it.
+        task_encoding: How a policy is told its task, where the suite tells it.
         **options: Of `make`, for every task.
 
     Raises:
-        EmbodiedError: an unknown suite, no initial states for a task, or fewer environments than tasks.
+        EmbodiedError: an unknown suite, words of one that does not tell which task it is, no initial states for a task,
+            or fewer environments than tasks.
     """
     suite = find_suite(name)
+    if task_encoding is TaskEncoding.WORDS and not suite.identified:
+        telling = listing(name for name, other in join_content().suites.items() if other.identified)
+        raise EmbodiedError(f"{name} tells no policy which task it is in, by words neither; expected {telling}")
     if num_envs < len(suite.tasks):
         raise EmbodiedError(f"num_envs={num_envs}; expected at least 1 for each of the {len(suite.tasks)} of {name!r}")
     config = config or suite.shared_config(training=True)
@@ -82,7 +89,14 @@ def make_suite(
         )
         for number, task in enumerate(suite.tasks)
     }
-    return JoinedEnv(envs, identified=suite.identified, name=name)
+    return JoinedEnv(envs, told=told_of(suite, task_encoding) if suite.identified else None, name=name)
+
+
+def told_of(suite: Suite, encoding: TaskEncoding) -> dict[str, torch.Tensor]:
+    """Task to the codes (k, size) that say which it is: of words one for each instruction."""
+    if encoding is TaskEncoding.WORDS:
+        return {task: spoken(suite.instructions(task)) for task in suite.tasks}
+    return {task: one_hot(number, len(suite.tasks)) for number, task in enumerate(suite.tasks)}
 
 
 def evaluate_suite(

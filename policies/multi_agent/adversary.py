@@ -2,8 +2,9 @@
 
 After the minority attacks of Li et al. ("Attacking cooperative multi-agent reinforcement learning by adversarial
 minority influence", arXiv:2302.03322): a few agents of a team whose policy stays as it is learn what makes the rest
-fail, through what the rest see of them only. Here they are paid what the others lose; what that paper pays for
-influence on the others' actions, `policies.multi_agent.influence` adds.
+fail, through what the rest see of them only. Here they are paid what the others lose; that paper's terms for influence
+on the others' actions are left out: they gained nothing where they were tried (docs/swarm.md). As in that line of work a
+team defends itself by learning among adversaries in a share of its worlds.
 """
 
 from __future__ import annotations
@@ -59,12 +60,8 @@ class BesideOthersEnv(AgentsEnv):
     def reset(self) -> dict[str, Tensor]:
         """Begin a fresh episode everywhere and return its first observation."""
         obs = self.env.reset()
-        self._begin(obs)
-        return self._rows(obs)
-
-    def _begin(self, obs: Mapping[str, Tensor]) -> None:
-        """Begin from the first observation of every world."""
         self._told = self.others(obs)
+        return self._rows(obs)
 
     def _stepped(self, action: Tensor) -> Step:
         """Apply the (worlds, agents, A) actions of all, and ask the others for their next."""
@@ -97,12 +94,7 @@ class AdversaryEnv(BesideOthersEnv):
         team = self._told[:, : -self.adversaries]
         own = action.unflatten(0, (self.env.num_envs, self.adversaries))
         step = self._stepped(torch.cat([team, own.to(team.dtype)], 1))
-        return self._data(step, self._each(self._earned(team, step)))
-
-    def _earned(self, team: Tensor, step: Step) -> Tensor:
-        """(worlds,) what an adversary earns by a step in which the team did `team` (worlds, others, A)."""
-        del team
-        return -step.reward[:, : -self.adversaries].mean(1)
+        return self._data(step, self._each(-step.reward[:, : -self.adversaries].mean(1)))
 
 
 class AttackedEnv(BesideOthersEnv):

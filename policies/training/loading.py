@@ -4,7 +4,8 @@ A checkpoint that holds a policy has it in two places, from which nothing of the
 
 - its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
   the registered name of the task it was trained on;
-  Where the task was a suite of which the policy is told its task, `identities` lists the names in their order;
+  Where the task was a suite of which the policy is told its task, `identities` lists the names in their order, and
+  `task_encoding` says so where it is told by words;
 - its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
 
 Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
@@ -26,10 +27,11 @@ from embodied.core.task import has_expert
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.suites import JoinedEnv
+from embodied.env.task_encoding import of_rows, one_hot, spoken
 from embodied.env.trials import TrialEnv, by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.registry import Suite, join_content
+from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.paths import shipped
@@ -63,6 +65,7 @@ def load_policy(
     *,
     instruction: str | None = None,
     wrong_instruction: bool = False,
+    held_out_instruction: bool = False,
 ) -> PolicyFunction:
     """The policy `name` for `env`.
 
@@ -73,6 +76,7 @@ def load_policy(
         seed: Of the random policy.
         instruction: What a policy that is told what to do is told; by default the task's own first instruction.
         wrong_instruction: Tell it, in each environment, what another task would say: it should fail.
+        held_out_instruction: Tell it, in each environment, what its suite holds out from training.
 
     Returns:
         A function from observation groups (N, size) to actions (N, A).
@@ -81,7 +85,8 @@ def load_policy(
         EmbodiedError: no such policy, or one that does not fit; says what exists, or both sizes.
     """
     text = str(name)
-    told = {"instruction": instruction, "wrong_instruction": wrong_instruction}
+    told: dict[str, Any] = {"instruction": instruction, "wrong_instruction": wrong_instruction}
+    told |= {"held_out_instruction": held_out_instruction}
     if text in SCRIPTS and any(told.values()):
         raise _takes_no_instruction(f"the policy '{text}'")
     if text == "zero":
@@ -183,7 +188,13 @@ def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
 
 
 def policy_for_env(
-    checkpoint: Checkpoint, env: Env, what: str, *, instruction: str | None = None, wrong_instruction: bool = False
+    checkpoint: Checkpoint,
+    env: Env,
+    what: str,
+    *,
+    instruction: str | None = None,
+    wrong_instruction: bool = False,
+    held_out_instruction: bool = False,
 ) -> PolicyFunction:
     """The policy that a checkpoint holds, on the environment's device; one that is told what to do, as `load_policy`.
 
@@ -191,18 +202,41 @@ def policy_for_env(
         EmbodiedError: it holds none, or one whose observation or action has another size.
     """
     policy = policy_from_checkpoint(checkpoint, what, env.device)
-    if isinstance(policy, InstructedPolicy):
+    if isinstance(policy, InstructedPolicy) and not held_out_instruction:
         return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
-    if instruction is not None or wrong_instruction:
+    by_words = checkpoint.meta.get("task_encoding") == TaskEncoding.WORDS
+    if (instruction is not None or wrong_instruction or held_out_instruction) and not by_words:
         raise _takes_no_instruction(what)
     if isinstance(policy, PixelPolicy):
         policy.require_fit(env, what)
         return policy
-    identities = checkpoint.meta.get("identities", [])
-    known = env.name in identities
-    _check_fit(policy, env, what, checkpoint.meta.get("task"), len(identities) if known else 0)
+    identities, code = checkpoint.meta.get("identities", []), None
+    if by_words:
+        suite = join_content().suites[checkpoint.meta["task"]]
+        code = spoken(_said(suite, env, instruction, wrong=wrong_instruction, held_out=held_out_instruction))
+    elif env.name in identities:
+        code = one_hot(identities.index(env.name), len(identities))
+    _check_fit(policy, env, what, checkpoint.meta.get("task"), 0 if code is None else code.shape[1])
     acting = policy.acting_in(by_trials(env))
-    return with_task_id(acting, identities.index(env.name), len(identities)) if known else acting
+    return acting if code is None else told_its_task(acting, code)
+
+
+def _said(suite: Suite, env: Env, instruction: str | None, *, wrong: bool, held_out: bool) -> tuple[str, ...]:
+    """What a policy that a suite tells by words is told, in turn over the environments.
+
+    Raises:
+        EmbodiedError: the suite holds no instruction of this task out from training.
+    """
+    if instruction is not None:
+        return (instruction,)
+    if wrong:
+        return tuple(suite.instructions(other)[0] for other in suite.tasks if other != env.name)
+    if not held_out:
+        return tuple(env.task.instruction[:1])
+    if env.name not in suite.held_out_paraphrases:
+        having = listing(suite.held_out_paraphrases) or "no task"
+        raise EmbodiedError(f"{suite.name} holds no instruction of {env.name} out from training; of {having}")
+    return suite.held_out_paraphrases[env.name]
 
 
 def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.device | str = "cpu") -> Any:
@@ -232,14 +266,12 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
 
 
-def with_task_id(policy: Any, number: int, count: int) -> PolicyFunction:
-    """A policy of several tasks in one of them: the one-hot code of task `number` of `count` joins its observations."""
+def told_its_task(policy: Any, codes: Tensor) -> PolicyFunction:
+    """A policy of several tasks in one of them: its observations end in one of the codes (k, size), in turn."""
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         values = obs[policy.group]
-        identity = values.new_zeros(len(values), count)
-        identity[:, number] = 1.0
-        return policy({policy.group: torch.cat([values, identity], -1)})
+        return policy({policy.group: torch.cat([values, of_rows(codes.to(values), len(values))], -1)})
 
     return act
 
@@ -310,16 +342,21 @@ def _suite_expert(env: JoinedEnv) -> PolicyFunction:
 
 
 def _takes_no_instruction(what: str) -> EmbodiedError:
-    return EmbodiedError(f"{what} is not told what to do; an instruction is for vision-language-action policies")
+    return EmbodiedError(
+        f"{what} is not told what to do in words; expected a vision-language-action policy or one of a suite by words"
+    )
 
 
-def suite_policies(suite: Suite, policy: str, *, wrong_instruction: bool = False) -> Callable[[Env], PolicyFunction]:
+def suite_policies(
+    suite: Suite, policy: str, *, wrong_instruction: bool = False, held_out_instruction: bool = False
+) -> Callable[[Env], PolicyFunction]:
     """From an environment of one of a suite's tasks to the policy that acts in it.
 
     Args:
         suite: Which tasks.
         policy: As for `load_policy`; `shipped` is the suite's own, where one is shipped, else each task's.
         wrong_instruction: As for `load_policy`.
+        held_out_instruction: As for `load_policy`.
 
     Raises:
         EmbodiedError: `shipped`, and neither the suite nor each of its tasks has one.
@@ -331,7 +368,8 @@ def suite_policies(suite: Suite, policy: str, *, wrong_instruction: bool = False
             f"no policy is shipped for {suite.name}, nor for {len(lacking)} of its tasks, such as {lacking[0]}; "
             f"expected --policy RUN, {listing(SCRIPTS)}"
         )
-    return lambda env: load_policy(own or policy, env, wrong_instruction=wrong_instruction)
+    told = {"wrong_instruction": wrong_instruction, "held_out_instruction": held_out_instruction}
+    return lambda env: load_policy(own or policy, env, **told)
 
 
 def suite_camera_options(suite: Suite, policy: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, RunError
-from embodied.registry import Suite, TaskEntry, join_content
+from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.storage.configs import UNSAVED, from_json, override
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
@@ -94,6 +94,9 @@ class Settings(Generic[C, A]):
     """Meta-learning (RL^2): so many episodes after another, a trial, begin alike, with the same hidden goal; the policy
     observes previous action and reward, and its memory lives through the trial. Wants a policy with memory, such as
     --ppo.actor.architecture gru --ppo.actor.memory 128."""
+    task_encoding: cli.Rare[TaskEncoding] = TaskEncoding.ONE_HOT
+    """Of a suite, how the policy is told which of its tasks it is in: one-hot, or by words, so that it also understands
+    instructions which it never heard (embodied.evaluate --held-out-instruction, --instruction)."""
     episode_steps: cli.Rare[int | None] = None
     """Control steps of an episode in training; by default the task's own time limit, which evaluations keep."""
     adversaries: cli.Rare[int] = 0
@@ -101,9 +104,6 @@ class Settings(Generic[C, A]):
     --against."""
     against: cli.Rare[str] = "shipped"
     """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
-    influence: cli.Rare[float] = 0.0
-    """With --adversaries, adversarial minority influence (AMI): what they earn for each of the others who does next
-    what an oracle picked, beside what the team loses in a step."""
     adversary: cli.Rare[str | None] = None
     """With --adversaries, instead of training them: the policy that they follow and keep, as a run of such a training,
     while the others learn to do well among them."""
@@ -136,23 +136,17 @@ class Settings(Generic[C, A]):
         for flag, value in (("episodes-per-trial", self.episodes_per_trial), ("episode-steps", self.episode_steps)):
             if value is not None and value < 1:
                 raise EmbodiedError(f"--{flag} {value}: expected at least 1")
-        if not self.influence >= 0:
-            raise EmbodiedError(f"--influence {self.influence}: expected at least 0")
         if not 0 < self.adversary_share <= 1:
             raise EmbodiedError(f"--adversary-share {self.adversary_share}: expected a fraction above 0, at most 1")
-        if self.adversary is not None and self.influence:
-            raise EmbodiedError(
-                f"--influence {self.influence}: {self.adversary} learns no more; expected no --adversary"
-            )
-        if not self.adversaries and (self.influence or self.adversary is not None):
-            raise EmbodiedError("--influence and --adversary say what adversaries do; expected --adversaries, too")
+        if self.adversary is not None and not self.adversaries:
+            raise EmbodiedError(f"--adversary {self.adversary}: expected --adversaries, too, which says how many")
         if len(set(self.seeds)) < len(self.seeds):
             raise EmbodiedError(f"--seeds {' '.join(map(str, self.seeds))}: expected each seed once")
         if self.name is not None and (not self.name or self.name.startswith(".") or "/" in self.name):
             raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
-LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "influence", "adversary", "adversary_share")
+LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "task_encoding", "adversary", "adversary_share")
 """Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
+from embodied.env.suites import JoinedEnv
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
 from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall
+from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall, told_of
 from embodied.factory import make
-from embodied.registry import Suite, join_content
+from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv
-from policies.multi_agent.influence import InfluenceEnv
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
-from policies.ppo.config import PPOConfig
 from policies.registry import find_algorithm
-from policies.training.loading import load_policy, with_task_id
+from policies.training.loading import load_policy, told_its_task
 from policies.training.loop import Trainer, train
 from policies.training.session import Session
 from policies.training.settings import Settings, without_training_options
@@ -35,7 +34,6 @@ from policies.training.watching import Watcher
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
-    from embodied.env.suites import JoinedEnv
     from embodied.env.vec_env import VecEnv
 
 StopEarly = Callable[[int, Mapping[str, float]], bool]
@@ -97,8 +95,10 @@ class TaskSession(Session):
         """The part of a checkpoint that acting needs."""
         described, tensors = self.trainer.policy.to_tensors()
         meta = {"policy": described, "task": self.settings.task}
-        if getattr(self.env, "identified", False):
-            meta["identities"] = list(cast("JoinedEnv", self.env).names)
+        if isinstance(self.env, JoinedEnv) and self.env.told is not None:
+            meta["identities"] = list(self.env.names)
+            if self.settings.task_encoding is TaskEncoding.WORDS:
+                meta["task_encoding"] = str(TaskEncoding.WORDS)
         if self.settings.episodes_per_trial is not None:
             meta["episodes_per_trial"] = self.settings.episodes_per_trial
         return meta, {"policy": tensors}
@@ -162,13 +162,7 @@ class TaskSession(Session):
         if settings.adversary is not None:
             adversary = load_policy(settings.adversary, env, settings.seed)
             return AttackedEnv(env, adversary, settings.adversaries, settings.adversary_share)
-        team = load_policy(settings.against, env)
-        if not settings.influence:
-            return AdversaryEnv(env, team, settings.adversaries)
-        learner = settings.algorithm_config
-        if not isinstance(learner, PPOConfig):
-            raise EmbodiedError(f"--influence is paid by rollouts; expected --algorithm ppo, not {settings.algorithm}")
-        return InfluenceEnv(env, team, settings.adversaries, settings.influence, learner, settings.seed)
+        return AdversaryEnv(env, load_policy(settings.against, env), settings.adversaries)
 
     def _adviser(self, learning_env: VecEnv) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""
@@ -261,13 +255,13 @@ class TaskSession(Session):
     def _evaluate_suite(self, suite: Suite, policy: Policy) -> dict[str, Any]:
         """Evaluate on the suite's own starts, task by task."""
 
+        settings = self.settings
+        codes = told_of(suite, settings.task_encoding) if suite.identified else {}
+
         def rule_of(env: Env) -> PolicyFunction:
             acting = policy.acting_in(by_trials(env))
-            if not suite.identified or env.name not in suite.tasks:
-                return acting
-            return with_task_id(acting, suite.tasks.index(env.name), len(suite.tasks))
+            return told_its_task(acting, codes[env.name]) if env.name in codes else acting
 
-        settings = self.settings
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
             rows = evaluate_suite(
                 suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
@@ -298,6 +292,10 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | J
     Raises:
         EmbodiedError: there is no such engine or device, or no such initial states.
     """
-    build = make_suite if isinstance(join_content().find(settings.task), Suite) else make
     shared = {name: getattr(settings, name) for name in SHARED}
-    return build(settings.task, num_envs, settings.engine, seed, **shared)
+    if isinstance(join_content().find(settings.task), Suite):
+        encoding = settings.task_encoding
+        return make_suite(settings.task, num_envs, settings.engine, seed, task_encoding=encoding, **shared)
+    if settings.task_encoding is not TaskEncoding.ONE_HOT:
+        raise EmbodiedError(f"--task-encoding {settings.task_encoding}: {settings.task} is one task; expected a suite")
+    return make(settings.task, num_envs, settings.engine, seed, **shared)

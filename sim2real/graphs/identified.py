@@ -33,17 +33,11 @@ class _Identified(nn.Module):
 class IdentifiedPolicy(Policy):
     """A policy that was told which of several tasks it has."""
 
-    def __init__(self, policy: Policy, number: int, tasks: int) -> None:
-        """Tell it.
-
-        Args:
-            policy: Its observations end with one number for each task.
-            number: The task's.
-            tasks: How many there are.
-        """
-        told = torch.eye(tasks)[number].to(policy.network.observation_mean.device)
+    def __init__(self, policy: Policy, code: Tensor) -> None:
+        """Tell it by the code (size,) with which its observations end."""
+        told = code.to(policy.network.observation_mean)
         super().__init__(_Identified(policy.network, told), policy.config, policy.group)  # type: ignore[arg-type]
-        self._told = tasks
+        self._told = len(code)
 
     @property
     def observation_size(self) -> int:

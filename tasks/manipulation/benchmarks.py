@@ -9,7 +9,10 @@ basketball among both the training and the test tasks. Here basketball is held o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from embodied.registry import Registry, Suite
+from tasks.manipulation import paraphrases
 
 GOALS = 50  # of each task; Meta-World
 SEED = 0  # of a benchmark's starts and goals
@@ -66,7 +69,13 @@ def multi_task(name: str, summary: str, tasks: tuple[str, ...]) -> Suite:
     return Suite(
         name, summary, qualified(tasks), identified=len(tasks) > 1, train_options={"goals": GOALS, "goal_seed": SEED},
         seed=SEED, episodes=GOALS, training="tasks.manipulation.training:MULTI_TASK",
+        paraphrases=said(paraphrases.TRAINED, tasks), held_out_paraphrases=said(paraphrases.HELD_OUT, tasks),
     )  # fmt: skip
+
+
+def said(instructions: Mapping[str, tuple[str, ...]], tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The instructions of those tasks that have some."""
+    return {f"manipulation/{task}": instructions[task] for task in tasks if task in instructions}
 
 
 def meta_learning(name: str, summary: str, train: tuple[str, ...], test: tuple[str, ...]) -> Suite:

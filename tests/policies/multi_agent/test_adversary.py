@@ -133,9 +133,8 @@ def test_who_attacks_and_who_learns_to_bear_it_is_said_on_the_command_line(tmp_p
     words = ["swarm/swap", "--config.agents", "2", "--num-envs", "4", "--adversaries", "1", "--evaluate-episodes", "0"]
     words += ["--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"]
     attack, team = tmp_path / "attack", tmp_path / "team"
-    paid = ["--against", "zero", "--influence", "0.1", "--steps", "16", "--out", str(attack)]
+    paid = ["--against", "zero", "--steps", "16", "--out", str(attack)]
     assert train.main([*words, *paid]) == 0
-    assert {"influence", "influence_error"} <= set(Run.open(attack).metrics()[0])
     among = ["--adversary", str(attack), "--adversary-share", "0.5", "--steps", "24", "--out", str(team)]
     assert train.main([*words, *among]) == 0
     assert Run.open(team).load().step == 24  # four steps of the six drones that learn
@@ -144,10 +143,7 @@ def test_who_attacks_and_who_learns_to_bear_it_is_said_on_the_command_line(tmp_p
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"influence": 0.1}, "expected --adversaries, too"),
-        ({"adversary": "random"}, "expected --adversaries, too"),
-        ({"adversaries": 1, "influence": -1.0}, "--influence -1.0: expected at least 0"),
-        ({"adversaries": 1, "adversary": "random", "influence": 0.1}, "random learns no more"),
+        ({"adversary": "random"}, "--adversary random: expected --adversaries, too"),
         ({"adversaries": 1, "adversary": "random", "adversary_share": 0.0}, "expected a fraction above 0"),
     ],
 )

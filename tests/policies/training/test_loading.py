@@ -6,6 +6,7 @@ import torch
 import embodied
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
+from embodied.env.task_encoding import one_hot
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import checkpoints
@@ -96,7 +97,7 @@ def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -
 
 def test_the_expert_of_a_suite_is_each_task_s_own() -> None:
     envs = {task: embodied.make(task, 2, seed=3) for task in ("manipulation/reach", "manipulation/button-press")}
-    joined = JoinedEnv(envs, identified=True)
+    joined = JoinedEnv(envs, told={name: one_hot(number, 2) for number, name in enumerate(envs)})
     obs = joined.reset()
     rule = load_policy("expert", joined)
     alone = [load_policy("expert", env)(seen) for env, seen in zip(envs.values(), joined.separated(obs), strict=True)]
