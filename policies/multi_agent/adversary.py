@@ -3,8 +3,8 @@
 After the minority attacks of Li et al. ("Attacking cooperative multi-agent reinforcement learning by adversarial
 minority influence", arXiv:2302.03322): a few agents of a team whose policy stays as it is learn what makes the rest
 fail, through what the rest see of them only. Here they are paid what the others lose; that paper's terms for influence
-on the others' actions are left out: they gained nothing where they were tried (docs/swarm.md). As in that line of work a
-team defends itself by learning among adversaries in a share of its worlds.
+on the others' actions are left out: they gained nothing where they were tried (docs/swarm.md). A team defends itself by
+learning among adversaries in a share of its worlds.
 """
 
 from __future__ import annotations
