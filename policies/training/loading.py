@@ -202,7 +202,9 @@ def policy_for_env(
         EmbodiedError: it holds none, or one whose observation or action has another size.
     """
     policy = policy_from_checkpoint(checkpoint, what, env.device)
-    if isinstance(policy, InstructedPolicy) and not held_out_instruction:
+    if isinstance(policy, InstructedPolicy):
+        if held_out_instruction:
+            raise EmbodiedError(f"nothing is held out from {what}; expected one of a suite, told by words")
         return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
     by_words = checkpoint.meta.get("task_encoding") == TaskEncoding.WORDS
     if (instruction is not None or wrong_instruction or held_out_instruction) and not by_words:
@@ -368,8 +370,9 @@ def suite_policies(
             f"no policy is shipped for {suite.name}, nor for {len(lacking)} of its tasks, such as {lacking[0]}; "
             f"expected --policy RUN, {listing(SCRIPTS)}"
         )
-    told = {"wrong_instruction": wrong_instruction, "held_out_instruction": held_out_instruction}
-    return lambda env: load_policy(own or policy, env, **told)
+    return lambda env: load_policy(
+        own or policy, env, wrong_instruction=wrong_instruction, held_out_instruction=held_out_instruction
+    )
 
 
 def suite_camera_options(suite: Suite, policy: str) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Settings(Generic[C, A]):
         python -m embodied.train manipulation/reach --algorithm svea --cameras view
         python -m embodied.train locomotion/go1-joystick-rough --start-from assets/policies/locomotion/go1-joystick-flat
         python -m embodied.train swarm/formation --adversaries 1 --against shipped
+        python -m embodied.train swarm/formation --start-from shipped --adversaries 1 --adversary runs/swarm/attack
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
     """
 
@@ -99,9 +100,15 @@ class Settings(Generic[C, A]):
     episode_steps: cli.Rare[int | None] = None
     """Control steps of an episode in training; by default the task's own time limit, which evaluations keep."""
     adversaries: cli.Rare[int] = 0
-    """Of a task of many agents: train this many of them to make the others fail; the others follow --against."""
+    """Of a task of many agents: train this many of them, the last ones, to make the others fail; the others follow
+    --against."""
     against: cli.Rare[str] = "shipped"
     """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
+    adversary: cli.Rare[str | None] = None
+    """With --adversaries, instead of training them: the policy that they follow and keep, as a run of such a training,
+    while the others learn to do well among them."""
+    adversary_share: cli.Rare[float] = 0.5
+    """With --adversary: in how many of the environments, as a fraction."""
     resume: Path | None = None
     """Run folder to go on with: its own settings hold, but --steps may extend it, and --watch shows it."""
     checkpoint_seconds: cli.Rare[float] = 60.0
@@ -129,13 +136,17 @@ class Settings(Generic[C, A]):
         for flag, value in (("episodes-per-trial", self.episodes_per_trial), ("episode-steps", self.episode_steps)):
             if value is not None and value < 1:
                 raise EmbodiedError(f"--{flag} {value}: expected at least 1")
+        if not 0 < self.adversary_share <= 1:
+            raise EmbodiedError(f"--adversary-share {self.adversary_share}: expected a fraction above 0, at most 1")
+        if self.adversary is not None and not self.adversaries:
+            raise EmbodiedError(f"--adversary {self.adversary}: expected --adversaries, too, which says how many")
         if len(set(self.seeds)) < len(self.seeds):
             raise EmbodiedError(f"--seeds {' '.join(map(str, self.seeds))}: expected each seed once")
         if self.name is not None and (not self.name or self.name.startswith(".") or "/" in self.name):
             raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
-LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "task_encoding")
+LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "task_encoding", "adversary", "adversary_share")
 """Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
 """What a run's config says besides its settings: what every episode draws anew, with ranges."""

@@ -22,7 +22,7 @@ from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
-from policies.multi_agent.adversary import AdversaryEnv
+from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
 from policies.registry import find_algorithm
@@ -143,8 +143,7 @@ class TaskSession(Session):
     def _learning_env(self) -> VecEnv:
         """What the algorithm steps: environments, trials, every agent or every team as one, or a team's adversaries."""
         if self.settings.adversaries:
-            env = cast("Env", self.env)
-            return AdversaryEnv(env, load_policy(self.settings.against, env), self.settings.adversaries)
+            return self._with_adversaries(cast("Env", self.env))
         if self.env.agents is None:
             return by_trials(cast("Env", self.env))
         env, algorithm = cast("Env", self.env), find_algorithm(self.settings.algorithm)
@@ -156,6 +155,14 @@ class TaskSession(Session):
                 f"({listing(env.task.teams)}) earn opposed rewards; expected ppo or matd3"
             )
         return TeamEnv(env)
+
+    def _with_adversaries(self, env: Env) -> VecEnv:
+        """What the algorithm steps where some of a team are adversaries: these, or the others."""
+        settings = self.settings
+        if settings.adversary is not None:
+            adversary = load_policy(settings.adversary, env, settings.seed)
+            return AttackedEnv(env, adversary, settings.adversaries, settings.adversary_share)
+        return AdversaryEnv(env, load_policy(settings.against, env), settings.adversaries)
 
     def _adviser(self, learning_env: VecEnv) -> PolicyFunction | None:
         """The policy that advises the algorithm, where its config names one."""
@@ -239,7 +246,7 @@ class TaskSession(Session):
     def _rule(self, env: Env, policy: Policy) -> tuple[PolicyFunction, int | None]:
         """The learned policy for `env`, or among its team; and how many agents make up the team."""
         adversaries = self.settings.adversaries
-        if not adversaries:
+        if not adversaries or self.settings.adversary is not None:
             return policy.acting_in(by_trials(env)), None
         assert env.agents is not None
         team, own = load_policy(self.settings.against, env), policy.acting_in(env)

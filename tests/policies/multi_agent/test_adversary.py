@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import embodied
+from embodied import train
 from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
-from policies.multi_agent.adversary import AdversaryEnv, check_minority
+from embodied.storage.runs import Run
+from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv, check_minority
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import zero_policy
 from policies.registry import default_config
 from policies.training.loop import Trainer
+from policies.training.settings import Settings
 from tasks.swarm.team.training import WAYPOINTS
 from tasks.swarm.team.waypoints import WaypointConfig
 
@@ -50,6 +55,34 @@ def test_adversaries_are_paid_what_the_team_loses() -> None:
         expected = twin.step(own)
         torch.testing.assert_close(step.reward, -expected.reward[:, :2].mean(1))
         assert torch.equal(step.obs[POLICY], expected.obs[POLICY][:, 2])
+
+
+def test_a_team_learns_beside_adversaries_in_a_share_of_its_worlds() -> None:
+    env, twin = swap(), swap()
+    attacked = AttackedEnv(env, constant(-0.2), 1, 0.5)
+    rows, obs = attacked.reset(), twin.reset()[POLICY]
+    own = torch.cat([obs[:2, :2].flatten(0, 1), obs[2:].flatten(0, 1)])  # the last agents of two worlds are no rows
+    assert attacked.num_envs == 10
+    assert torch.equal(rows[POLICY], own)
+    step = attacked.step(torch.linspace(-0.5, 0.5, 40).reshape(10, 4))
+    told = torch.full((4, 3, 4), -0.2)
+    told[:2, :2], told[2:] = (
+        part.unflatten(0, (2, -1)) for part in torch.linspace(-0.5, 0.5, 40).reshape(10, 4).split([4, 6])
+    )
+    expected = twin.step(told)
+    assert torch.equal(step.reward, torch.cat([expected.reward[:2, :2].flatten(), expected.reward[2:].flatten()]))
+    assert step.terminated.shape == step.final_obs[POLICY].shape[:1] == (10,)
+
+
+@pytest.mark.timeout(200)
+def test_a_team_among_adversaries_resumes_exactly() -> None:
+    config = dataclasses.replace(default_config("ppo", WAYPOINTS), unroll=8, epochs=1, minibatches=2)
+    first, again = (
+        Trainer(AttackedEnv(swap(), constant(-0.2), 1, 0.5), config, total_steps=160, seed=0) for _ in range(2)
+    )
+    first.iterate()
+    again.load_state(first.state())
+    assert again.iterate()["kl"] == first.iterate()["kl"]
 
 
 def test_every_agent_is_a_row_of_the_learner() -> None:
@@ -93,3 +126,27 @@ def test_minorities_only() -> None:
         check_minority(1, None)
     with pytest.raises(ValueError, match="this task has one robot and no axis of agents"):
         AgentsEnv(embodied.make("swarm/hover", 2, "rigid"))
+
+
+@pytest.mark.timeout(300)
+def test_who_attacks_and_who_learns_to_bear_it_is_said_on_the_command_line(tmp_path: Path) -> None:
+    words = ["swarm/swap", "--config.agents", "2", "--num-envs", "4", "--adversaries", "1", "--evaluate-episodes", "0"]
+    words += ["--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"]
+    attack, team = tmp_path / "attack", tmp_path / "team"
+    paid = ["--against", "zero", "--steps", "16", "--out", str(attack)]
+    assert train.main([*words, *paid]) == 0
+    among = ["--adversary", str(attack), "--adversary-share", "0.5", "--steps", "24", "--out", str(team)]
+    assert train.main([*words, *among]) == 0
+    assert Run.open(team).load().step == 24  # four steps of the six drones that learn
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"adversary": "random"}, "--adversary random: expected --adversaries, too"),
+        ({"adversaries": 1, "adversary": "random", "adversary_share": 0.0}, "expected a fraction above 0"),
+    ],
+)
+def test_settings_of_adversaries_that_make_no_sense_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        Settings("swarm/swap", 4, 16, **given)
