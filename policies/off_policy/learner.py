@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -211,9 +211,9 @@ class OffPolicyLearner(Algorithm):
             for normalizer in self.normalizers.values():
                 normalizer.commit()
         metrics = {}
-        if self._metrics:
-            means = torch.stack([torch.stack(values).mean() for values in self._metrics.values()])
-            metrics = dict(zip(self._metrics, means.tolist(), strict=True))
+        if self._sums:
+            means = torch.stack([total / self._counts[name] for name, total in self._sums.items()])
+            metrics = dict(zip(self._sums, means.tolist(), strict=True))
         require_finite(metrics, "lower learning rates or reward_scale")
         now = time.perf_counter()
         whole = now - (now if self._started is None else self._started)
@@ -222,7 +222,8 @@ class OffPolicyLearner(Algorithm):
         return metrics | took | {"updates": float(self.updates), "buffer": float(len(self.replay.buffer))}
 
     def _start_iteration(self) -> None:
-        self._metrics: defaultdict[str, list[Tensor]] = defaultdict(list)
+        self._sums: dict[str, Tensor] = {}
+        self._counts: Counter[str] = Counter()
         self._update_seconds = 0.0
         self._started: float | None = None  # by the first action: checkpoints are written between iterations
 
@@ -298,8 +299,16 @@ class OffPolicyLearner(Algorithm):
         return noise.normal_(generator=self.batch_generator)
 
     def _log(self, metrics: Mapping[str, Tensor]) -> None:
+        """Add to the sums of this iteration.
+
+        Kept one by one, thousands of small tensors lay between the batches that come and go, which then fit into no gap
+        that another left: offline updates took a megabyte each of the process's memory.
+        """
         for name, value in metrics.items():
-            self._metrics[name].append(value)
+            if name not in self._sums:
+                self._sums[name] = torch.zeros((), dtype=torch.float64, device=value.device)
+            self._sums[name] += value
+            self._counts[name] += 1
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, as tensors and numbers; the buffer only where configured so."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,18 @@ def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, ki
     # After the time limit the same would go on, so values are those of endless episodes: -Σ γᵏ distance.
     value = learner.critic_update.q_value(obs, steps.action[:, 0]).detach()
     assert torch.corrcoef(torch.stack([value, -steps.obs["policy"][:, 0].norm(dim=-1)]))[0, 1] > 0.9
+
+
+def test_however_many_offline_updates_there_are_no_more_tensors_stay(file):
+    def tensors_after(updates: int) -> int:
+        learner = offline(AWACConfig(**TOY, demonstrations=file, offline_updates=updates))
+        gc.collect()
+        count = sum(isinstance(one, torch.Tensor) for one in gc.get_objects())
+        assert math.isfinite(learner.update({})["critic_loss"])
+        return count
+
+    tensors_after(5)
+    assert abs(tensors_after(100) - tensors_after(10)) < 50
 
 
 def test_offline_updates_happen_once_and_a_resume_does_not_repeat_them(file):
