@@ -39,7 +39,7 @@ def varied(instructions: Sequence[str], count: int, seed: int) -> Tensor:
         return sentence_vector(" ".join(kept) or text)
 
     def mixture() -> np.ndarray:
-        first, second = (shortened(instructions[place]) for place in rng.integers(len(instructions), size=2))
+        first, second = (shortened(instructions[int(place)]) for place in rng.integers(len(instructions), size=2))
         mean = first + rng.random() * (second - first)
         return (mean / np.sqrt(np.mean(mean**2))).astype(np.float32)
 
