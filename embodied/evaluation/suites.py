@@ -67,7 +67,7 @@ def make_suite(
             or fewer environments than tasks.
     """
     suite = find_suite(name)
-    if task_encoding is TaskEncoding.WORDS and not suite.identified:
+    if task_encoding == TaskEncoding.WORDS and not suite.identified:
         telling = listing(name for name, other in join_content().suites.items() if other.identified)
         raise EmbodiedError(f"{name} tells no policy which task it is in, by words neither; expected {telling}")
     if num_envs < len(suite.tasks):
@@ -90,14 +90,14 @@ def make_suite(
         for number, task in enumerate(suite.tasks)
     }
     told = told_of(suite, task_encoding) if suite.identified else None
-    if task_encoding is TaskEncoding.WORDS:
+    if task_encoding == TaskEncoding.WORDS:
         told = {task: varied(suite.instructions(task), envs[task].num_envs, seed) for task in suite.tasks}
     return JoinedEnv(envs, told=told, name=name)
 
 
 def told_of(suite: Suite, encoding: TaskEncoding) -> dict[str, torch.Tensor]:
     """Task to the codes (k, size) that say which it is: of words one for each instruction."""
-    if encoding is TaskEncoding.WORDS:
+    if encoding == TaskEncoding.WORDS:
         return {task: spoken(suite.instructions(task)) for task in suite.tasks}
     return {task: one_hot(number, len(suite.tasks)) for number, task in enumerate(suite.tasks)}
 

@@ -97,7 +97,7 @@ class TaskSession(Session):
         meta = {"policy": described, "task": self.settings.task}
         if isinstance(self.env, JoinedEnv) and self.env.told is not None:
             meta["identities"] = list(self.env.names)
-            if self.settings.task_encoding is TaskEncoding.WORDS:
+            if self.settings.task_encoding == TaskEncoding.WORDS:
                 meta["task_encoding"] = str(TaskEncoding.WORDS)
         if self.settings.episodes_per_trial is not None:
             meta["episodes_per_trial"] = self.settings.episodes_per_trial
@@ -296,6 +296,6 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | J
     if isinstance(join_content().find(settings.task), Suite):
         encoding = settings.task_encoding
         return make_suite(settings.task, num_envs, settings.engine, seed, task_encoding=encoding, **shared)
-    if settings.task_encoding is not TaskEncoding.ONE_HOT:
+    if settings.task_encoding != TaskEncoding.ONE_HOT:
         raise EmbodiedError(f"--task-encoding {settings.task_encoding}: {settings.task} is one task; expected a suite")
     return make(settings.task, num_envs, settings.engine, seed, **shared)

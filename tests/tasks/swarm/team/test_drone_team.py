@@ -52,7 +52,7 @@ def test_drones_begin_apart_and_inside(name: str) -> None:
     pos = np.asarray(start.qpos).reshape(len(KEYS), 5, 7)[..., :3]
     assert (gaps(pos) > SPACING - 1e-4).all()
     assert np.asarray(task.arena.contains(jnp.asarray(pos))).all()
-    assert len(np.unique(pos[:, 0], axis=0)) == len(KEYS)
+    assert len(np.unique(pos.reshape(len(KEYS), -1), axis=0)) == len(KEYS)
     quat = np.asarray(start.qpos).reshape(len(KEYS), 5, 7)[..., 3:]
     np.testing.assert_allclose(np.linalg.norm(quat, axis=-1), 1.0, atol=1e-5)
 
