@@ -33,11 +33,11 @@ class TwoHands(SplitRobot[Any]):
     def observe(self, world: World, state: Any, key: Array) -> Observation:
         """What the task of both hands observes, the same for either, and `agent` (2), 1 at the agent's place.
 
-        `policy`, with noise: joint_pos rad, base_pos m and rad, touch (1 of each fingertip) log of 1 + N, object_pos (6)
-        m from either palm, the last action of both hands; of a ball object_linvel (3) m/s, of a baton axis (3) and goal
-        (3) m. `critic`: those; clean_joint_pos rad, joint_vel rad/s, base_vel m/s and rad/s, tips (3 of each finger) m,
-        touch_pads log of 1 + N, clean_object_pos (6) m, clean_object_linvel (3) m/s, object_angvel (3) rad/s; of a ball
-        flight (1) s and flew (1), of a baton passed (1) and rested (1) s.
+        `policy`, with noise: joint_pos rad, base_pos m and rad, touch (1 of each fingertip) log of 1 + N, object_pos
+        (6) m from either palm, the last action of both hands; of a ball object_linvel (3) m/s, of a baton axis (3) and
+        goal (3) m. `critic`: those; clean_joint_pos rad, joint_vel rad/s, base_vel m/s and rad/s, tips (3 of each
+        finger) m, touch_pads log of 1 + N, clean_object_pos (6) m, clean_object_linvel (3) m/s, object_angvel (3)
+        rad/s; of a ball flight (1) s and flew (1).
         """
         return super().observe(world, state, key)
 
