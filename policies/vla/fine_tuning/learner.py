@@ -88,11 +88,11 @@ class FineTuning:
         """
         indices = torch.randint(len(self.training), (self.config.batch_size,), generator=self._generator)
         batch = self.training.batch(indices)
-        pixels = batch.pixels.flatten(0, 1).permute(0, 3, 1, 2)
-        for augment in self.augmentations:
-            pixels = augment(pixels, self._generator)
-        pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
         noise = self._noise(int(torch.randint(2**31, (), generator=self._generator)))
+        pixels = batch.pixels.to(self.current_policy.device).flatten(0, 1).permute(0, 3, 1, 2)
+        for augment in self.augmentations:
+            pixels = augment(pixels, noise)
+        pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
         loss = self._loss(self.current_policy, self.training, batch, pixels, noise)
         self.optimizer.learning_rate = rate = self._rate()
         norm = self.optimizer.descend(loss)
