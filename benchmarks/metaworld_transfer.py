@@ -3,11 +3,11 @@
 One that stable-baselines3 trained on the original, saved by `benchmarks/reference/others/metaworld_sac.py`:
 
     METAWORLD/bin/python benchmarks/reference/others/metaworld_sac.py reach 60000 reach.npz
-    python -m benchmarks.metaworld_transfer reach=reach.npz drawer-close=shipped --metaworld METAWORLD/bin/python
+    python -m benchmarks.metaworld_transfer reach=reach.npz drawer-close=shipped push=RUN --metaworld PYTHON
 
-`shipped` is ours. Every row has success on the original and here, at any step and at the last. Meta-World shows a
-quaternion as wxyz in some tasks, as xyzw in others and as zeros in the rest (`reference/metaworld.json`), ours are wxyz
-everywhere: a policy that changes sides is shown those that it knows.
+`shipped` and runs are ours. Every row has success on the original and here, at any step and at the last. Meta-World
+shows a quaternion as wxyz in some tasks, as xyzw in others and as zeros in the rest (`reference/metaworld.json`), ours
+are wxyz everywhere: a policy that changes sides is shown those that it knows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import torch
 import tyro
-from safetensors.numpy import load_file
 from torch import Tensor
 
 import embodied
 from benchmarks.metaworld_policies import of_metaworld, scores
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
-from embodied.storage.paths import shipped
+from policies.training.loading import PREFIX, open_checkpoint, shipped_path
 
 FACTS = Path(__file__).parent / "reference" / "metaworld.json"
 QUATS = {"obj1": (7, 25), "obj2": (14, 32)}  # where the 39 numbers have them, of this step and of the one before
@@ -46,7 +45,7 @@ class Settings:
     """What is run."""
 
     policies: tyro.conf.Positional[tuple[str, ...]]
-    """TASK=FILE.npz or TASK=shipped, tasks without `manipulation/`."""
+    """TASK=FILE.npz, TASK=RUN or TASK=shipped, tasks without `manipulation/`."""
     metaworld: Path = Path(".venv-metaworld/bin/python")
     """Python that has metaworld."""
     episodes: int = 50
@@ -64,11 +63,11 @@ def main(settings: Settings) -> None:
     for entry in settings.policies:
         task, _, source = entry.partition("=")
         if not source:
-            raise EmbodiedError(f"'{entry}'; expected TASK=FILE.npz or TASK={SHIPPED}")
-        ours = source == SHIPPED
+            raise EmbodiedError(f"'{entry}'; expected TASK=FILE.npz, TASK=RUN or TASK={SHIPPED}")
+        ours = not source.endswith(".npz")
         if not ours and not Path(source).exists():
-            raise EmbodiedError(f"'{entry}': no file '{source}'; expected one by metaworld_sac.py, or {SHIPPED}")
-        network = of_shipped(task) if ours else dict(np.load(source))
+            raise EmbodiedError(f"'{entry}': no file '{source}'; expected one by metaworld_sac.py, a run or {SHIPPED}")
+        network = of_ours(task, source) if ours else dict(np.load(source))
         env = embodied.make(f"manipulation/{task}", settings.episodes, "mujoco", settings.seed)
         act = policy(network, UNCHANGED if ours else quaternions(task, theirs=True))
         here = scores(env, act, settings.episodes, settings.seed)
@@ -106,12 +105,11 @@ def quaternions(task: str, theirs: bool) -> tuple[np.ndarray, np.ndarray]:
     return matrix, offset
 
 
-def of_shipped(task: str) -> dict[str, Any]:
-    """The layers of the policy that is shipped for a task."""
-    if (folder := shipped().get(f"manipulation/{task}")) is None:
-        raise EmbodiedError(f"no policy of 'manipulation/{task}' is shipped; shipped are {', '.join(shipped())}")
-    arrays = load_file(folder / "state.safetensors")
-    known = json.loads((folder / "state.json").read_text())["meta"]["policy"]
+def of_ours(task: str, source: str) -> dict[str, Any]:
+    """The layers of a run's policy, or of the one that is shipped for a task."""
+    checkpoint = open_checkpoint(shipped_path(f"manipulation/{task}") if source == SHIPPED else Path(source))
+    arrays = {name: values.numpy() for name, values in checkpoint.tensors.items() if name.startswith(PREFIX)}
+    known = checkpoint.meta["policy"]
     numbers = sorted({int(name.split(".")[2]) for name in arrays if name.startswith("policy/actor.mean.")})
     layers = {}
     for place, number in enumerate(numbers):
