@@ -1,8 +1,9 @@
 """Trained policies that change sides: from Meta-World to our tasks, and from our tasks to Meta-World.
 
-One that stable-baselines3 trained on the original, saved by `benchmarks/reference/others/metaworld_sac.py`:
+Those that stable-baselines3 or scikit-learn trained on the original, saved by `benchmarks/reference/others/`:
 
     METAWORLD/bin/python benchmarks/reference/others/metaworld_sac.py reach 60000 reach.npz
+    METAWORLD/bin/python benchmarks/reference/others/metaworld_dagger.py push push.npz
     python -m benchmarks.metaworld_transfer reach=reach.npz drawer-close=shipped push=RUN --metaworld PYTHON
 
 `shipped` and runs are ours. Every row has success on the original and here, at any step and at the last. Meta-World
@@ -66,7 +67,7 @@ def main(settings: Settings) -> None:
             raise EmbodiedError(f"'{entry}'; expected TASK=FILE.npz, TASK=RUN or TASK={SHIPPED}")
         ours = not source.endswith(".npz")
         if not ours and not Path(source).exists():
-            raise EmbodiedError(f"'{entry}': no file '{source}'; expected one by metaworld_sac.py, a run or {SHIPPED}")
+            raise EmbodiedError(f"'{entry}': no file '{source}'; expected one by benchmarks/reference/others, or a run")
         network = of_ours(task, source) if ours else dict(np.load(source))
         env = embodied.make(f"manipulation/{task}", settings.episodes, "mujoco", settings.seed)
         act = policy(network, UNCHANGED if ours else quaternions(task, theirs=True))

@@ -200,7 +200,7 @@ def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def transferred(results: Mapping[str, Record]) -> Iterable[Row]:
     """Success of trained policies on Meta-World's task and on ours."""
-    for row in results["metaworld_transfer"]["results"]:
+    for row in (*results["metaworld_transfer"]["results"], *results["metaworld_transfer_imitation"]["results"]):
         sides = (row["metaworld"], row["embodied"])
         scores = (percent(side[kind]) for side in sides for kind in ("success_any", "success"))
         yield row["task"], {"metaworld": "Meta-World", "embodied": "ours"}[row["trained_on"]], *scores

@@ -1,11 +1,9 @@
 """SAC of stable-baselines3 on a task of metaworld 3.1.1, saved as a perceptron: for a Python that has both.
 
     METAWORLD/bin/python benchmarks/reference/others/metaworld_sac.py reach 60000 reach.npz
-    METAWORLD/bin/python benchmarks/reference/others/metaworld_sac.py push 100000 push.npz 40
 
-Every episode has a start and a goal of its own, which the policy sees; episodes of 500 steps are never ended early. A
-fourth number is of episodes by Meta-World's own script, with noise on its actions, which the replay buffer begins with.
-The file is for `metaworld_perceptron.py` and `benchmarks.metaworld_transfer`.
+Every episode has a start and a goal of its own, which the policy sees; episodes of 500 steps are never ended early. The
+file is for `metaworld_perceptron.py` and `benchmarks.metaworld_transfer`.
 """
 
 import sys
@@ -13,19 +11,16 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from metaworld.policies import ENV_POLICY_MAP  # pyright: ignore[reportMissingImports]
 from metaworld_perceptron import fresh  # pyright: ignore[reportMissingImports] - beside this file
 from stable_baselines3 import SAC
 
 REWARD_SCALE = 0.1
-NOISE = 0.2  # standard deviation on the script's actions
 
 
-def main(task: str, steps: int, file: str, demonstrations: int = 0) -> None:
+def main(task: str, steps: int, file: str) -> None:
     """Train and save."""
     env = gymnasium.wrappers.TransformReward(fresh(task, 0), lambda reward: REWARD_SCALE * float(reward))
     model: Any = SAC("MlpPolicy", env, seed=0, learning_starts=2_000, policy_kwargs={"net_arch": [256, 256]}, verbose=0)
-    demonstrate(model, env, task, demonstrations)
     model.learn(steps, log_interval=None)
     layers = [part for part in model.actor.latent_pi if hasattr(part, "weight")] + [model.actor.mu]
     arrays = {}
@@ -36,18 +31,5 @@ def main(task: str, steps: int, file: str, demonstrations: int = 0) -> None:
     np.savez(file, activation="relu", squashed=True, mean=np.zeros(size), scale=np.ones(size), clip=np.inf, **arrays)
 
 
-def demonstrate(model: Any, env: gymnasium.Env, task: str, episodes: int) -> None:
-    """Fill the replay buffer with so many episodes of Meta-World's script."""
-    script, random = ENV_POLICY_MAP[f"{task}-v3"](), np.random.default_rng(0)
-    for _ in range(episodes):
-        (obs, _), truncated = env.reset(), False
-        while not truncated:
-            action = np.clip(script.get_action(obs) + NOISE * random.standard_normal(4), -1.0, 1.0)
-            following, reward, _, truncated, info = env.step(action)
-            ends = {**info, "TimeLimit.truncated": truncated}
-            model.replay_buffer.add(obs, following, action, np.array([reward]), np.array([truncated]), [ends])
-            obs = following
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
