@@ -39,7 +39,6 @@ REACH = 0.1834  # m from the flange to the tcp; slim_gripper.xml
 OPENED = 0.044  # m, each finger; slim_gripper.xml
 RAISED = np.array([0.0, 0.0, REACH - panda.FINGERTIP])  # m, the base: so the joints move as with Franka's hand
 CLAWS, SPREAD = 0.011, 0.1  # m: what Meta-World shows is the gap and its claws' 11 mm, in tenths of a metre
-WEAK, FIRM = 0.1, 0.4  # an effort, and the share of the force it holds with: Meta-World's presses with 40 N at it
 PLINTH: dict[str, Any] = {
     "type": mujoco.mjtGeom.mjGEOM_BOX,
     "size": [0.1, 0.1, RAISED[2] / 2],
@@ -119,9 +118,7 @@ class SlimPanda:
         return jnp.clip((gap + CLAWS) / SPREAD, 0.0, 1.0)
 
     def controls(self, command: Array) -> Array:
-        effort = command[7:]
-        force = FIRM * jnp.clip(effort / WEAK, -1.0, 1.0) + (1.0 - FIRM) * effort
-        return jnp.concatenate([command[:7], force])
+        return command
 
 
 def slim_panda() -> str:
