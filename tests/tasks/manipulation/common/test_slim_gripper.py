@@ -79,7 +79,7 @@ def test_it_closes_at_every_effort_as_metaworlds() -> None:
     action = torch.zeros(env.action_shape)
     action[:, 3] = torch.tensor(list(theirs))
     seen = [env.step(action).obs["policy"] for _ in range(30)][-1]
-    np.testing.assert_allclose(seen[:, 3], list(theirs.values()), atol=0.08)
+    np.testing.assert_allclose(seen[:, 3], list(theirs.values()), atol=0.12)
 
 
 @pytest.mark.parametrize(("effort", "force"), [(0.02, 8.0), (0.1, 40.0), (0.5, 70.0), (1.0, 70.0)])
