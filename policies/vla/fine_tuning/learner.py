@@ -88,12 +88,12 @@ class FineTuning:
         """
         indices = torch.randint(len(self.training), (self.config.batch_size,), generator=self._generator)
         batch = self.training.batch(indices)
-        noise = self._noise(int(torch.randint(2**31, (), generator=self._generator)))
+        draws = self._draws(int(torch.randint(2**31, (), generator=self._generator)))
         pixels = batch.pixels.to(self.current_policy.device).flatten(0, 1).permute(0, 3, 1, 2)
         for augment in self.augmentations:
-            pixels = augment(pixels, noise)
+            pixels = augment(pixels, draws)
         pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
-        loss = self._loss(self.current_policy, self.training, batch, pixels, noise)
+        loss = self._loss(self.current_policy, self.training, batch, pixels, draws)
         self.optimizer.learning_rate = rate = self._rate()
         norm = self.optimizer.descend(loss)
         require_finite({"loss": (value := loss.item())}, when=f"in gradient step {self.steps}")
@@ -108,7 +108,7 @@ class FineTuning:
         cosine = FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * min(self.steps / self.total_steps, 1.0)))
         return self.config.learning_rate * warmup * cosine
 
-    def _noise(self, seed: int) -> torch.Generator:
+    def _draws(self, seed: int) -> torch.Generator:
         """A generator on the policy's device."""
         return torch.Generator(self.current_policy.device).manual_seed(seed)
 
@@ -134,7 +134,7 @@ class FineTuning:
         policy, dataset = self.current_policy, self.held_out
         head, count = policy.network.head, min(VALIDATION_SAMPLES, len(dataset))
         indices = torch.linspace(0, len(dataset) - 1, count).long()
-        totals, noise = torch.zeros(3), self._noise(0)
+        totals, noise = torch.zeros(3), self._draws(0)
         for part in indices.split(self.config.batch_size):
             batch = dataset.batch(part)
             features = self._features(policy, dataset, batch, batch.pixels)

@@ -249,7 +249,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
         """Lead the hand: the first three numbers move its target, by 1 cm each at most, x, y and z of the world.
 
-        The fourth is the gripper's effort: fingers close at 0.3 m/s times it, and press with 400 N times it, 70 N at
+        The fourth is the gripper's effort: fingers close at .34 m/s times it, and press with 400 N times it, 70 N at
         most; -1 opens. The target stays in the workspace and within 5 cm of the hand; the arm follows by inverse
         kinematics (`panda.follow`), its hand pointing down.
         """

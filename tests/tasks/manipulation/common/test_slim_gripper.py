@@ -71,7 +71,7 @@ def test_its_pads_do_not_meet_and_are_open_as_far_as_metaworlds() -> None:
     np.testing.assert_allclose(openings, [0.29, 0.51, 0.99], atol=1e-3)
 
 
-def test_it_closes_at_every_effort_as_metaworlds() -> None:
+def test_it_closes_at_small_efforts_as_metaworlds() -> None:
     """What Meta-World shows of its gripper after 30 steps of a constant effort, from open, measured on 3.1.1."""
     theirs = {-0.1: 1.0, 0.02: 0.956, 0.05: 0.894, 0.1: 0.788, 0.2: 0.574, 0.3: 0.372}
     env = embodied.make("manipulation/push", len(theirs), "mujoco", 0)
@@ -79,7 +79,9 @@ def test_it_closes_at_every_effort_as_metaworlds() -> None:
     action = torch.zeros(env.action_shape)
     action[:, 3] = torch.tensor(list(theirs))
     seen = [env.step(action).obs["policy"] for _ in range(30)][-1]
-    np.testing.assert_allclose(seen[:, 3], list(theirs.values()), atol=0.12)
+    off = np.abs(seen[:, 3].numpy() - list(theirs.values()))
+    assert (off[:4] < 0.05).all()
+    assert (off[4:] < 0.12).all(), "faster efforts do without Meta-World's 100 kg of armature"
 
 
 @pytest.mark.parametrize(("effort", "force"), [(0.02, 8.0), (0.1, 40.0), (0.5, 70.0), (1.0, 70.0)])
