@@ -96,6 +96,7 @@ class Dagger(Algorithm):
         self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self._expert: PolicyFunction | None = None
         self._expert_acts = torch.full((num_envs,), config.expert_until > 0, device=self.device)
+        self._noise = torch.linspace(0.0, config.action_noise, num_envs, device=self.device)[:, None]
         self._begins = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self._hidden = HiddenState(self.actor, num_envs) if isinstance(self.actor, RecurrentActor) else None
         blocks = max(config.buffer_size // (config.unroll * num_envs), 1)
@@ -141,7 +142,13 @@ class Dagger(Algorithm):
             raise EmbodiedError(f"adviser='{self.config.adviser}' is announced; give its policy to Dagger.advise")
         told = self._expert(obs).clamp(-1.0, 1.0).to(self.device)
         self._keep(obs[POLICY], told)
-        return torch.where(self._expert_acts[:, None], told, self._chosen(obs))
+        done = torch.where(self._expert_acts[:, None], told, self._chosen(obs))
+        return self._disturbed(done) if self.config.action_noise else done
+
+    def _disturbed(self, actions: Tensor) -> Tensor:
+        """(N, A) with the config's noise."""
+        noise = torch.randn(actions.shape, generator=self._generator, device=self.device)
+        return (actions + self._noise * noise).clamp(-1.0, 1.0)
 
     def _chosen(self, obs: Mapping[str, Tensor]) -> Tensor:
         """The policy's own actions."""

@@ -17,6 +17,10 @@ class DaggerConfig:
     """Policy that is asked: expert, the task's script; shipped, a run or a checkpoint."""
     expert_until: float = 0.1
     """Share of the training in which the expert acts too: at first in all environments, then in ever fewer."""
+    action_noise: float = 0.0
+    """Noise on what is done, not on what the expert would have done (DART, arXiv:1703.09327), to learn how to come
+    back from where neither leads, such as another simulator's ways: standard deviation in the last environment, ever
+    less down to none in the first."""
     unroll: int = 25
     """Control steps of every environment per iteration; of a policy with memory, as many as it learns from at once."""
     buffer_size: int = 2_000_000
@@ -54,4 +58,5 @@ class DaggerConfig:
             value = getattr(self, name)
             require(value is None or value > 0, name, value, "positive")
         require_raw_observations(self.actor.architecture, self.normalize_observations, self.observation_clip)
+        require(self.action_noise >= 0, "action_noise", self.action_noise, "at least 0")
         require(0 <= self.expert_until <= 1, "expert_until", self.expert_until, "between 0 and 1")

@@ -46,6 +46,10 @@ JOINT_LIMITS = np.array(
 """(7, 2) rad; Franka Control Interface, limits for Panda."""
 SPEED_LIMITS = np.array([2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100])
 """(7,) rad/s; Franka Control Interface, limits for Panda."""
+ACCELERATION_LIMITS = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])
+"""(7,) rad/s^2; Franka Control Interface, limits for Panda."""
+SERVED = 0.9
+"""Share of it for their targets: what the joints do swings beyond by as much as 8 %."""
 FINGER_LIMITS = (0.0, 0.04)
 """m from closed to open, each finger; Franka Hand."""
 
@@ -184,6 +188,27 @@ def follow(
         step = step + weight * column
     step = step / jnp.maximum(jnp.max(jnp.abs(step) / (SPEED_LIMITS * dt)), 1.0)
     return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
+
+
+def eased(joints: Array, speeds: Array, wanted: Array, dt: float = CONTROL_DT) -> tuple[Array, Array]:
+    """Next joint targets on the way to `wanted` whose speeds change no faster than the joints' maker allows.
+
+    All joints' speeds go the same share of the way to those that are asked for, so that the hand's does, too.
+    At the end of its range a joint stops at once.
+
+    Args:
+        joints: `(7,)` rad, the last targets.
+        speeds: `(7,)` rad/s, how fast they moved.
+        wanted: `(7,)` rad, a step further, as of `follow`: a place further away would be passed.
+        dt: s until the next call.
+
+    Returns:
+        The next targets `(7,)` rad and how fast they move, `(7,)` rad/s.
+    """
+    change, most = (wanted - joints) / dt - speeds, SERVED * ACCELERATION_LIMITS * dt
+    speed = speeds + change * jnp.min(most / jnp.maximum(jnp.abs(change), most))
+    reached = jnp.clip(joints + speed * dt, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
+    return reached, (reached - joints) / dt
 
 
 def _chain(joints: Array, fingertip: float) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:

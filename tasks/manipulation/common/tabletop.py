@@ -48,6 +48,8 @@ BACK = (0.0, 0.4698332, 0.0, -2.9460125, 0.0, 3.4157388, -0.7853982)
 LEFT = (0.7929212, 0.9746841, 0.0146418, -1.5203042, -0.0199121, 2.4949968, 0.0315627)
 """rad, the tcp at (-.5, .6, .15)."""
 
+GENTLE = 0.5  # share of Meta-World's speed within an arm's limits, .4 m/s: faster, scripts can no longer brake in time
+BRAKES = 3.0  # m/s^2 at which the hand can brake in most of the workspace within `panda.ACCELERATION_LIMITS`
 REACHED_LOW = 0.03  # m, tcp: lower than this no hand need reach for what an episode draws
 SEEN = 18  # numbers of one step: hand, opening, two objects
 
@@ -63,6 +65,9 @@ class TabletopConfig:
     """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
     goal_seed: int = 0
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
+    arm_limits: bool = False
+    """Whether the Panda's joints keep to its maker's limits of acceleration, too: the hand then moves half as fast as
+    Meta-World's, 5 mm a step at most, and later."""
     robot: RobotPath = ""
     """MJCF or URDF file of an arm with a two-finger gripper (see docs/own_robot.md); by default the Panda's."""
 
@@ -70,6 +75,8 @@ class TabletopConfig:
         keep_absolute(self)
         if self.goals is not None and self.goals < 1:
             raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
+        if self.arm_limits and self.robot:
+            raise EmbodiedError(f"arm_limits are the Panda's; models such as '{self.robot}' name no accelerations")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +102,8 @@ class TaskState:
     """(nmocap, 3) m, where the fixtures stand that every episode places anew."""
     joints: Array
     """(n) rad, the last targets of the arm's servos; the Panda has 7."""
+    speeds: Array
+    """(n) rad/s, how fast these move, where `TabletopConfig.arm_limits` holds; else zeros."""
     target: Array
     """(3) m, where the hand is led: of the tcp, world frame."""
     previous: Array
@@ -239,6 +248,7 @@ class Tabletop(Task[TaskState], abc.ABC):
             goal=placement.goal,
             fixtures=fixtures,
             joints=arm,
+            speeds=jnp.zeros_like(arm),
             target=robot.tcp(arm),
             previous=jnp.zeros(SEEN),
             begun=jnp.zeros((), bool),
@@ -251,16 +261,26 @@ class Tabletop(Task[TaskState], abc.ABC):
 
         The fourth is the gripper's effort: fingers close at .34 m/s times it, and press with 400 N times it, 70 N at
         most; -1 opens. The target stays in the workspace and within 5 cm of the hand; the arm follows by inverse
-        kinematics (`panda.follow`), its hand pointing down.
+        kinematics (`panda.follow`), its hand pointing down. With `arm_limits` the target moves by 5 mm at most, the
+        joints keep to their maker's limits of acceleration (`panda.eased`), and the hand brakes before it is at the
+        end of the workspace.
         """
         del key
         tcp = world["tcp_pos"]
-        ahead = state.target + STEP * action[:3] - tcp
+        low, high = jnp.asarray(self.workspace.low), jnp.asarray(self.workspace.high)
+        step = STEP * action[:3]
+        if self.config.arm_limits:
+            step = jnp.clip(GENTLE * step, -braking(state.target - low), braking(high - state.target))
+        ahead = state.target + step - tcp
         ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(distance(ahead, 0.0), 1e-6))
-        target = jnp.clip(tcp + ahead, jnp.asarray(self.workspace.low), jnp.asarray(self.workspace.high))
-        joints = self.robot.follow(state.joints, target)
+        target = jnp.clip(tcp + ahead, low, high)
+        if self.config.arm_limits:
+            joints, speeds = panda.eased(state.joints, state.speeds, self.robot.follow(state.joints, target))
+            target = self.robot.tcp(joints)
+        else:
+            joints, speeds = self.robot.follow(state.joints, target), state.speeds
         state = dataclasses.replace(
-            state, joints=joints, target=target, previous=self.seen(world), begun=jnp.ones((), bool)
+            state, joints=joints, speeds=speeds, target=target, previous=self.seen(world), begun=jnp.ones((), bool)
         )
         return jnp.concatenate([joints, action[3:]]), state
 
@@ -340,3 +360,8 @@ class Tabletop(Task[TaskState], abc.ABC):
         if self.config.hide_goal:
             seen = dataclasses.replace(seen, goal=state.goal)
         return steer(seen, self.script(seen))
+
+
+def braking(room: Array) -> Array:
+    """The most, m, that a hand may move in a control step to be at rest within so many m."""
+    return jnp.sqrt(2 * BRAKES * jnp.maximum(room, 0.0)) * panda.CONTROL_DT

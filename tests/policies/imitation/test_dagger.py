@@ -65,6 +65,22 @@ def test_the_expert_is_asked_everywhere_but_acts_only_at_first():
     assert kept["obs"].shape == (8, 1, 8, 2)
 
 
+def test_noise_moves_what_is_done_ever_more_from_environment_to_environment_and_not_what_is_learned():
+    learner = Dagger(SPEC, 2, 1000, dataclasses.replace(QUICK, unroll=1, action_noise=0.1))
+    learner.advise(homewards)
+    obs = {"policy": torch.zeros(1000, 2)}
+    told, done = homewards(obs), learner.act(obs)
+    learner.update(obs)
+    kept = learner.state()["answers"]
+    assert torch.equal(kept["action"][0, 0], told)
+    assert torch.equal(done[0], told[0])
+    assert (done - told)[450:550].std().item() == pytest.approx(0.05, rel=0.2)
+    assert (done - told)[900:].std().item() == pytest.approx(0.095, rel=0.2)
+    assert (done - told).mean().item() == pytest.approx(0.0, abs=0.01)
+    with pytest.raises(ValueError, match=r"action_noise=-1\.0 must be at least 0"):
+        DaggerConfig(action_noise=-1.0)
+
+
 def test_the_oldest_answers_make_room():
     learner = Dagger(SPEC, 2, 4, dataclasses.replace(QUICK, unroll=1, buffer_size=10))
     learner.advise(homewards)
@@ -88,7 +104,7 @@ def test_the_step_size_falls_to_nothing():
 
 @pytest.mark.parametrize("actor", [QUICK.actor, REMEMBERING])
 def test_runs_go_on_bit_for_bit(actor):
-    config = dataclasses.replace(QUICK, actor=actor)
+    config = dataclasses.replace(QUICK, actor=actor, action_noise=0.1)
     whole, half = run(256, config), run(256, config, stop_at=128)
     resumed = run(256, config, resume=trees.unflatten(trees.flatten(half.state())))
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())

@@ -15,6 +15,7 @@ from tasks.manipulation.common import panda
 from tasks.manipulation.common.panda import CONTROL_DT, HAND_DOWN, HOME, JOINT_LIMITS, SPEED_LIMITS
 
 SUBSTEPS = 2  # of 6.25 ms
+FAR = np.array([0.3, -0.8, 0.1, 0.2, 1.0, -0.4, 0.2])  # rad/s
 OPEN, CLOSED = -1.0, 1.0
 CUBE = 0.02  # m, half an edge
 
@@ -95,6 +96,36 @@ def poses(joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def angles(rot: np.ndarray) -> np.ndarray:
     """Degrees (n,) between rotations (n, 3, 3) and the hand that points down."""
     return np.degrees(np.arccos(np.clip((np.einsum("nij,ij->n", rot, HAND_DOWN) - 1) / 2, -1, 1)))
+
+
+def test_an_eased_arm_never_exceeds_its_makers_limits_and_ends_where_it_is_led() -> None:
+    generator = np.random.default_rng(0)
+    start = jnp.asarray(np.broadcast_to(HOME, (16, 7)), jnp.float32)
+    asked = np.repeat(generator.uniform(-1, 1, (20, 16, 7)), 20, axis=0) * SPEED_LIMITS * CONTROL_DT
+    asked = jnp.asarray(np.concatenate([0.1 * asked, np.zeros((60, 16, 7))]), jnp.float32)
+
+    def move(moving, step):
+        joints, speeds = moving
+        moving = jax.vmap(lambda *of: panda.eased(*of))(joints, speeds, joints + step)
+        return moving, moving
+
+    _, (joints, speeds) = jax.jit(lambda: jax.lax.scan(move, (start, jnp.zeros_like(start)), asked))()
+    joints, speeds = (np.concatenate([first[None], rest]) for first, rest in ((start, joints), (0 * start, speeds)))
+    assert np.abs(np.diff(joints, axis=0) / CONTROL_DT - speeds[1:]).max() < 1e-3
+    assert (np.abs(speeds) / SPEED_LIMITS).max() < 1.0
+    accelerations = np.abs(np.diff(speeds, axis=0)) / CONTROL_DT / panda.ACCELERATION_LIMITS
+    assert panda.SERVED - 0.01 < accelerations.max() < panda.SERVED + 0.01, "to the limit, and no further"
+    assert np.abs(speeds[-1]).max() == 0.0
+
+
+def test_the_speeds_of_an_eased_arm_change_alike_so_that_its_hand_goes_straight() -> None:
+    joints, speeds, asked = jnp.asarray(HOME, jnp.float32), jnp.zeros(7), jnp.asarray(FAR * CONTROL_DT, jnp.float32)
+    for number in range(40):
+        joints, speeds = jax.jit(panda.eased)(joints, speeds, joints + asked)
+        share = float(speeds[0] / FAR[0])
+        np.testing.assert_allclose(speeds, share * FAR, atol=2e-3)
+        assert share < 1.001
+        assert number < 39 or share > 0.999
 
 
 def test_constants_of_the_model_are_the_published_ones() -> None:

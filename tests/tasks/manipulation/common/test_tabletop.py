@@ -15,6 +15,7 @@ import torch
 
 from embodied.engines.mjx.buffers import admitted_pairs
 from embodied.env.env import Env
+from embodied.errors import EmbodiedError
 from embodied.factory import make
 from embodied.registry import join_content
 from policies.training.loading import load_policy
@@ -122,6 +123,22 @@ def test_an_action_of_one_moves_the_hand_by_a_centimetre_a_step() -> None:
         moved = (obs - start).numpy()
         assert sign * moved[axis] == pytest.approx(10 * STEP, abs=0.012)
         assert np.abs(np.delete(moved, axis)).max() < 0.01
+
+
+def test_an_arm_within_its_makers_limits_accelerates_less_and_arrives_all_the_same() -> None:
+    def accelerations(env: Env) -> tuple[np.ndarray, np.ndarray]:
+        rows = rollout(env, load_policy("expert", env), 160)
+        joints = torch.stack([obs["proprio"][:, 4:] for obs, _, _ in rows]).double().numpy()
+        ratios = np.diff(joints, n=2, axis=0) / panda.CONTROL_DT**2 / panda.ACCELERATION_LIMITS
+        return np.abs(ratios).max((1, 2)), torch.stack([step.success for _, _, step in rows]).any(0).numpy()
+
+    limited, arrived = accelerations(make("manipulation/reach", N, "mujoco", device="cpu", arm_limits=True))
+    free, _ = accelerations(env_of("manipulation/reach"))
+    assert arrived.all()
+    assert limited.max() < 1.02
+    assert free.max() > 3.0
+    with pytest.raises(EmbodiedError, match=r"arm_limits are the Panda's; models such as '.*arm.urdf' name no accel"):
+        TabletopConfig(arm_limits=True, robot="arm.urdf")
 
 
 def test_the_target_stays_in_the_workspace() -> None:
