@@ -104,6 +104,8 @@ def main(settings: Settings) -> None:
             if earlier[name] != getattr(settings, name):
                 raise EmbodiedError(f"'{settings.json}' has {name} {earlier[name]}; give another --json")
         rows = earlier["results"]
+        commit = str(earlier["hardware"]["commit"])[:8]
+        cli.show(f"note: '{settings.json}' has {len(rows)} tasks, measured at commit {commit}; without it all are run")
     done = {row["task"] for row in rows}
     others = MetaworldPolicies(settings.metaworld) if METAWORLD in settings.policies else None
     with cli.Line("scripts", len(settings.tasks)) as line:
