@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -13,6 +14,7 @@ HORIZON = 3.0  # s; what would be touched later does not matter yet
 APART, ASIDE = 0.35, 0.1  # m between the middles of two drones, of air beside columns, that count as touching
 TEAMMATES, OBSTACLES = 1.0, 0.2  # m, of 1 / (s until they touch) against m/s off the wished velocity
 KEEP_RIGHT = 0.05  # m/s that a turn to the left counts more than one to the right
+SMOOTH = 0.05  # m/s, of what a velocity costs: one that costs so much more counts a third, so that a policy can imitate
 SOON = 0.02  # s until touching, at least
 KINDS = tuple(Kind)
 
@@ -29,7 +31,8 @@ def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Arr
 
     Van den Berg, Lin and Manocha ("Reciprocal velocity obstacles for real-time multi-agent navigation", ICRA 2008): of
     some velocities the one with the least `weight / time until touching + distance from the wished velocity`, where
-    each of two drones is to change the half of what is needed: to fly at v, it looks at 2 v - its velocity.
+    each of two drones is to change the half of what is needed: to fly at v, it looks at 2 v - its velocity. Here the
+    mean of all that are tried, those with the least cost weighing most (a softmax), which does not jump between equals.
 
     Args:
         rows: (A, rows, WIDTH) what is around the drones: team-mates, who avoid as well, and columns, which do not.
@@ -51,8 +54,8 @@ def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Arr
     time = until_touching(offset[..., :2, None], moving[..., :2, None] - change, reach)
     weight = jnp.where(team, TEAMMATES, OBSTACLES) * jnp.any(kinds > 0, -1, keepdims=True)
     danger = jnp.maximum(1 / time - 1 / HORIZON, 0.0) * weight
-    best = jnp.argmin(cost + jnp.max(danger, 1), 1)
-    return jnp.take_along_axis(choice, best[:, None, None], 2)[..., 0]
+    share = jax.nn.softmax(-(cost + jnp.max(danger, 1)) / SMOOTH, -1)
+    return jnp.sum(share[:, None] * choice, -1)
 
 
 def until_touching(offset: Array, velocity: Array, reach: Array) -> Array:
