@@ -26,9 +26,10 @@ def chosen(rows: jnp.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", [Kind.TEAMMATE, Kind.OBSTACLE])
 def test_who_is_beside_or_behind_changes_nothing(kind: Kind) -> None:
+    alone = chosen(0 * row(kind, 0.4, 0.0))
     for x, y in ((0.0, 1.0), (-0.6, 0.0), (0.0, -1.0)):
-        np.testing.assert_allclose(chosen(row(kind, x, y)), AHEAD[0])
-    np.testing.assert_allclose(chosen(0 * row(kind, 0.4, 0.0)), AHEAD[0])
+        np.testing.assert_allclose(chosen(row(kind, x, y)), alone, atol=1e-5)
+    np.testing.assert_allclose(alone, AHEAD[0], atol=0.01)  # a mean of velocities near the wished one
 
 
 @pytest.mark.parametrize("kind", [Kind.TEAMMATE, Kind.OBSTACLE])
