@@ -203,7 +203,8 @@ SECTIONS = (
         "Trained policies that change sides",
         "One that stable-baselines3 (SAC, 60,000 steps) trained on the original, and those that are shipped; then some "
         "that imitate scripts (DAgger), those of Meta-World by scikit-learn's perceptron, ours by `dagger`, "
-        "the last two with `--dagger.action-noise 1`. 50 episodes on either side. By `python -m benchmarks.metaworld_transfer`.",
+        "the last two with `--dagger.action-noise 1`. 50 episodes on either side. "
+        "By `python -m benchmarks.metaworld_transfer`.",
         ("task", "trained on", "there, any step, %", "there, last step, %", "here, any step, %", "here, last step, %"),
         studies.transferred,
         in_order=True,
