@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -200,7 +201,9 @@ def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def transferred(results: Mapping[str, Record]) -> Iterable[Row]:
     """Success of trained policies on Meta-World's task and on ours."""
-    for row in (*results["metaworld_transfer"]["results"], *results["metaworld_transfer_imitation"]["results"]):
+    sac = results["metaworld_transfer"]["results"][0]  # its other rows are from before the gripper's last change
+    later = (results[f"metaworld_transfer_{kind}"]["results"] for kind in ("shipped", "imitation"))
+    for row in (sac, *itertools.chain.from_iterable(later)):
         sides = (row["metaworld"], row["embodied"])
         scores = (percent(side[kind]) for side in sides for kind in ("success_any", "success"))
         yield row["task"], {"metaworld": "Meta-World", "embodied": "ours"}[row["trained_on"]], *scores
