@@ -98,7 +98,7 @@ def angles(rot: np.ndarray) -> np.ndarray:
     return np.degrees(np.arccos(np.clip((np.einsum("nij,ij->n", rot, HAND_DOWN) - 1) / 2, -1, 1)))
 
 
-def test_an_eased_arm_never_exceeds_its_makers_limits_and_ends_where_it_is_led() -> None:
+def test_an_eased_arm_never_exceeds_its_makers_limits_and_comes_to_rest() -> None:
     generator = np.random.default_rng(0)
     start = jnp.asarray(np.broadcast_to(HOME, (16, 7)), jnp.float32)
     asked = np.repeat(generator.uniform(-1, 1, (20, 16, 7)), 20, axis=0) * SPEED_LIMITS * CONTROL_DT
