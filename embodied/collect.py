@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
-from embodied.datasets.collecting import CollectConfig, collect, require_recordable
+from embodied.datasets.collecting import CollectConfig, collect, keypoint_names, require_recordable
 from embodied.datasets.layout import DatasetInfo
 from embodied.datasets.writer import DatasetWriter
 from embodied.env.env import Env
@@ -136,12 +136,13 @@ def make_envs(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
     for env in envs:
         require_recordable(env, settings.state)
         first, own = (
-            (e.control_dt, e.observation_spec[settings.state].shape[0], e.action_size) for e in (envs[0], env)
+            (e.control_dt, e.observation_spec[settings.state].shape[0], e.action_size, *keypoint_names(e.task))
+            for e in (envs[0], env)
         )
         if first != own:
             raise EmbodiedError(
                 f"'{envs[0].name}' and '{env.name}' do not fit into one dataset: control step in s, length of state "
-                f"and of action are {first} and {own}"
+                f"and of action, and keypoints are {first} and {own}"
             )
     return envs
 
@@ -160,7 +161,8 @@ def dataset_info(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
     sizes = {term: max(1, int(shape[0]) if shape else 1) for term, shape in terms.items()}
     names = [term if size == 1 else f"{term}_{i}" for term, size in sizes.items() for i in range(size)]
     actions = tuple(f"action_{i}" for i in range(env.action_size))
-    return DatasetInfo(fps, settings.cameras, (settings.resolution, settings.resolution), tuple(names), actions)
+    size = (settings.resolution, settings.resolution)
+    return DatasetInfo(fps, settings.cameras, size, tuple(names), actions, keypoint_names(env.task))
 
 
 def record(

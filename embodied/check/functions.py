@@ -55,6 +55,7 @@ def traced(task: Task[Any]) -> Iterator[tuple[str, Callable[..., Any], tuple[Any
     yield "outcome", task.outcome, (given.world, given.state)
     yield "metrics", task.metrics, (given.world, given.state)
     yield "observe", task.observe, (given.world, given.state, KEY)
+    yield "keypoints", task.keypoints, (given.world, given.state)
 
 
 def state_keeps_its_structure(task: Task[Any]) -> Iterator[Finding]:

@@ -293,6 +293,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         del world, state
         return {}
 
+    def keypoints(self, world: World, state: StateT) -> Mapping[str, Array]:
+        """What the instruction is about, such as an object and its goal: name -> (3) m, world frame.
+
+        Datasets record where cameras see them, and a policy that sees learns to point at them.
+        """
+        del world, state
+        return {}
+
     def goal_visualization(self, world: World, state: StateT) -> Mapping[str, Array]:
         """Bodies to draw a second time at their goal poses, such as a cube to be turned. For people only.
 

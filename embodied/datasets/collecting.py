@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,11 +22,14 @@ from torch import Tensor
 
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
+from embodied.core.task import Task
+from embodied.core.world import World
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
 from embodied.env.vec_env import PolicyFunction, vector_sizes
 from embodied.errors import EmbodiedError, listing
+from embodied.rendering.projection import Projector
 from embodied.rendering.render_state import RenderState
 
 
@@ -74,6 +78,8 @@ class Recording:
 
     states: np.ndarray
     """(T, N, S) float32."""
+    keypoints: np.ndarray
+    """(T, N, K, 3) m, world frame: `Task.keypoints`."""
     actions: np.ndarray
     """(T, N, A) float32, without noise."""
     render_states: RenderState
@@ -161,12 +167,15 @@ def record_episodes(
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
     obs = env.reset(seed)
     instructions = tuple(instructions_of(env))
+    keypoints_of = jax.jit(jax.vmap(env.task.keypoints))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
-    states, actions, render_states = [], [], []
+    states, keypoints, actions, render_states = [], [], [], []
     while not finished.all() and not _enough(finished, solved | config.failures, wanted):
         action = policy(obs).clamp(-1.0, 1.0)
         states.append(_copied(obs[config.state]))
+        places = keypoints_of(env.world(), env.task_state)
+        keypoints.append(np.stack(list(places.values()), 1) if places else np.zeros((count, 0, 3)))
         actions.append(_copied(action))
         render_states.append(jax.tree.map(np.asarray, env.render_state()))
         drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
@@ -180,6 +189,7 @@ def record_episodes(
         on_step(len(states))
     return Recording(
         states=np.stack(states),
+        keypoints=np.stack(keypoints),
         actions=np.stack(actions),
         render_states=jax.tree.map(lambda *leaves: np.stack(leaves), *render_states),
         lengths=lengths,
@@ -202,7 +212,24 @@ def episode_of(env: Env, recording: Recording, place: int, instruction: str, see
         action=recording.actions[:length, place],
         success=bool(recording.success[place]),
         seed=seed,
+        keypoints=seen_keypoints(env, render_states, recording.keypoints[:length, place]),
     )
+
+
+def keypoint_names(task: Task[Any]) -> tuple[str, ...]:
+    """Names of the task's keypoints, in alphabetical order as JAX returns them."""
+    state = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32)).task_state
+    return tuple(jax.eval_shape(task.keypoints, jax.eval_shape(lambda: World.zeros(task.model)), state))
+
+
+def seen_keypoints(env: Env, states: RenderState, points: np.ndarray) -> dict[str, np.ndarray]:
+    """Camera -> (T, 2 K) float32, where it sees points (T, K, 3) m of the world frame; see `Episode.keypoints`."""
+    assert env.cameras is not None
+    if not points.shape[1]:
+        return {}
+    config = env.cameras.config
+    shares = Projector(env.task.visual_model, config.cameras, config.size).project(states, points)
+    return {camera: rows.reshape(len(rows), -1) for camera, rows in shares.items()}
 
 
 def render(env: Env, render_states: RenderState, length: int) -> dict[str, np.ndarray]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from embodied.datasets.layout import ACTION, KEYPOINTS, STATE
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Episode:
@@ -25,13 +27,22 @@ class Episode:
     """At any step."""
     seed: int | None = None
     """Of the recording environments; None if another program recorded it."""
+    keypoints: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Camera -> (T, 2 K) float32: column and row, as shares of the image from its upper left corner, where it sees each
+    of the K `Task.keypoints`; outside of 0 to 1 it does not. Empty: not recorded."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(frames) for name, frames in self.images.items()}
-        lengths |= {"state": len(self.state), "action": len(self.action)}
+        lengths |= {name.removeprefix("observation."): len(rows) for name, rows in self.vectors.items()}
         if len(set(lengths.values())) != 1:
             said = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise ValueError(f"parts of an episode differ in length: {said} steps")
+
+    @property
+    def vectors(self) -> dict[str, np.ndarray]:
+        """Feature of the dataset format -> (T, D) float32."""
+        seen = {KEYPOINTS + camera: rows for camera, rows in self.keypoints.items()}
+        return {STATE: self.state, ACTION: self.action, **seen}
 
     def __len__(self) -> int:
         """T."""

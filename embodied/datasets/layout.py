@@ -31,6 +31,8 @@ CHUNK = 1000  # files in a folder, LeRobot's
 DATA_MB, VIDEO_MB = 100, 200  # LeRobot's largest files
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
+KEYPOINTS = "observation.keypoints."
+"""Before a camera's name: where in its image things are. Ours; LeRobot's policies pass over it."""
 COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns of every frame: s since the episode's start, index in the episode, of its episode, in the dataset, of its
 instruction."""
@@ -53,6 +55,8 @@ class DatasetInfo:
     """Of the numbers of the group `proprio`."""
     action_names: tuple[str, ...]
     """Of the numbers of an action."""
+    keypoint_names: tuple[str, ...] = ()
+    """Of the things whose places in every camera's image are recorded."""
     episodes: int = 0
     frames: int = 0
     instructions: int = 0
@@ -65,6 +69,13 @@ class DatasetInfo:
             )
         if not self.cameras or self.fps < 1:
             raise EmbodiedError(f"{len(self.cameras)} cameras at {self.fps} Hz; expected at least 1 of each")
+
+    @property
+    def vectors(self) -> dict[str, tuple[str, ...]]:
+        """Feature -> names of its numbers."""
+        places = tuple(f"{name}_{axis}" for name in self.keypoint_names for axis in "xy")
+        seen = {KEYPOINTS + camera: places for camera in self.cameras} if places else {}
+        return {STATE: self.state_names, ACTION: self.action_names, **seen}
 
     @property
     def state_size(self) -> int:
@@ -100,8 +111,7 @@ def to_bytes(info: DatasetInfo) -> bytes:
     }  # fmt: skip
     image = {"dtype": "video", "shape": [height, width, 3], "names": ["height", "width", "channels"], "info": video}
     vectors = {
-        name: {"dtype": "float32", "shape": [len(names)], "names": list(names)}
-        for name, names in ((STATE, info.state_names), (ACTION, info.action_names))
+        name: {"dtype": "float32", "shape": [len(names)], "names": list(names)} for name, names in info.vectors.items()
     }
     document = {
         "codebase_version": VERSION,
@@ -165,10 +175,21 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
         size=(shape[1], shape[0]),
         state_names=_names(features[STATE], STATE),
         action_names=_names(features[ACTION], ACTION),
+        keypoint_names=_keypoint_names(features, tuple(images)),
         episodes=int(document["total_episodes"]),
         frames=int(document["total_frames"]),
         instructions=int(document["total_tasks"]),
     )
+
+
+def _keypoint_names(features: Mapping[str, Any], cameras: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of what has a place in the image of every camera; none unless all of them say so."""
+    if not all(KEYPOINTS + camera in features for camera in cameras):
+        return ()
+    names = {_names(features[KEYPOINTS + camera], KEYPOINTS + camera) for camera in cameras}
+    if len(names) != 1 or len(numbers := names.pop()) % 2:
+        raise ValueError(f"{KEYPOINTS}* differ between cameras, or lack a column or a row")
+    return tuple(number.removesuffix("_x") for number in numbers[::2])
 
 
 def _names(feature: Mapping[str, Any], key: str) -> tuple[str, ...]:

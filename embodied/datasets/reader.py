@@ -21,7 +21,7 @@ import numpy as np
 
 from embodied.datasets import layout
 from embodied.datasets.episode import Episode
-from embodied.datasets.layout import ACTION, STATE, DatasetInfo, read_info
+from embodied.datasets.layout import ACTION, KEYPOINTS, STATE, DatasetInfo, read_info
 from embodied.datasets.statistics import Statistics
 from embodied.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
 from embodied.datasets.video import Decoder, check_whole
@@ -156,19 +156,25 @@ class Dataset(Sequence[Episode]):
     def numbers(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """States (T, S) and actions (T, A) of an episode, without its images."""
         row = self.rows[index]
-        states, actions, begin = self._numbers[row.data_file]
-        place = slice(row.first - begin, row.first - begin + row.length)
-        return states[place], actions[place]
+        vectors = self._vectors(row, 0, row.length)
+        return vectors[STATE], vectors[ACTION]
+
+    def _vectors(self, row: EpisodeRow, first: int, end: int) -> dict[str, np.ndarray]:
+        """Feature -> the numbers (end - first, D) of some steps of an episode."""
+        vectors, begin = self._numbers[row.data_file]
+        place = slice(row.first - begin + first, row.first - begin + end)
+        return {name: rows[place] for name, rows in vectors.items()}
 
     def _episode(self, row: EpisodeRow, images: Mapping[str, np.ndarray], first: int, end: int) -> Episode:
-        states, actions, begin = self._numbers[row.data_file]
-        place = slice(row.first - begin + first, row.first - begin + end)
+        vectors = self._vectors(row, first, end)
+        places = {camera: vectors[KEYPOINTS + camera] for camera in self.info.cameras if KEYPOINTS + camera in vectors}
         return Episode(
             task=row.task,
             instruction=row.instruction,
             images=images,
-            state=states[place],
-            action=actions[place],
+            state=vectors[STATE],
+            action=vectors[ACTION],
+            keypoints=places,
             success=row.success,
             seed=row.seed,
         )
@@ -181,15 +187,15 @@ class Dataset(Sequence[Episode]):
         path = layout.video_path(self.folder, camera, row.video_files[camera])
         return Decoder(path, self.info.size, self.info.fps, first)
 
-    def _read_numbers(self, index: int) -> tuple[int, tuple[np.ndarray, np.ndarray, int]]:
-        """File of frames -> states, actions, and the number of its first frame."""
+    def _read_numbers(self, index: int) -> tuple[int, tuple[dict[str, np.ndarray], int]]:
+        """File of frames -> the numbers of each feature, and which of the dataset's frames is its first."""
         path, info = layout.data_path(self.folder, index), self.info
-        table = read_table(path, (STATE, ACTION, "index"))
+        table = read_table(path, (*info.vectors, "index"))
         length = sum(row.length for row in self.rows if row.data_file == index)
         if len(table) != length:
             raise EmbodiedError(f"the table '{path}' has {len(table)} frames, its episodes have {length}")
         try:
-            numbers = matrix(table[STATE], info.state_size), matrix(table[ACTION], info.action_size)
+            vectors = {name: matrix(table[name], len(names)) for name, names in info.vectors.items()}
         except (ValueError, AttributeError) as error:
             raise EmbodiedError(f"the table '{path}' does not hold what {layout.INFO} says: {reason(error)}") from error
-        return index, (*numbers, int(table["index"][0].as_py()))
+        return index, (vectors, int(table["index"][0].as_py()))

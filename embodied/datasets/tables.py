@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from embodied.datasets.episode import Episode
-from embodied.datasets.layout import ACTION, IMAGES, STATE, DatasetInfo, chunk_and_file
+from embodied.datasets.layout import IMAGES, DatasetInfo, chunk_and_file
 from embodied.datasets.statistics import Statistics
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.files import require_regular
@@ -50,8 +50,7 @@ def frame_table(episode: Episode, info: DatasetInfo, number: int, first: int, in
     length = len(episode)
     steps = np.arange(length)
     columns = {
-        STATE: _vectors(episode.state),
-        ACTION: _vectors(episode.action),
+        **{name: _vectors(episode.vectors[name]) for name in info.vectors},
         "timestamp": pa.array((steps / info.fps).astype(np.float32)),
         "frame_index": pa.array(steps),
         "episode_index": pa.array(np.full(length, number)),

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from embodied.datasets import layout
 from embodied.datasets.episode import Episode
-from embodied.datasets.layout import ACTION, DATA_MB, IMAGES, STATE, VIDEO_MB, DatasetInfo
+from embodied.datasets.layout import DATA_MB, IMAGES, VIDEO_MB, DatasetInfo
 from embodied.datasets.statistics import Statistics, of_images, of_numbers, pooled
 from embodied.datasets.tables import EpisodeRow, episode_table, frame_table, instruction_table
 from embodied.datasets.video import X264
@@ -156,13 +156,13 @@ class DatasetWriter:
         expected = dict.fromkeys(info.cameras, (height, width, 3))
         if found != expected:
             raise EmbodiedError(f"an episode has images {found}; the dataset's are {expected}")
-        sizes = {STATE: info.state_size, ACTION: info.action_size}
-        shapes = {STATE: tuple(episode.state.shape[1:]), ACTION: tuple(episode.action.shape[1:])}
+        sizes = {name: len(names) for name, names in info.vectors.items()}
+        shapes = {name: tuple(rows.shape[1:]) for name, rows in episode.vectors.items()}
         if shapes != {name: (size,) for name, size in sizes.items()}:
             raise EmbodiedError(f"an episode has sizes {shapes}; the dataset's are {sizes}")
         if not len(episode):
             raise EmbodiedError("an episode without a step cannot be stored")
-        if not (np.isfinite(episode.state).all() and np.isfinite(episode.action).all()):
+        if not all(np.isfinite(rows).all() for rows in episode.vectors.values()):
             raise EmbodiedError(f"an episode of {episode.task} holds numbers that are not finite")
 
     def _is_full(self, more: int) -> bool:
@@ -196,11 +196,12 @@ class DatasetWriter:
 
     def _schema(self) -> pa.Schema:
         """Of the frames' tables."""
-        shapes = (np.zeros((1, self.info.state_size)), np.zeros((1, self.info.action_size)))
-        return frame_table(Episode("", "", {}, *shapes, success=False), self.info, 0, 0, 0).schema
+        state, action = np.zeros((1, self.info.state_size)), np.zeros((1, self.info.action_size))
+        places = {camera: np.zeros((1, 2 * len(self.info.keypoint_names))) for camera in self.info.cameras}
+        empty = Episode("", "", {}, state, action, success=False, keypoints=places)
+        return frame_table(empty, self.info, 0, 0, 0).schema
 
     def _measured(self, episode: Episode, table: pa.Table) -> dict[str, Statistics]:
-        vectors = {STATE: episode.state, ACTION: episode.action}
         counters = {name: table[name].to_numpy() for name in layout.COUNTERS}
         images = {IMAGES + camera: of_images(episode.images[camera]) for camera in self.info.cameras}
-        return images | {name: of_numbers(values) for name, values in (vectors | counters).items()}
+        return images | {name: of_numbers(values) for name, values in (episode.vectors | counters).items()}

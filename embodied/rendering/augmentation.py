@@ -31,10 +31,13 @@ SHIFT = 4  # pixels, DrQ's padding of images of 84 by 84
 def random_shift(images: Tensor, generator: Generator, pixels: int = SHIFT) -> Tensor:
     """Each image moved by up to `pixels` in both directions; its rim continues into what comes free."""
     _require_images(images)
-    offsets = torch.randint(
-        -pixels, pixels + 1, (len(images), 2), generator=generator, device=images.device, dtype=torch.int64
-    )
-    return shifted(images, offsets)
+    return shifted(images, random_offsets(images, generator, pixels))
+
+
+def random_offsets(images: Tensor, generator: Generator, pixels: int = SHIFT) -> Tensor:
+    """(N, 2) int64 rows and columns, each of up to `pixels` in both directions, for `shifted`."""
+    size = (len(images), 2)
+    return torch.randint(-pixels, pixels + 1, size, generator=generator, device=images.device, dtype=torch.int64)
 
 
 def random_convolution(images: Tensor, generator: Generator) -> Tensor:

@@ -118,19 +118,33 @@ class VLAPolicy:
         """(N, cameras, height, width, 3) uint8, the network's input, from observation groups."""
         return torch.stack([obs[PIXELS + camera].permute(0, 2, 3, 1) for camera in self.spec.cameras], 1)
 
-    def features(self, pixels: Tensor, state: Tensor, text: Tensor, *, bfloat16: bool = False) -> Tensor:
+    def point(self, pixels: Tensor, text: Tensor, *, bfloat16: bool = False) -> Tensor | None:
+        """Heat maps of where things are in images; see `VLANetwork.point` and `features`."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=bfloat16):
+            return self.network.point(pixels.to(self.device, non_blocking=True), text)
+
+    def features(
+        self,
+        pixels: Tensor,
+        state: Tensor,
+        text: Tensor,
+        heat_maps: Tensor | None = None,
+        *,
+        bfloat16: bool = False,
+    ) -> Tensor:
         """(B, chunk, width) float32, for the head.
 
         Args:
             pixels: (B, cameras, height, width, 3) uint8, on any device.
             state: (B, S) in the task's units, on any device.
             text: (B, width) of `encode_instructions`.
+            heat_maps: Of `point`, if they are known.
             bfloat16: Compute in bfloat16; the weights stay float32, as do the head's probabilities and velocities.
         """
         device = self.device
         normalized = self.normalization.normalize_state(state.to(device))
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            found = self.network(pixels.to(device, non_blocking=True), normalized, text)
+            found = self.network(pixels.to(device, non_blocking=True), normalized, text, heat_maps)
         return found.float()
 
     def plan(

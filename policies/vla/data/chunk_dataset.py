@@ -25,6 +25,8 @@ class Batch:
     """(B,) int64, index into `ChunkDataset.instructions`."""
     action: Tensor
     """(B, chunk, A) in [-1, 1]; beyond the episode's end, its last action."""
+    keypoints: Tensor
+    """(B, cameras, K, 2) column and row as shares of the image (`Episode.keypoints`); K 0: not recorded."""
     valid: Tensor
     """(B, chunk) bool, False beyond the episode's end."""
 
@@ -40,6 +42,13 @@ class ChunkDataset:
         self._images = [[episode.images[camera] for camera in self.cameras] for episode in episodes]
         self._state = torch.from_numpy(np.concatenate([episode.state for episode in episodes]))
         self._action = torch.from_numpy(np.concatenate([episode.action for episode in episodes]))
+        told = all(set(self.cameras) <= set(episode.keypoints) for episode in episodes)
+        places = [np.stack([e.keypoints[c] for c in self.cameras], 1) for e in episodes] if told else []
+        shape = (len(self._action), len(self.cameras))
+        whole = np.concatenate(places) if places else np.zeros((*shape, 0), np.float32)
+        self._keypoints = (
+            torch.from_numpy(whole).unflatten(-1, (-1, 2)) if told else self._action.new_zeros(*shape, 0, 2)
+        )
         index = {text: number for number, text in enumerate(self.instructions)}
         self._instruction = torch.tensor([index[check_instruction(episode.instruction)] for episode in episodes])
         self._episode = torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths))
@@ -62,4 +71,5 @@ class ChunkDataset:
         ]
         pixels = torch.from_numpy(np.stack([np.stack(images) for images in views]))
         action = self._action[torch.minimum(wanted, last)]
-        return Batch(pixels, self._state[indices], self._instruction[episode], action, wanted <= last)
+        state, places = self._state[indices], self._keypoints[indices]
+        return Batch(pixels, state, self._instruction[episode], action, places, wanted <= last)

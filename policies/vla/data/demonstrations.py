@@ -62,6 +62,12 @@ class Demonstrations:
         return f"{len(self.episodes)} episodes, {self.steps} steps, checksum {checksum:08x}"
 
     @property
+    def keypoints(self) -> int:
+        """Number of things whose places in the images every episode tells."""
+        counts = {rows.shape[1] // 2 for episode in self.episodes for rows in episode.keypoints.values()}
+        return counts.pop() if len(counts) == 1 and all(episode.keypoints for episode in self.episodes) else 0
+
+    @property
     def training_tasks(self) -> tuple[TrainingTask, ...]:
         """Each task, with the instructions of its demonstrations."""
         instructions: dict[str, dict[str, None]] = {}

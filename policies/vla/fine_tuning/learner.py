@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.rendering.augmentation import colour_jitter, random_convolution, random_shift
+from embodied.rendering.augmentation import colour_jitter, random_convolution, random_offsets, shifted
 from policies.algorithm import require_finite
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW, join
@@ -18,6 +19,7 @@ from policies.vla.data.chunk_dataset import Batch, ChunkDataset
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.fine_tuning.settings import FineTuningConfig
 from policies.vla.model.network import supports_bfloat16
+from policies.vla.model.pointing import pointing_loss
 from policies.vla.policy import VLAPolicy
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
@@ -81,7 +83,8 @@ class FineTuning:
         """Make a gradient step, and validate on held-out episodes where that is due.
 
         Returns:
-            `loss`, `gradient_norm`, `learning_rate`; after a validation also `held_out_error` and `held_out_loss`.
+            `loss`, `gradient_norm`, `learning_rate`; after a validation also `held_out_error`, `held_out_loss` and,
+            where it learns to point, `held_out_pointing`.
 
         Raises:
             DivergedError: the loss is not finite.
@@ -90,10 +93,12 @@ class FineTuning:
         batch = self.training.batch(indices)
         draws = self._draws(int(torch.randint(2**31, (), generator=self._generator)))
         pixels = batch.pixels.to(self.current_policy.device).flatten(0, 1).permute(0, 3, 1, 2)
+        if shift := self.config.shift:
+            pixels, batch = shifted_batch(pixels, batch, shift, draws)
         for augment in self.augmentations:
             pixels = augment(pixels, draws)
         pixels = pixels.permute(0, 2, 3, 1).unflatten(0, batch.pixels.shape[:2])
-        loss = self._loss(self.current_policy, self.training, batch, pixels, draws)
+        loss = self._loss(batch, pixels, draws)
         self.optimizer.learning_rate = rate = self._rate()
         norm = self.optimizer.descend(loss)
         require_finite({"loss": (value := loss.item())}, when=f"in gradient step {self.steps}")
@@ -112,20 +117,29 @@ class FineTuning:
         """A generator on the policy's device."""
         return torch.Generator(self.current_policy.device).manual_seed(seed)
 
-    def _features(self, policy: VLAPolicy, dataset: ChunkDataset, batch: Batch, pixels: Tensor) -> Tensor:
+    def _features(
+        self, policy: VLAPolicy, dataset: ChunkDataset, batch: Batch, pixels: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """For the head, and the heat maps."""
         distinct, which = batch.instruction.unique(return_inverse=True)
         instructions = [dataset.instructions[index] for index in distinct.tolist()]
         text = policy.encode_instructions(instructions, bfloat16=self._bfloat16)[which.to(policy.device)]
-        return policy.features(pixels, batch.state, text, bfloat16=self._bfloat16)
+        heat_maps = policy.point(pixels, text, bfloat16=self._bfloat16)
+        return policy.features(pixels, batch.state, text, heat_maps, bfloat16=self._bfloat16), heat_maps
 
-    def _loss(
-        self, policy: VLAPolicy, dataset: ChunkDataset, batch: Batch, pixels: Tensor, noise: torch.Generator
-    ) -> Tensor:
-        """() the head's loss, mean over the valid actions."""
-        features = self._features(policy, dataset, batch, pixels)
+    def _loss(self, batch: Batch, pixels: Tensor, noise: torch.Generator) -> Tensor:
+        """() the head's loss, mean over the valid actions, and that of pointing."""
+        policy = self.current_policy
+        features, heat_maps = self._features(policy, self.training, batch, pixels)
         action = policy.normalization.normalize_action(batch.action.to(policy.device))
         valid = batch.valid.to(policy.device)
-        return (policy.network.head.loss(features, action, noise) * valid).sum() / valid.sum()
+        loss = (policy.network.head.loss(features, action, noise) * valid).sum() / valid.sum()
+        if heat_maps is None:
+            return loss
+        return loss + self.config.pointing * self._pointing_loss(batch, heat_maps)
+
+    def _pointing_loss(self, batch: Batch, heat_maps: Tensor) -> Tensor:
+        return pointing_loss(heat_maps, batch.keypoints.to(heat_maps.device), self.current_policy.spec.resolution)
 
     @torch.no_grad()
     def _validate(self) -> dict[str, float]:
@@ -134,10 +148,12 @@ class FineTuning:
         policy, dataset = self.current_policy, self.held_out
         head, count = policy.network.head, min(VALIDATION_SAMPLES, len(dataset))
         indices = torch.linspace(0, len(dataset) - 1, count).long()
-        totals, noise = torch.zeros(3), self._draws(0)
+        totals, noise, pointing = torch.zeros(3), self._draws(0), 0.0
         for part in indices.split(self.config.batch_size):
             batch = dataset.batch(part)
-            features = self._features(policy, dataset, batch, batch.pixels)
+            features, heat_maps = self._features(policy, dataset, batch, batch.pixels)
+            if heat_maps is not None:
+                pointing += self._pointing_loss(batch, heat_maps).item() * len(part) / count
             action = policy.normalization.normalize_action(batch.action.to(policy.device))
             error = (head.sample(features, head.temperature, noise) - action).abs().mean(-1).cpu()
             loss = head.loss(features, action, noise).cpu()
@@ -147,7 +163,8 @@ class FineTuning:
         if error < self._best_error:
             self._best_error, self._validations_since_best = error, 0
             self._best_parameters.copy_(self.optimizer.vector)
-        return {"held_out_error": error, "held_out_loss": loss, "best_held_out_error": self._best_error}
+        pointed = {} if policy.network.pointer is None else {"held_out_pointing": pointing}
+        return {"held_out_error": error, "held_out_loss": loss, "best_held_out_error": self._best_error, **pointed}
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on, except the demonstrations."""
@@ -171,10 +188,17 @@ class FineTuning:
 
 
 def augmentations_of(config: FineTuningConfig) -> tuple[Augmentation, ...]:
-    """The augmentations that a config names."""
-    shift = partial(random_shift, pixels=config.shift)
-    colours = partial(photometric_augmentation, share=config.photometric)
-    return (*((shift,) if config.shift else ()), *((colours,) if config.photometric else ()))
+    """The augmentations that a config names, but for the shift, which moves keypoints too."""
+    return (partial(photometric_augmentation, share=config.photometric),) if config.photometric else ()
+
+
+def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: torch.Generator) -> tuple[Tensor, Batch]:
+    """Images (B * cameras, 3, height, width), each shifted by up to `most` pixels, and a batch whose keypoints went
+    along."""
+    offsets = random_offsets(pixels, draws, most)
+    size = torch.tensor([pixels.shape[-1], pixels.shape[-2]])
+    moved = (offsets.flip(-1).cpu() / size).view(*batch.keypoints.shape[:2], 1, 2)
+    return shifted(pixels, offsets), dataclasses.replace(batch, keypoints=batch.keypoints - moved)
 
 
 def photometric_augmentation(images: Tensor, generator: torch.Generator, share: float) -> Tensor:

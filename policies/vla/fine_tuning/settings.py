@@ -36,6 +36,9 @@ class FineTuningConfig:
     """Validations without a smaller error after which training ends."""
     shift: int = 4
     """Random shift of images, pixels at most each way."""
+    pointing: float = 1.0
+    """Weight of the loss of pointing at what the instruction is about, where the demonstrations tell where it is in the
+    images, as those of python -m embodied.collect do; 0: without pointing."""
     photometric: float = 0.0
     """Share of images whose colours are augmented, too: by jitter, half of them by a random convolution instead."""
     bfloat16: bool | None = None
@@ -48,7 +51,7 @@ class FineTuningConfig:
         for name in ("learning_rate", "max_grad_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
-        for name in ("warmup", "weight_decay", "shift"):
+        for name in ("warmup", "weight_decay", "shift", "pointing"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and 0 or more")
         if not 0 <= self.photometric <= 1:
@@ -75,7 +78,7 @@ class Settings(ClosedLoopSettings):
     task: str | None = None
     """Task or suite on which the policy is tried while it learns, and at the end; by default none."""
     size: Size = Size.TINY
-    """tiny, small or base."""
+    """micro, tiny, small or base."""
     head: Head = Head.TOKENS
     """tokens, or flow."""
     chunk: cli.Rare[int] = 8
@@ -118,13 +121,14 @@ NAME = "vla"
 """What a run is called that is of no single task."""
 
 
-def network_config(settings: Settings) -> VLAConfig:
-    """The network's sizes.
+def network_config(settings: Settings, keypoints: int = 0) -> VLAConfig:
+    """The network's sizes; it points at so many `keypoints`, unless that has no weight.
 
     Raises:
         EmbodiedError: impossible ones.
     """
     try:
-        return dataclasses.replace(SIZES[settings.size], head=settings.head, chunk=settings.chunk)
+        points = keypoints if settings.tuning.pointing else 0
+        return dataclasses.replace(SIZES[settings.size], head=settings.head, chunk=settings.chunk, keypoints=points)
     except ValueError as error:
         raise EmbodiedError(str(error)) from None

@@ -41,9 +41,11 @@ class VLAConfig:
     """Head `tokens`: bins per number of an action."""
     flow_steps: int = 8
     """Head `flow`: Euler steps from noise to actions."""
+    keypoints: int = 0
+    """Things that it learns to point at in each image; as many as its demonstrations say."""
 
     def __post_init__(self) -> None:
-        counts = {name: value for name, value in vars(self).items() if isinstance(value, int)}
+        counts = {name: value for name, value in vars(self).items() if isinstance(value, int) and name != "keypoints"}
         wrong = [f"{name}={value}" for name, value in counts.items() if value < 1]
         wrong += [f"channels={self.channels}"] if len(self.channels) != 3 or min(self.channels) < 1 else []
         if wrong:
@@ -60,6 +62,8 @@ class VLAConfig:
 class Size(StrEnum):
     """Named sizes."""
 
+    MICRO = "micro"
+    """1 M parameters: twice as fast as tiny."""
     TINY = "tiny"
     """3 M parameters: trains on two CPU cores."""
     SMALL = "small"
@@ -69,6 +73,7 @@ class Size(StrEnum):
 
 
 SIZES = {
+    Size.MICRO: VLAConfig(width=128, layers=3, attention_heads=4, channels=(24, 48, 96), text_width=64),
     Size.TINY: VLAConfig(text_width=96),
     Size.SMALL: VLAConfig(width=384, layers=8, channels=(64, 128, 256), text_width=192, text_buckets=4096),
     Size.BASE: VLAConfig(

@@ -12,6 +12,7 @@ from policies.vla.model.attention import Block
 from policies.vla.model.config import Head, VLAConfig
 from policies.vla.model.flow_matching_head import FlowHead
 from policies.vla.model.image_encoder import ImageEncoder
+from policies.vla.model.pointing import Pointer, places
 from policies.vla.model.text_encoder import HashedTextEncoder
 from policies.vla.model.token_head import TokenHead
 
@@ -62,6 +63,9 @@ class VLANetwork(nn.Module):
         self.camera_embedding = nn.Parameter(torch.randn(cameras, width) * INIT_STD)
         tokens = self.image_encoder.token_count(resolution)
         self.position_embedding = nn.Parameter(torch.randn(tokens, width) * INIT_STD)
+        self.resolution = resolution
+        self.pointer = Pointer(config.keypoints, width) if config.keypoints else None
+        self.place_projection = nn.Linear(3 * cameras * config.keypoints, width) if config.keypoints else None
         self.state_projection = nn.Linear(state_size, width)
         self.queries = nn.Parameter(torch.randn(config.chunk, width) * INIT_STD)
         self.context_norm = nn.LayerNorm(width)
@@ -73,23 +77,39 @@ class VLANetwork(nn.Module):
         """(k, width) of k instructions."""
         return self.text_projection(self.text_encoder(instructions))
 
-    def forward(self, pixels: Tensor, state: Tensor, text: Tensor) -> Tensor:
+    def point(self, pixels: Tensor, text: Tensor) -> Tensor | None:
+        """(B, cameras, points, cells + 1) logits of where things are in images, see `Pointer`; None: it has none."""
+        if self.pointer is None:
+            return None
+        condition = text[:, None] + self.camera_embedding
+        return self.pointer(pixels.flatten(0, 1), condition.flatten(0, 1)).unflatten(0, pixels.shape[:2])
+
+    def forward(self, pixels: Tensor, state: Tensor, text: Tensor, heat_maps: Tensor | None = None) -> Tensor:
         """The features of an action chunk, all its actions in parallel.
 
         Args:
             pixels: (B, cameras, height, width, 3) uint8.
             state: (B, state_size), normalised.
             text: (B, width) of `encode_instructions`.
+            heat_maps: Of `point`, if they are known.
 
         Returns:
             (B, chunk, width), for `head`.
         """
         context = self.context_norm(self.encode_images(pixels, text))
-        known = torch.stack([self.state_projection(state), text], 1)
+        known = torch.stack([self.state_projection(state), text, *self._pointed(pixels, text, heat_maps)], 1)
         latents = torch.cat([self.queries.expand(len(pixels), -1, -1), known], 1)
         for block in self.blocks:
             latents = block(latents, context)
         return self.norm(latents[:, : self.config.chunk])
+
+    def _pointed(self, pixels: Tensor, text: Tensor, heat_maps: Tensor | None) -> list[Tensor]:
+        """A token (B, width) of where things are in all images; none without a pointer."""
+        if self.place_projection is None:
+            return []
+        heat_maps = self.point(pixels, text) if heat_maps is None else heat_maps
+        assert heat_maps is not None
+        return [self.place_projection(places(heat_maps, self.resolution).flatten(1).to(text.dtype))]
 
     def encode_images(self, pixels: Tensor, text: Tensor) -> Tensor:
         """(B, cameras * tokens, width) of images (B, cameras, height, width, 3), conditioned on the text (B, width)."""

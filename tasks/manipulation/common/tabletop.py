@@ -354,6 +354,9 @@ class Tabletop(Task[TaskState], abc.ABC):
         del world
         return {"goal": state.goal}
 
+    def keypoints(self, world: World, state: TaskState) -> Mapping[str, Array]:
+        return {"object": world["object1_pos"], "goal": state.goal}
+
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """The task's script. It sees the group `policy`, and the goal where policies must find it out."""
         seen = Seen.of(observation["policy"])

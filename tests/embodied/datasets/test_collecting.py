@@ -73,6 +73,17 @@ class Plane:
             self.observed(), torch.from_numpy(near), torch.full((self.num_envs,), self.steps >= LIMIT, dtype=torch.bool)
         )
 
+    def world(self) -> np.ndarray:
+        return self.pos
+
+    @property
+    def task_state(self) -> np.ndarray:
+        return self.goal
+
+    def keypoints(self, world: Any, state: Any) -> dict[str, Any]:
+        del world, state
+        return {}
+
     def render_state(self) -> RenderState:
         return RenderState(cast("Any", self.pos.copy()))
 

@@ -24,7 +24,7 @@ from embodied.errors import EmbodiedError
 from embodied.storage.files import TEMPORARY
 
 FPS = 20
-INFO = DatasetInfo(FPS, ("front", "wrist"), (64, 48), ("x", "y", "z"), ("push", "turn"))
+INFO = DatasetInfo(FPS, ("front", "wrist"), (64, 48), ("x", "y", "z"), ("push", "turn"), ("thing", "goal"))
 LENGTHS = (12, 30, 7, 25)
 FILM = 2.0  # s, so that the four episodes need three files
 
@@ -46,6 +46,7 @@ def episode(length: int, number: int) -> Episode:
         action=rng.uniform(-1, 1, (length, 2)).astype(np.float32),
         success=number != 2,
         seed=None if number == 3 else 40 + number,
+        keypoints={camera: rng.uniform(-1, 2, (length, 4)).astype(np.float32) for camera in ("front", "wrist")},
     )
 
 
@@ -78,6 +79,7 @@ def test_numbers_and_words_come_back_exactly_and_pictures_nearly(written: Path) 
         assert row.noise == pytest.approx(0.1 * dataset.rows.index(row))
         assert set(after.images) == {"front", "wrist"}
         for camera, frames in before.images.items():
+            np.testing.assert_array_equal(after.keypoints[camera], before.keypoints[camera])
             assert after.images[camera].dtype == np.uint8
             assert np.abs(frames.astype(int) - after.images[camera]).mean() < 4
 
@@ -90,6 +92,7 @@ def test_any_step_is_found_alone(written: Path) -> None:
         assert len(alone) == 1
         assert set(alone.images) == {"wrist"}
         np.testing.assert_array_equal(alone.state, EPISODES[index].state[step : step + 1])
+        np.testing.assert_array_equal(alone.keypoints["wrist"], EPISODES[index].keypoints["wrist"][step : step + 1])
         frames = EPISODES[index].images["wrist"].astype(int)
         distances = np.abs(frames - alone.images["wrist"].astype(int)).mean(axis=(1, 2, 3))
         assert int(distances.argmin()) == step

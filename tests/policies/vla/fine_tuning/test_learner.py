@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.datasets.episode import Episode
 from embodied.storage import trees
 from policies.algorithm import DivergedError
-from policies.vla.fine_tuning.learner import FineTuning, augmentations_of
+from policies.vla.fine_tuning.learner import FineTuning, augmentations_of, shifted_batch
 from policies.vla.fine_tuning.settings import FineTuningConfig
 from policies.vla.model.config import Head, VLAConfig
 from policies.vla.model.token_head import tokenize
@@ -19,6 +20,7 @@ from policies.vla.policy import VLAPolicy
 from tests.policies.vla.toy_demonstrations import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
 
 COARSE = dataclasses.replace(SMALL, bins=16, chunk=4)
+POINTING = dataclasses.replace(COARSE, keypoints=1)
 FEW = dataclasses.replace(QUICK, batch_size=16)
 
 
@@ -107,13 +109,44 @@ def test_the_rate_rises_and_falls_along_a_cosine():
 def test_a_share_of_the_pictures_changes_colours():
     images = torch.randint(0, 256, (400, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     for share in (0.25, 1.0):
-        (colours,) = augmentations_of(FineTuningConfig(shift=0, photometric=share))
+        (colours,) = augmentations_of(FineTuningConfig(photometric=share))
         made = colours(images, torch.Generator().manual_seed(1))
         changed = (made != images).flatten(1).any(1).float().mean()
         assert changed == pytest.approx(share, abs=0.08)
-    assert augmentations_of(FineTuningConfig(shift=0)) == ()
+    assert augmentations_of(FineTuningConfig()) == ()
     with pytest.raises(ValueError, match=r"photometric=1.5 must be between 0 and 1"):
         FineTuningConfig(photometric=1.5)
+
+
+def pointed(number: int, *, length: int = 12) -> Episode:
+    """A toy episode that tells where its dot is in the image of one camera, and that the other does not see it."""
+    plain = episode(number, length=length)
+    rows, columns = (plain.images["front"][..., 0].max(axis) > 0 for axis in (2, 1))
+    middle = np.stack([(columns.argmax(1) + 2) / 32, (rows.argmax(1) + 2) / 32], 1).astype(np.float32)
+    return dataclasses.replace(plain, keypoints={"front": middle, "wrist": np.full_like(middle, -1)})
+
+
+def test_it_learns_to_point_where_demonstrations_say_what_is_meant():
+    demonstrations = shown([pointed(number) for number in range(30)])
+    assert demonstrations.keypoints == 1
+    tuning = dataclasses.replace(QUICK, held_out=0.2, validation_interval=4)
+    made = FineTuning(untrained(demonstrations, POINTING), demonstrations, tuning, 60)
+    found = [made.step() for _ in range(60)]
+    pointing = [metrics["held_out_pointing"] for metrics in found if "held_out_pointing" in metrics]
+    assert pointing[-1] < 0.6 * pointing[0]
+
+
+def test_a_shift_of_the_images_moves_what_is_pointed_at_along():
+    demonstrations = shown([pointed(0)])
+    made = taught(demonstrations, POINTING, 1)
+    batch = made.training.batch(torch.arange(12))
+    images = batch.pixels.flatten(0, 1).permute(0, 3, 1, 2)
+    shifted, moved = shifted_batch(images, batch, 6, torch.Generator().manual_seed(0))
+    front = shifted.unflatten(0, (12, 2))[:, 0]
+    for image, (column, row) in zip(front, moved.keypoints[:, 0, 0].tolist(), strict=True):
+        if 2 / 32 < column < 30 / 32 and 2 / 32 < row < 30 / 32:
+            assert image[0, round(32 * row) - 1, round(32 * column) - 1] == 255
+    assert not torch.equal(moved.keypoints, batch.keypoints)
 
 
 @pytest.mark.parametrize("head", list(Head))
