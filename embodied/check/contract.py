@@ -42,6 +42,7 @@ CHECKS = (
     Check(functions.reward_terms_are_the_weighted_ones, False),
     Check(functions.outcomes_are_flags, False),
     Check(functions.every_agent_is_on_one_side, False),
+    Check(functions.keypoints_are_places, False),
     Check(functions.commands_are_fields_of_the_state, False),
     Check(functions.functions_are_pure, False),
     Check(functions.variations_are_real, False),

@@ -105,6 +105,15 @@ def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
         yield Finding("teams", f"their agents are {members}", f"each of the {task.agents or 0} agents once", look)
 
 
+def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
+    """What the instruction is about is one place each, for cameras to look for."""
+    given = arguments(task)
+    for name, place in jax.eval_shape(task.keypoints, given.world, given.state).items():
+        if place.shape != (3,):
+            look = place_of(task, "keypoints")
+            yield Finding(f"keypoint {name!r}", f"its shape is {place.shape}", "(3,), m in the world frame", look)
+
+
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
     """What a robot is told, in a deployment or by a person who steers, is in the task's state, and measured number by
     number; setpoints are as many as there are names."""

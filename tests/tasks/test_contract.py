@@ -107,6 +107,10 @@ def test_every_agent_is_on_one_side(env: Env) -> None:
     holds(functions.every_agent_is_on_one_side(env.task))
 
 
+def test_keypoints_are_places(env: Env) -> None:
+    holds(functions.keypoints_are_places(env.task))
+
+
 def test_functions_are_pure(env: Env) -> None:
     holds(functions.functions_are_pure(env.task))
 

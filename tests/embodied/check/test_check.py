@@ -53,6 +53,14 @@ FAULTS = {
     teams = {"red": (0,), "blue": (0,)}
 """,
     ),
+    "keypoint that is no place": (
+        "keypoints are places",
+        "keypoint 'ball': its shape is (1,); expected (3,), m in the world frame",
+        """
+    def keypoints(self, world, state):
+        return {"ball": world.qpos[:1]}
+""",
+    ),
     "command of no field": (
         "commands are fields of the state",
         "commands: 'gaol': the state has no such field; expected one of ",

@@ -60,7 +60,7 @@ def vla(head: Head = Head.TOKENS, execute: int = 3) -> VLAPolicy:
     ones = torch.ones(STATE)
     normalization = Normalization(-ones[:ACTIONS], 0.5 * ones[:ACTIONS], 0.1 * ones, 2.0 * ones)
     spec = RobotSpec(("view", "wrist"), SIZE, STATE, ACTIONS, CONTROL_DT)
-    config = dataclasses.replace(SMALL, head=head, flow_steps=2, bins=32)
+    config = dataclasses.replace(SMALL, head=head, flow_steps=2, bins=32, keypoints=2)
     known = [TrainingTask(TASK, ("open the drawer", "pull it")), TrainingTask("manipulation/reach", ("reach",))]
     return VLAPolicy.untrained(config, normalization, spec, known, execute)
 
