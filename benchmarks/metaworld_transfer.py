@@ -74,7 +74,7 @@ def main(settings: Settings) -> None:
         here = scores(env, act, settings.episodes, settings.seed)
         env.close()
         shown_there = quaternions(task, theirs=False) if ours else UNCHANGED
-        rows.append({"task": task, "trained_on": "embodied" if ours else "metaworld",
+        rows.append({"task": task, "policy": Path(source).name, "trained_on": "embodied" if ours else "metaworld",
                      "embodied": here,
                      "metaworld": there(network, shown_there, task, settings)})  # fmt: skip
     cli.show(cli.table("success at any step, at the last", dict(map(shown, rows))))
@@ -87,7 +87,7 @@ def shown(row: Mapping[str, Any]) -> tuple[str, str]:
     found = (
         f"on {side} {row[side]['success_any']:.0%}, {row[side]['success']:.0%}" for side in ("metaworld", "embodied")
     )
-    return f"{row['task']}, trained on {row['trained_on']}", "; ".join(found)
+    return f"{row['task']}, trained on {row['trained_on']} ({row['policy']})", "; ".join(found)
 
 
 def quaternions(task: str, theirs: bool) -> tuple[np.ndarray, np.ndarray]:
