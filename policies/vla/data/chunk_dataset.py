@@ -59,6 +59,11 @@ class ChunkDataset:
     def __len__(self) -> int:
         return len(self._action)
 
+    def first_steps(self, count: int) -> Tensor:
+        """Indices (k,) int64 of the first `count` steps of every episode."""
+        everything = torch.arange(len(self))
+        return everything[everything - self._first[self._episode] < count]
+
     def batch(self, indices: Tensor) -> Batch:
         """The samples of some indices (B,) int64."""
         episode = self._episode[indices]

@@ -58,6 +58,7 @@ class FineTuning:
         train, apart = demonstrations.split(config.held_out, seed)
         self.training = ChunkDataset(train, cameras, chunk)
         self.held_out = ChunkDataset(apart, cameras, chunk) if apart else None
+        self._early = self.training.first_steps(config.first_steps)
         self.augmentations = (*augmentations_of(config), *augmentations)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
         self.optimizer = FlatAdamW(
@@ -89,8 +90,7 @@ class FineTuning:
         Raises:
             DivergedError: the loss is not finite.
         """
-        indices = torch.randint(len(self.training), (self.config.batch_size,), generator=self._generator)
-        batch = self.training.batch(indices)
+        batch = self.training.batch(self._draw_samples())
         draws = self._draws(int(torch.randint(2**31, (), generator=self._generator)))
         pixels = batch.pixels.to(self.current_policy.device).flatten(0, 1).permute(0, 3, 1, 2)
         if shift := self.config.shift:
@@ -106,6 +106,15 @@ class FineTuning:
         metrics = {"loss": value, "gradient_norm": norm.item(), "learning_rate": rate}
         due = self.steps % self.config.validation_interval == 0 or self.steps == self.total_steps
         return metrics | self._validate() if due and self.held_out is not None else metrics
+
+    def _draw_samples(self) -> Tensor:
+        """Indices of a batch of training samples."""
+        size, generator = self.config.batch_size, self._generator
+        indices = torch.randint(len(self.training), (size,), generator=generator)
+        if early := len(self._early):
+            half = size // 2
+            indices[:half] = self._early[torch.randint(early, (half,), generator=generator)]
+        return indices
 
     def _rate(self) -> float:
         """Learning rate of the coming step: linear warm-up, then half a cosine."""

@@ -36,6 +36,9 @@ class FineTuningConfig:
     """Validations without a smaller error after which training ends."""
     shift: int = 4
     """Random shift of images, pixels at most each way."""
+    first_steps: int = 0
+    """Half of all samples are drawn from the first so many steps of their episodes, where a policy that is told
+    something decides what it goes for; 0: from all steps alike."""
     pointing: float = 1.0
     """Weight of the loss of pointing at what the instruction is about, where the demonstrations tell where it is in the
     images, as those of python -m embodied.collect do; 0: without pointing."""
@@ -51,7 +54,7 @@ class FineTuningConfig:
         for name in ("learning_rate", "max_grad_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
-        for name in ("warmup", "weight_decay", "shift", "pointing"):
+        for name in ("warmup", "weight_decay", "shift", "first_steps", "pointing"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and 0 or more")
         if not 0 <= self.photometric <= 1:
