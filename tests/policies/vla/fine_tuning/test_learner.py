@@ -136,6 +136,14 @@ def test_it_learns_to_point_where_demonstrations_say_what_is_meant():
     assert pointing[-1] < 0.6 * pointing[0]
 
 
+def test_half_of_the_samples_are_of_the_first_steps_where_asked():
+    demonstrations = shown([episode(number, length=20) for number in range(4)])
+    tuning = dataclasses.replace(QUICK, first_steps=2, batch_size=64)
+    made = FineTuning(untrained(demonstrations, COARSE), demonstrations, tuning, 10)
+    early = torch.cat([made._draw_samples() % 20 < 2 for _ in range(50)]).float().mean()
+    assert early == pytest.approx(0.5 + 0.5 * 2 / 20, abs=0.03)
+
+
 def test_a_shift_of_the_images_moves_what_is_pointed_at_along():
     demonstrations = shown([pointed(0)])
     made = taught(demonstrations, POINTING, 1)
