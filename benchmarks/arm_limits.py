@@ -4,7 +4,8 @@
 
 The scripts of the fifty tasks, each as Meta-World moves its hand and with `arm_limits`. Joint positions are observed
 every 12.5 ms; speeds and accelerations are their differences, over what Franka allows of each joint. Torques never
-exceed what it allows: the model's servos are limited.
+exceed what it allows: the model's servos are limited. Beside them, after every control step: how deep bodies lie in
+each other where they touch, and how far the hand is from pointing straight down.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
 import jax
+import mujoco
 import numpy as np
 import torch
 import tyro
@@ -70,12 +72,16 @@ def moved(task: str, arm_limits: bool, settings: Settings) -> dict[str, float]:
         f"manipulation/{task}", settings.episodes, "mujoco", settings.seed, arm_limits=arm_limits, goals=None
     )
     script, obs = load_policy("expert", env), env.reset(settings.seed)
-    positions, solved = [], []
+    positions, solved, deep, tilted = [], [], [], []
     for _ in range(STEPS):
         positions.append(obs["proprio"][:, JOINTS].double())
         step = env.step(script(obs))
         obs = step.obs
         solved.append(step.success.numpy())
+        for number in range(settings.episodes):
+            model, data = env.engine.data(number)
+            deep.append(penetration(data))
+            tilted.append(tilt(model, data))
     env.close()
     speeds = torch.stack(positions).diff(dim=0).numpy() / CONTROL_DT
     asked = (np.abs(np.diff(speeds, axis=0)) / CONTROL_DT / ACCELERATION_LIMITS).max(-1)
@@ -89,7 +95,20 @@ def moved(task: str, arm_limits: bool, settings: Settings) -> dict[str, float]:
         "acceleration_99.9": float(np.percentile(asked, 99.9)),
         "beyond": float((asked > 1).mean()),
         "far_beyond": float((asked > 2).mean()),
+        "penetration": max(deep),
+        "penetration_99": float(np.percentile(deep, 99)),
+        "tilt": max(tilted),
     }
+
+
+def penetration(data: mujoco.MjData) -> float:
+    """m, how deep the two bodies lie in each other that do so most."""
+    return max(0.0, -float(data.contact.dist.min())) if data.ncon else 0.0
+
+
+def tilt(model: mujoco.MjModel, data: mujoco.MjData) -> float:
+    """rad, between where the gripper points and straight down."""
+    return float(np.arccos(np.clip(-data.site_xmat[model.site("tcp").id][8], -1.0, 1.0)))
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -97,7 +116,10 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     return {name: {
         **{key: statistics.mean(row[name][key] for row in rows)
            for key in ("success", "success_any", "beyond", "far_beyond")},
-        **{key: max(row[name][key] for row in rows) for key in ("speed", "acceleration", "acceleration_99.9")},
+        **{key: max(row[name][key] for row in rows)
+           for key in ("speed", "acceleration", "acceleration_99.9", "penetration", "tilt")},
+        "penetration_median": statistics.median(row[name]["penetration"] for row in rows),
+        "penetration_99": max(row[name]["penetration_99"] for row in rows),
         "solved": sum(row[name]["success"] == 1.0 for row in rows),
         "seconds": statistics.median(row[name]["first_success_seconds"] for row in rows),
     } for name in MOVED}  # fmt: skip
