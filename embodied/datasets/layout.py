@@ -31,8 +31,8 @@ CHUNK = 1000  # files in a folder, LeRobot's
 DATA_MB, VIDEO_MB = 100, 200  # LeRobot's largest files
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
-KEYPOINTS = "observation.keypoints."
-"""Before a camera's name: where in its image things are. Ours; LeRobot's policies pass over it."""
+KEYPOINTS = "keypoints."
+"""Before a camera's name: where in its image things are. Ours, and no observation, which LeRobot's policies would read."""
 COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns of every frame: s since the episode's start, index in the episode, of its episode, in the dataset, of its
 instruction."""
