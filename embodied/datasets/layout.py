@@ -32,7 +32,7 @@ DATA_MB, VIDEO_MB = 100, 200  # LeRobot's largest files
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 KEYPOINTS = "keypoints."
-"""Before a camera's name: where in its image things are. Ours, and no observation, which LeRobot's policies would read."""
+"""Before a camera's name: where in its image things are. Ours; no observation, or LeRobot's policies would read it."""
 COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns of every frame: s since the episode's start, index in the episode, of its episode, in the dataset, of its
 instruction."""
