@@ -1,4 +1,4 @@
-"""`python -m policies.vla.train`: supervised fine-tuning of a vision-language-action policy on a dataset."""
+"""`python -m policies.vla.train`: supervised fine-tuning of a vision-language-action policy on datasets."""
 
 from __future__ import annotations
 
@@ -47,9 +47,8 @@ def make_session(settings: Settings) -> FineTuningSession:
     # A name of a task that does not exist is an error before demonstrations are read, let alone learned from.
     suite = restricted(suite_of(settings.task), settings.tasks) if settings.task else None
     network_config(settings)  # so is one of its sizes
-    assert settings.dataset is not None
     selection = EpisodeSelection(settings.tasks, settings.episodes_per_task, settings.failures)
-    demonstrations = load_demonstrations(settings.dataset, settings.cameras, selection)
+    demonstrations = load_demonstrations(settings.datasets, settings.cameras, selection)
     device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(settings.seed)  # of the weights
     policy = VLAPolicy.untrained(

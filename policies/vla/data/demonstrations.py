@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from embodied.core.instruction import check_instruction
 from embodied.datasets.episode import Episode
-from embodied.datasets.reader import open_dataset
+from embodied.datasets.reader import Dataset, open_dataset
 from embodied.errors import EmbodiedError, UnknownNameError
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 
@@ -135,18 +135,29 @@ class EpisodeSelection:
 
 
 def load_demonstrations(
-    dataset: Path, cameras: tuple[str, ...] = (), selection: EpisodeSelection = EpisodeSelection()
+    folders: Sequence[Path], cameras: tuple[str, ...] = (), selection: EpisodeSelection = EpisodeSelection()
 ) -> Demonstrations:
-    """The demonstrations in a dataset's folder, in memory; videos of episodes that are not selected are not decoded.
+    """The demonstrations in datasets' folders, in memory; videos of episodes that are not selected are not decoded.
 
     Raises:
-        EmbodiedError: there is no dataset, it is damaged, or a task was not demonstrated often enough.
+        EmbodiedError: there is no dataset, it is damaged, two do not fit together, or a task was not demonstrated often
+            enough.
     """
-    found = open_dataset(dataset, cameras=cameras or None)
-    indices = selection.indices(found.rows)
-    # Read in order, each video is decoded once; a few episodes are found faster one by one.
-    episodes = found if len(indices) == len(found) else (found[index] for index in indices)
-    return Demonstrations.of(episodes, 1.0 / found.info.fps, failures=selection.failures)
+    first = open_dataset(folders[0], cameras=cameras or None)
+    seen, fps = first.info.cameras, first.info.fps
+    datasets = [first, *(open_dataset(folder, cameras=seen, fps=fps) for folder in folders[1:])]
+    indices = selection.indices([row for dataset in datasets for row in dataset.rows])
+    return Demonstrations.of(_chosen(datasets, indices), 1.0 / fps, failures=selection.failures)
+
+
+def _chosen(datasets: Sequence[Dataset], indices: Sequence[int]) -> Iterator[Episode]:
+    """The episodes of datasets, one after the other, of which `indices` count all."""
+    before = 0
+    for dataset in datasets:
+        own = [index - before for index in indices if before <= index < before + len(dataset)]
+        # Read in order, each video is decoded once; a few episodes are found faster one by one.
+        yield from dataset if len(own) == len(dataset) else (dataset[index] for index in own)
+        before += len(dataset)
 
 
 def _spec_of(episode: Episode, control_dt: float) -> RobotSpec:

@@ -73,11 +73,12 @@ class Settings(ClosedLoopSettings):
         python -m policies.vla.train demos --task mt10 --out runs/vla/mt10
         python -m embodied.evaluate mt10 --policy runs/vla/mt10
         python -m policies.vla.train --resume runs/vla/mt10 --steps 40000
+        python -m policies.vla.train picks held --tuning.first-steps 12 --out runs/vla/among   # two datasets
         python -m policies.vla.train demos --episodes-per-task 1 --tasks manipulation/reach manipulation/drawer-close
     """
 
-    dataset: tyro.conf.Positional[Path | None] = None
-    """Folder that python -m embodied.collect wrote, or any in LeRobot's format v3.0."""
+    datasets: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Folders that python -m embodied.collect wrote, or any in LeRobot's format v3.0."""
     task: str | None = None
     """Task or suite on which the policy is tried while it learns, and at the end; by default none."""
     size: Size = Size.TINY
@@ -89,7 +90,7 @@ class Settings(ClosedLoopSettings):
     execute: cli.Rare[int] = 0
     """Of those, how many are executed before the next inference; 0: all."""
     cameras: tuple[str, ...] = ()
-    """Of the dataset's; by default all."""
+    """Of the first dataset's; by default all."""
     steps: int = 20_000
     """Gradient steps in all; fewer if held-out episodes say so. With --resume: to which training goes on, along the
     slow fall of the learning rate that so many steps would have had from the start."""
@@ -100,9 +101,9 @@ class Settings(ClosedLoopSettings):
     lora: cli.Rare[int] = 0
     """Rank of the low-rank updates of pretrained encoders; 0: they stay as they are."""
     tasks: tuple[str, ...] = ()
-    """Of the dataset's, those to learn and to be tried on; by default all."""
+    """Of the datasets', those to learn and to be tried on; by default all."""
     episodes_per_task: int = 0
-    """The first so many episodes of each task, in the dataset's order, without those left out as failures; 0: all."""
+    """The first so many episodes of each task, in the datasets' order, without those left out as failures; 0: all."""
     failures: bool = False
     """Learn from episodes that failed, too."""
     tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
@@ -110,7 +111,7 @@ class Settings(ClosedLoopSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dataset is None and self.resume is None:
+        if not self.datasets and self.resume is None:
             raise EmbodiedError("which dataset? python -m policies.vla.train DATASET, or --resume RUN")
         if self.episodes_per_task < 0:
             raise EmbodiedError(f"--episodes-per-task {self.episodes_per_task}: expected at least 1, or 0 for all")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from embodied.datasets.layout import DatasetInfo
 from embodied.datasets.writer import DatasetWriter
 from embodied.errors import EmbodiedError
 from embodied.storage.runs import Run
+from policies.vla.data.demonstrations import EpisodeSelection, load_demonstrations
 from policies.vla.fine_tuning.settings import Settings
 from policies.vla.train import main
 from tests.policies.vla.toy_demonstrations import episode
@@ -58,12 +61,28 @@ def test_a_run_does_not_go_on_with_other_demonstrations(demonstrations, tmp_path
         inspect.unwrap(main)(["--resume", str(out)])
 
 
+def test_several_datasets_are_one(demonstrations, tmp_path):
+    record(tmp_path / "more", 2)
+    out = tmp_path / "out"
+    assert main([str(demonstrations), str(tmp_path / "more"), "--steps", "1", *BRIEF, "--out", str(out)]) == 0
+    assert Run.open(out).config["demonstrations"].startswith("5 episodes, 60 steps")
+    few = load_demonstrations((demonstrations, tmp_path / "more"), selection=EpisodeSelection(per_task=4))
+    whole = load_demonstrations((demonstrations, tmp_path / "more"))
+    for one, same in zip(few.episodes, whole.episodes[:4], strict=True):
+        np.testing.assert_array_equal(one.state, same.state)
+        np.testing.assert_array_equal(one.images["wrist"], same.images["wrist"])
+    with DatasetWriter(tmp_path / "slow", dataclasses.replace(INFO, fps=10)) as writer:
+        writer.add(episode(0))
+    with pytest.raises(EmbodiedError, match=r"rate in Hz is 10, expected 20"):
+        load_demonstrations((demonstrations, tmp_path / "slow"))
+
+
 def test_messages_of_the_settings():
     with pytest.raises(EmbodiedError, match=r"which dataset\?"):
         Settings()
     with pytest.raises(EmbodiedError, match="--episodes-per-task -1: expected at least 1, or 0 for all"):
-        Settings(Path("x"), episodes_per_task=-1)
+        Settings((Path("x"),), episodes_per_task=-1)
     with pytest.raises(EmbodiedError, match="--steps 0: expected at least 1"):
-        Settings(Path("x"), steps=0)
+        Settings((Path("x"),), steps=0)
     with pytest.raises(EmbodiedError, match="--trial-episodes 0: expected at least 1"):
-        Settings(Path("x"), trial_episodes=0)
+        Settings((Path("x"),), trial_episodes=0)
