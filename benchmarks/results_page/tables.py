@@ -189,7 +189,8 @@ HEADLINES: Sequence[tuple[str, str]] = (
     ("Scripts of Meta-World's fifty tasks", "evaluate_mt50_expert"),
     ("One policy for MT50, from states", "train_mt50_dagger"),
     ("One policy for MT10, from states", "train_mt10_dagger"),
-    ("... from pictures and words", "vla_mt10_96"),
+    ("... from pictures and words", "vla_mt10_pointing"),
+    ("An arm picks up the object that it is told, from pictures", "vla_pick_among_pointing"),
     ("A1, known by its URDF alone, learns to walk", "velocity_a1"),
 )
 """What -> file, without seed."""
