@@ -43,12 +43,9 @@ class ChunkDataset:
         self._state = torch.from_numpy(np.concatenate([episode.state for episode in episodes]))
         self._action = torch.from_numpy(np.concatenate([episode.action for episode in episodes]))
         told = all(set(self.cameras) <= set(episode.keypoints) for episode in episodes)
-        places = [np.stack([e.keypoints[c] for c in self.cameras], 1) for e in episodes] if told else []
-        shape = (len(self._action), len(self.cameras))
-        whole = np.concatenate(places) if places else np.zeros((*shape, 0), np.float32)
-        self._keypoints = (
-            torch.from_numpy(whole).unflatten(-1, (-1, 2)) if told else self._action.new_zeros(*shape, 0, 2)
-        )
+        seen = [np.stack([e.keypoints[c].reshape(len(e), -1, 2) for c in self.cameras], 1) for e in episodes if told]
+        nothing = np.zeros((len(self._action), len(self.cameras), 0, 2), np.float32)
+        self._keypoints = torch.from_numpy(np.concatenate(seen) if seen else nothing)
         index = {text: number for number, text in enumerate(self.instructions)}
         self._instruction = torch.tensor([index[check_instruction(episode.instruction)] for episode in episodes])
         self._episode = torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths))
