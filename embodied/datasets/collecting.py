@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 import torch
+from jax import Array
 from torch import Tensor
 
 from embodied.core.hooks import PIXELS, PROPRIO
@@ -114,10 +115,12 @@ def collect(
         EmbodiedError: the environment has no cameras, many agents, or not the group of the state; or too few succeeded.
     """
     require_recordable(env, config.state)
+    keypoints_of = jax.jit(jax.vmap(env.task.keypoints))
     kept = tried = round_number = 0
     while kept < config.episodes:
         seed = round_seed(config.seed, round_number)
-        done = record_episodes(env, policy, config, seed, config.episodes - kept, functools.partial(on_step, kept))
+        wanted, told = config.episodes - kept, functools.partial(on_step, kept)
+        done = record_episodes(env, policy, config, seed, wanted, keypoints_of, told)
         for place in range(env.num_envs):
             if kept == config.episodes or not done.finished[place]:
                 break
@@ -158,16 +161,24 @@ def round_seed(seed: int, number: int) -> int:
 
 
 def record_episodes(
-    env: Env, policy: PolicyFunction, config: CollectConfig, seed: int, wanted: int, on_step: Callable[[int], object]
+    env: Env,
+    policy: PolicyFunction,
+    config: CollectConfig,
+    seed: int,
+    wanted: int,
+    keypoints_of: Callable[[World, Any], Mapping[str, Array]],
+    on_step: Callable[[int], object],
 ) -> Recording:
-    """One episode in every environment, or as many as are needed for the first `wanted` to be known."""
+    """One episode in every environment, or as many as are needed for the first `wanted` to be known.
+
+    `keypoints_of` is `Task.keypoints` of all environments, compiled.
+    """
     count, device = env.num_envs, env.device
     # A generator for each environment: the noise of one does not depend on how many there are.
     generators = [np.random.default_rng([seed, place]) for place in range(count)]
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
     obs = env.reset(seed)
     instructions = tuple(instructions_of(env))
-    keypoints_of = jax.jit(jax.vmap(env.task.keypoints))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
     since, lengths = np.zeros(count, int), np.zeros(count, int)
     states, keypoints, actions, render_states = [], [], [], []

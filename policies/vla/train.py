@@ -46,7 +46,7 @@ def make_session(settings: Settings) -> FineTuningSession:
     """
     # A name of a task that does not exist is an error before demonstrations are read, let alone learned from.
     suite = restricted(suite_of(settings.task), settings.tasks) if settings.task else None
-    network_config(settings)  # so is one of its sizes
+    network_config(settings)  # impossible sizes, too, are an error before that
     selection = EpisodeSelection(settings.tasks, settings.episodes_per_task, settings.failures)
     demonstrations = load_demonstrations(settings.datasets, settings.cameras, selection)
     device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -45,8 +45,8 @@ class VLAConfig:
     """Things that it learns to point at in each image; as many as its demonstrations say."""
 
     def __post_init__(self) -> None:
-        counts = {name: value for name, value in vars(self).items() if isinstance(value, int) and name != "keypoints"}
-        wrong = [f"{name}={value}" for name, value in counts.items() if value < 1]
+        counts = {name: value for name, value in vars(self).items() if isinstance(value, int)}
+        wrong = [f"{name}={value}" for name, value in counts.items() if value < (name != "keypoints")]
         wrong += [f"channels={self.channels}"] if len(self.channels) != 3 or min(self.channels) < 1 else []
         if wrong:
             raise ValueError(f"{', '.join(wrong)}: expected at least 1, and 3 channels")

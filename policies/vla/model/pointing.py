@@ -1,7 +1,7 @@
 """Pointing: heat maps of where in each image the things are that an instruction is about.
 
-Co-training that names places in images is what keeps large policies looking at what they are told (pi0.5, Black et al.
-2025, section IV.C; CLIPort's heat maps, Shridhar et al. 2021). Labels come from a simulation (`Episode.keypoints`).
+Large policies are co-trained to localise objects (pi0.5, Black et al. 2025); CLIPort (Shridhar et al. 2021) picks where
+a heat map conditioned on words says. Labels come from a simulation (`Episode.keypoints`).
 """
 
 from __future__ import annotations
