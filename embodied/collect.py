@@ -113,6 +113,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     cli.show(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
     options = {
         "task": name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
+        "noise_correlation": settings.noise_correlation, "hold": settings.hold,
         "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,
         "visual_shift": settings.visual_shift,
     }  # fmt: skip

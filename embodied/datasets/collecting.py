@@ -3,6 +3,7 @@
 Noise is added to executed actions, but not to those that are recorded, so the demonstrations show recovery from states
 that a clone will reach by its own errors: DART (Laskey et al., "DART: Noise Injection for Robust Imitation
 Learning", CoRL 2017, arXiv:1703.09327), with a standard deviation that is drawn for each episode instead of fitted.
+Noise that is correlated over some steps leads away as a clone's errors do; what is drawn anew cancels out within a few.
 
 Images are rendered afterwards, of the steps that are kept only, so that many environments can wait for the slowest. A
 policy with cameras gets its own as it acts.
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -43,6 +45,9 @@ class CollectConfig:
     noise: float = 0.2
     """Largest standard deviation of the noise on actions, which are in [-1, 1]; each episode draws its own from 0 to
     this. 0: none."""
+    noise_correlation: float = 0.0
+    """Control steps after which the noise has forgotten what it was (its correlation has fallen to 1/e); 0: every step
+    draws anew. The longer, the farther it leads away from where the policy would be."""
     hold: int = 10
     """Control steps that an episode goes on after success."""
     failures: bool = False
@@ -60,6 +65,8 @@ class CollectConfig:
                 f"episodes={self.episodes}, attempts={self.attempts}, hold={self.hold}, noise={self.noise}; "
                 "expected at least 1, 1 and 0, and noise from 0 to 1"
             )
+        if not 0 <= self.noise_correlation < math.inf:
+            raise EmbodiedError(f"noise_correlation={self.noise_correlation}; expected control steps, 0 or more")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +184,7 @@ def record_episodes(
     # A generator for each environment: the noise of one does not depend on how many there are.
     generators = [np.random.default_rng([seed, place]) for place in range(count)]
     noise = np.array([generator.uniform(0.0, config.noise) for generator in generators])
+    disturbances = _correlated(generators, env.action_size, config.noise_correlation)
     obs = env.reset(seed)
     instructions = tuple(instructions_of(env))
     solved, finished = np.zeros(count, bool), np.zeros(count, bool)
@@ -189,8 +197,7 @@ def record_episodes(
         keypoints.append(np.stack(list(places.values()), 1) if places else np.zeros((count, 0, 3)))
         actions.append(_copied(action))
         render_states.append(jax.tree.map(np.asarray, env.render_state()))
-        drawn = np.stack([generator.standard_normal(env.action_size) for generator in generators])
-        disturbance = torch.as_tensor(noise[:, None] * drawn, dtype=action.dtype, device=device)
+        disturbance = torch.as_tensor(noise[:, None] * next(disturbances), dtype=action.dtype, device=device)
         step = env.step((action + disturbance).clamp(-1.0, 1.0))
         obs = step.obs
         lengths += ~finished
@@ -209,6 +216,19 @@ def record_episodes(
         instructions=instructions,
         finished=finished,
     )
+
+
+def _correlated(generators: Sequence[np.random.Generator], size: int, steps: float) -> Iterator[np.ndarray]:
+    """Standard normal numbers (N, size) for step after step, a generator for each row, correlated over `steps` steps.
+
+    An Ornstein-Uhlenbeck process at discrete times (Uhlenbeck and Ornstein 1930), stationary from the first on.
+    """
+    share = math.exp(-1.0 / steps) if steps else 0.0
+    draw = lambda: np.stack([generator.standard_normal(size) for generator in generators])  # noqa: E731
+    state = draw()
+    while True:
+        yield state
+        state = share * state + math.sqrt(1.0 - share**2) * draw()
 
 
 def episode_of(env: Env, recording: Recording, place: int, instruction: str, seed: int) -> Episode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any, cast
 
@@ -153,6 +154,20 @@ def test_noise_differs_between_episodes_up_to_its_limit() -> None:
     assert 0.3 < max(levels) < 0.4
 
 
+@pytest.mark.parametrize("steps", [0.0, 4.0])
+def test_noise_is_correlated_over_as_many_steps_as_are_asked_for(steps: float) -> None:
+    """A step later its correlation is exp(-1 / steps); its deviation is the same at the first and the last."""
+    env = Plane(1)
+    still = lambda obs: torch.zeros(1, 2)  # noqa: E731
+    config = CollectConfig(episodes=100, noise=0.3, noise_correlation=steps, failures=True)
+    levels = np.array([each.noise for each in collect(cast("Env", env), still, config)])
+    noise = np.stack(env.executed).reshape(len(levels), LIMIT, 2) / levels[:, None, None]
+    correlation = np.corrcoef(noise[:, :-1].ravel(), noise[:, 1:].ravel())[0, 1]
+    assert correlation == pytest.approx(math.exp(-1 / steps) if steps else 0.0, abs=0.05)
+    assert noise[:, 0].std() == pytest.approx(1.0, abs=0.15)
+    assert noise[:, -1].std() == pytest.approx(1.0, abs=0.15)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_batch_is_recorded_as_its_environments_alone(count: int) -> None:
     """Environment i does the same among any number of them, noise included."""
@@ -209,6 +224,8 @@ def test_what_cannot_be_recorded_is_refused() -> None:
         recorded(Plane(1), state="touch")
     with pytest.raises(EmbodiedError, match=r"noise=1\.5; expected"):
         CollectConfig(noise=1.5)
+    with pytest.raises(EmbodiedError, match=r"noise_correlation=-1; expected control steps, 0 or more"):
+        CollectConfig(noise_correlation=-1)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
