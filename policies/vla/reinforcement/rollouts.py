@@ -13,6 +13,7 @@ from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
 from embodied.env.vec_env import CRITIC, POLICY, SeededVecEnv, vector_sizes
+from embodied.errors import EmbodiedError
 from policies.vla.action_chunks import select_rows
 from policies.vla.model.token_head import TokenHead, detokenize
 from policies.vla.policy import VLAPolicy
@@ -30,23 +31,27 @@ class RolloutTask:
     """That a policy may be given."""
     horizon: int
     """Control steps within which the task is to be solved."""
+    hold: int = 1
+    """Control steps in a row for which it is to stay solved."""
     max_reward: float | None = None
     """The reward of a step at which the task is solved; None where it is unknown."""
     episode_instructions: Callable[[], Sequence[str]] | None = None
     """Gives the instruction of each running episode, N, where episodes have instructions of their own."""
 
     @classmethod
-    def of(cls, env: Env, policy: VLAPolicy, horizon: int = 0, what: str = "the policy") -> Self:
+    def of(cls, env: Env, policy: VLAPolicy, horizon: int = 0, hold: float = 0.0, what: str = "the policy") -> Self:
         """A task's environments, checked for a policy.
 
         Args:
             env: Made with the policy's cameras.
             policy: Whose observations and instructions are needed.
             horizon: Control steps of an episode; 0, or more than the task's own: the task's own.
+            hold: s for which the task is to stay solved; 0: success counts at once.
             what: What errors call the policy.
 
         Raises:
-            EmbodiedError: policy and environment do not fit, or there is no instruction.
+            EmbodiedError: policy and environment do not fit, there is no instruction, or an episode is too short to
+                hold anything for so long.
         """
         policy.require_fit(env, what)
         known, limit = policy.instructions(env, what), env.max_episode_steps
@@ -54,8 +59,13 @@ class RolloutTask:
         def of_episodes() -> list[str]:
             return [instruction.paraphrases[0] for instruction in instructions_of(env)]
 
+        horizon, steps = min(horizon or limit, limit), max(1, round(hold / env.control_dt))
+        if steps > horizon:
+            raise EmbodiedError(
+                f"hold={hold} s are {steps} control steps of '{env.name}', and an episode has {horizon}; expected fewer"
+            )
         own = of_episodes if env.task.instruction_varies else None
-        return cls(env.name, cast("SeededVecEnv", env), known, min(horizon or limit, limit), env.task.max_reward, own)
+        return cls(env.name, cast("SeededVecEnv", env), known, horizon, steps, env.task.max_reward, own)
 
     @property
     def privileged_group(self) -> str:
@@ -99,9 +109,10 @@ class RolloutBatch:
     group: Tensor
     """(E,) int64; episodes of a group have the same initial state and instruction."""
     success: Tensor
-    """(E,) bool, whether the task was solved within the horizon."""
+    """(E,) bool, whether the task was solved, and stayed so, within the horizon."""
     progress: Tensor
-    """(E,) from 0 to 1, the largest share of the task's full reward; 0 where it is unknown."""
+    """(E,) from 0 to 1, the largest share of the task's full reward, mean of as many steps in a row as the task is to
+    stay solved; 0 where it is unknown."""
     length: Tensor
     """(E,) int64, control steps until success or the end."""
     instructions: tuple[str, ...]
@@ -230,7 +241,8 @@ def collect_rollouts(
     everyone = torch.arange(count, device=device)
     running = torch.ones(count, dtype=torch.bool, device=device)
     success, length, time, decisions = torch.zeros_like(running), torch.zeros_like(everyone), 0, []
-    progress = torch.zeros(count, device=device)
+    solved, progress = torch.zeros_like(everyone), torch.zeros(count, device=device)
+    shares = torch.zeros(task.hold, count, device=device)  # of the full reward, of the latest steps
     while time < task.horizon and bool(running.any()):
         rows = everyone[running]
         with timer.phase(Phase.RENDERING):
@@ -249,9 +261,11 @@ def collect_rollouts(
                 step = env.step(action)
             obs, time = step.obs, time + 1
             length += running
-            success |= step.success & running
-            progress = torch.where(running, torch.maximum(progress, task.progress(step.reward)), progress)
-            running = running & ~(step.success | step.terminated | step.truncated)
+            solved = torch.where(step.success, solved + 1, 0)
+            success |= (solved >= task.hold) & running
+            shares[time % task.hold] = task.progress(step.reward)
+            progress = torch.where(running, torch.maximum(progress, shares.mean(0)), progress)
+            running = running & ~(success | step.terminated | step.truncated)
             if not bool(running.any()):
                 break
         decisions.append((pixels, seen[PROPRIO], privileged, elapsed, tokens.short(), log_prob, executed, rows))

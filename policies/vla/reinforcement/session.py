@@ -23,7 +23,8 @@ from policies.vla.session import VLASession
 from policies.vla.trials import Trials
 
 BEFORE, AFTER = "before", "after"
-"""Keys of the evaluations in metrics and results."""
+"""Keys of the evaluations in metrics and results: success at the last step."""
+KEPT = (BEFORE, AFTER, f"{BEFORE}_any", f"{AFTER}_any")
 COMMAND = "policies.vla.rl_finetune"
 
 
@@ -54,7 +55,7 @@ class RLSession(VLASession):
                 task, settings.rl.episodes, settings.engine, device=device, config=config,
                 cameras=spec.cameras, resolution=spec.resolution,
             )  # fmt: skip
-            tasks.append(RolloutTask.of(env, policy, settings.rl.horizon, what))
+            tasks.append(RolloutTask.of(env, policy, settings.rl.horizon, settings.rl.hold, what))
         self.timer = PhaseTimer(policy.device)
         self.learner = RLFineTuning(
             policy, tasks, settings.algorithm, settings.rl, seed=settings.seed, timer=self.timer
@@ -142,9 +143,9 @@ class RLSession(VLASession):
         with cli.Line(f"evaluating {when}", len(suite.tasks) + len(suite.held_out)) as line:
             rows = self.trials.report(self.policy, episodes, line.update)
         cli.show(tables.suite_table(f"{suite.name}, {when}", rows))
-        each = {f"{when}/{row['task']}": row["success_any"] for row in rows}
-        trained = [row for row in rows if not row["held_out"]]
-        run.log(self.steps, {when: overall(trained)["success_any"], **each})
+        each = {f"{when}/{row['task']}": row["success"] for row in rows}
+        mean = overall([row for row in rows if not row["held_out"]])
+        run.log(self.steps, {when: mean["success"], f"{when}_any": mean["success_any"], **each})
         return rows
 
     def _announce(self, run: Run, resume: Checkpoint | None) -> None:
@@ -169,7 +170,7 @@ class RLSession(VLASession):
         }
         records = run.metrics()
         for record in records:
-            result |= {name: value for name, value in record.items() if name.partition("/")[0] in (BEFORE, AFTER)}
+            result |= {name: value for name, value in record.items() if name.partition("/")[0] in KEPT}
         timed = [record for record in records if f"{Phase.PHYSICS}_fraction" in record]
         for name in (f"{phase}_seconds" for phase in Phase):
             result[name] = sum(record[name] for record in timed)

@@ -38,8 +38,11 @@ class RLConfig:
     """Most rounds of an iteration: GRPO drops groups whose episodes all end alike, and draws others until as many are
     kept as one round holds. SimpleVLA-RL draws until there are enough; with partial credit few groups end alike at
     first."""
-    horizon: int = 150
+    horizon: int = 200
     """Control steps within which a task is to be solved; 0: as long as its episodes are. Failures last that long."""
+    hold: float = 0.5
+    """s for which a task is to stay solved: what is reached and lost again is no success. 0: success counts at once, as
+    in SimpleVLA-RL."""
     partial_credit: float = 0.5
     """Return of a failed episode for its largest progress, as a share of a success; 0: nothing, as in SimpleVLA-RL. For
     tasks whose reward has a known maximum, as those of manipulation."""
@@ -83,6 +86,8 @@ class RLConfig:
         for name in ("temperature", "learning_rate", "max_grad_norm", "critic_learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
+        if not 0 <= self.hold < math.inf:
+            raise ValueError(f"hold={self.hold} must be finite and at least 0, s")
         for name in ("gamma", "lam", "partial_credit"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be 0 to 1")

@@ -68,3 +68,15 @@ def test_a_failure_is_worth_less_than_a_success_and_more_the_farther_it_came():
     assert (batch.progress[solved] == 1.0).all()
     assert ((batch.progress >= 0) & (batch.progress <= 1)).all()
     assert batch.progress[~solved].unique().numel() > 1
+
+
+def test_what_is_reached_and_lost_again_is_no_success_and_worth_more_the_longer_it_lasted():
+    once, held = (toy_episodes(fresh_policy(), toy_task(goal=0.5, hold=hold)) for hold in (1, 4))
+    lost = once.success & ~held.success
+    assert lost.any()
+    assert held.success.any()
+    assert (held.length[held.success] >= 4).all()
+    assert (held.length[held.success] >= once.length[held.success] + 3).all()
+    assert (held.progress[lost] < 1.0).all()
+    assert held.progress[lost].unique().numel() > 1
+    torch.testing.assert_close(held.progress[held.success], torch.ones(int(held.success.sum())))

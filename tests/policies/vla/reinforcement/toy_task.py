@@ -104,8 +104,10 @@ class ToyEnv:
     def close(self) -> None: ...
 
 
-def toy_task(num_envs: int = BRIEF.episodes, goal: float = 1.0, max_reward: float | None = 1.0) -> RolloutTask:
-    return RolloutTask("toy/left", ToyEnv(num_envs, goal), (LEFT, RIGHT), 8, max_reward)
+def toy_task(
+    num_envs: int = BRIEF.episodes, goal: float = 1.0, max_reward: float | None = 1.0, hold: int = 1
+) -> RolloutTask:
+    return RolloutTask("toy/left", ToyEnv(num_envs, goal), (LEFT, RIGHT), 8, hold, max_reward)
 
 
 def fresh_policy(seed: int = 0, execute: int = 0):
