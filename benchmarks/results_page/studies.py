@@ -15,6 +15,7 @@ from embodied.evaluation.rollouts import wilson
 MT10 = ("reach", "push", "pick-place", "door-open", "drawer-open", "drawer-close", "button-press-topdown",
         "peg-insert-side", "window-open", "window-close")  # fmt: skip
 """Meta-World's order."""
+ANY = "_any"
 IMPROVED = ("reach", "drawer-close", "button-press-topdown", "window-open", "window-close")
 """Tasks that reinforcement learning of a policy that sees began with; the columns of its table."""
 METHODS: Mapping[str, str] = {
@@ -100,26 +101,31 @@ def cubes(results: Mapping[str, Record]) -> Iterable[Row]:
 
 
 def improved(results: Mapping[str, Record]) -> Iterable[Row]:
-    """Reinforcement learning of a policy that sees, after what all began with."""
-    begun = False
+    """Reinforcement learning of a policy that sees, from one demonstration each: before and after."""
     for name, record in results.items():
         if not name.startswith("vla_one_") or "after" not in record:
             continue
-        for moment in ("after",) if begun else ("before", "after"):
-            words = f"{str(record['algorithm']).upper()}{', outcome alone' if 'outcome' in name else ''}"
-            tasks = (f"{100 * record[f'{moment}/manipulation/{task}']:.0f}" for task in IMPROVED)
-            mean = percent(record[moment])
-            if moment == "after":
-                mean += f" ({percent(record['success_any_low'])} to {percent(record['success_any_high'])})"
-            yield (
-                words if moment == "after" else "before",
-                mean,
-                *tasks,
-                f"{record['steps'] / 1e6:.2f}" if moment == "after" else "",
-                f"{record['train_seconds'] / 60:.0f}" if moment == "after" else "",
-                files([name]),
-            )
-        begun = True
+        words = f"{str(record['algorithm']).upper()}{', outcome alone' if 'outcome' in name else ''}"
+        words += f", seed {name.rpartition('_seed')[2]}" if "_seed" in name else ""
+        if f"before{ANY}" in record:
+            each = (_known(record.get(f"before/manipulation/{task}")) for task in IMPROVED)
+            yield f"before {words}", percent(record["before"]), percent(record[f"before{ANY}"]), *each, "", "", ""
+        else:  # which said success at any step only
+            yield f"before {words}", "", percent(record["before"]), *("" for _ in IMPROVED), "", "", ""
+        last = {row["task"].removeprefix("manipulation/"): row["success"] for row in record["results"]}
+        yield (
+            words,
+            f"{percent(record['success'])} ({percent(record['success_low'])} to {percent(record['success_high'])})",
+            percent(record["success_any"]),
+            *(_known(last.get(task)) for task in IMPROVED),
+            f"{record['steps'] / 1e6:.2f}",
+            f"{record['train_seconds'] / 60:.0f}",
+            files([name]),
+        )
+
+
+def _known(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f}"
 
 
 def own_logs(results: Mapping[str, Record]) -> Iterable[Row]:

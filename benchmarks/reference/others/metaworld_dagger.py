@@ -2,9 +2,10 @@
 
     METAWORLD/bin/python benchmarks/reference/others/metaworld_dagger.py push push.npz
 
-DAgger (Ross et al. 2011): in the first round the script acts, with noise, in the others the perceptron; the script says
-what it would have done, and all its answers are learned anew. The file is for `metaworld_perceptron.py` and
-`benchmarks.metaworld_transfer`.
+DAgger (Ross et al. 2011): in the first round the script acts, in the others the perceptron; the script says what it
+would have done, and all its answers are learned anew. Noise on what is done leads to where small errors, or another
+simulator, may lead (DART, Laskey et al. 2017): each episode of a round has its own, from none to `NOISE`.
+The file is for `metaworld_perceptron.py` and `benchmarks.metaworld_transfer`.
 """
 
 import sys
@@ -14,8 +15,8 @@ from metaworld.policies import ENV_POLICY_MAP  # pyright: ignore[reportMissingIm
 from metaworld_perceptron import act, fresh  # pyright: ignore[reportMissingImports] - beside this file
 from sklearn.neural_network import MLPRegressor  # pyright: ignore[reportMissingImports]
 
-ROUNDS, EPISODES = 6, 15
-NOISE = 0.3  # standard deviation on the script's actions
+ROUNDS, EPISODES = 8, 15
+NOISE = 0.6  # largest standard deviation on actions
 STD = 0.02  # least deviation of a number of the observation, m: so constant ones are not blown up
 CLIP = 10.0  # of observations in deviations
 
@@ -26,12 +27,12 @@ def main(task: str, file: str) -> None:
     seen, told, network = [], [], {}
     for number in range(ROUNDS):
         solved = 0
-        for _ in range(EPISODES):
+        for noise in np.linspace(0.0, NOISE, EPISODES):
             (obs, _), ended, success = env.reset(), False, False
             while not ended:
                 seen.append(obs)
                 told.append(np.clip(script.get_action(obs), -1.0, 1.0))
-                action = act(network, obs) if network else told[-1] + NOISE * random.standard_normal(4)
+                action = (act(network, obs) if network else told[-1]) + noise * random.standard_normal(4)
                 obs, _, _, ended, info = env.step(np.clip(action, -1.0, 1.0))
                 success |= bool(info["success"])
             solved += success
