@@ -102,6 +102,7 @@ def cubes(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def improved(results: Mapping[str, Record]) -> Iterable[Row]:
     """Reinforcement learning of a policy that sees, from one demonstration each: before and after."""
+    begun = False
     for name, record in results.items():
         if not name.startswith("vla_one_") or "after" not in record:
             continue
@@ -110,8 +111,9 @@ def improved(results: Mapping[str, Record]) -> Iterable[Row]:
         if f"before{ANY}" in record:
             each = (_known(record.get(f"before/manipulation/{task}")) for task in IMPROVED)
             yield f"before {words}", percent(record["before"]), percent(record[f"before{ANY}"]), *each, "", "", ""
-        else:  # which said success at any step only
-            yield f"before {words}", "", percent(record["before"]), *("" for _ in IMPROVED), "", "", ""
+        elif not begun:  # older ones, which said success at any step only, and began as one policy
+            yield "before the others", "", percent(record["before"]), *("" for _ in IMPROVED), "", "", ""
+            begun = True
         last = {row["task"].removeprefix("manipulation/"): row["success"] for row in record["results"]}
         yield (
             words,
