@@ -105,7 +105,7 @@ class EpisodeSelection:
     tasks: tuple[str, ...] = ()
     """Of these tasks; none: of all."""
     per_task: int = 0
-    """The first so many of each task, in the dataset's order; 0: all."""
+    """The first so many of each task of each dataset, in its order; 0: all."""
     failures: bool = False
     """Unsuccessful ones too."""
 
@@ -140,24 +140,27 @@ def load_demonstrations(
     """The demonstrations in datasets' folders, in memory; videos of episodes that are not selected are not decoded.
 
     Raises:
-        EmbodiedError: there is no dataset, it is damaged, two do not fit together, or a task was not demonstrated often
-            enough.
+        EmbodiedError: there is no dataset, it is damaged, two do not fit together, or a task was not demonstrated, or
+            not often enough.
     """
     first = open_dataset(folders[0], cameras=cameras or None)
     seen, fps = first.info.cameras, first.info.fps
     datasets = [first, *(open_dataset(folder, cameras=seen, fps=fps) for folder in folders[1:])]
-    indices = selection.indices([row for dataset in datasets for row in dataset.rows])
-    return Demonstrations.of(_chosen(datasets, indices), 1.0 / fps, failures=selection.failures)
+    # What no dataset has is an error at once; that one of them lacks what another has is none.
+    dataclasses.replace(selection, per_task=0).indices([row for dataset in datasets for row in dataset.rows])
+    return Demonstrations.of(_chosen(datasets, selection), 1.0 / fps, failures=selection.failures)
 
 
-def _chosen(datasets: Sequence[Dataset], indices: Sequence[int]) -> Iterator[Episode]:
-    """The episodes of datasets, one after the other, of which `indices` count all."""
-    before = 0
+def _chosen(datasets: Sequence[Dataset], selection: EpisodeSelection) -> Iterator[Episode]:
+    """The selected episodes of each dataset, one after the other."""
     for dataset in datasets:
-        own = [index - before for index in indices if before <= index < before + len(dataset)]
+        there = {row.task for row in dataset.rows}
+        tasks = tuple(task for task in selection.tasks if task in there)
+        if selection.tasks and not tasks:
+            continue
+        own = dataclasses.replace(selection, tasks=tasks).indices(dataset.rows)
         # Read in order, each video is decoded once; a few episodes are found faster one by one.
         yield from dataset if len(own) == len(dataset) else (dataset[index] for index in own)
-        before += len(dataset)
 
 
 def _spec_of(episode: Episode, control_dt: float) -> RobotSpec:

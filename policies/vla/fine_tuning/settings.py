@@ -103,7 +103,7 @@ class Settings(ClosedLoopSettings):
     tasks: tuple[str, ...] = ()
     """Of the datasets', those to learn and to be tried on; by default all."""
     episodes_per_task: int = 0
-    """The first so many episodes of each task, in the datasets' order, without those left out as failures; 0: all."""
+    """The first so many episodes of each task of each dataset, without those left out as failures; 0: all."""
     failures: bool = False
     """Learn from episodes that failed, too."""
     tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
