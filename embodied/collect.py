@@ -12,11 +12,10 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
-from embodied.datasets.collecting import CollectConfig, collect, require_recordable
+from embodied.datasets.collecting import CollectConfig, collect, keypoint_names, require_recordable
 from embodied.datasets.layout import DatasetInfo
 from embodied.datasets.writer import DatasetWriter
 from embodied.env.env import Env
-from embodied.env.keypoints import keypoint_names
 from embodied.errors import EmbodiedError, guard
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content

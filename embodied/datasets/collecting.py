@@ -25,6 +25,7 @@ from torch import Tensor
 
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
+from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.datasets.episode import Episode
 from embodied.env.env import Env
@@ -244,6 +245,12 @@ def episode_of(env: Env, recording: Recording, place: int, instruction: str, see
         seed=seed,
         keypoints=seen_keypoints(env, render_states, recording.keypoints[:length, place]),
     )
+
+
+def keypoint_names(task: Task[Any]) -> tuple[str, ...]:
+    """Names of the task's keypoints, in alphabetical order as JAX returns them."""
+    state = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32)).task_state
+    return tuple(jax.eval_shape(task.keypoints, jax.eval_shape(lambda: World.zeros(task.model)), state))
 
 
 def seen_keypoints(env: Env, states: RenderState, points: np.ndarray) -> dict[str, np.ndarray]:

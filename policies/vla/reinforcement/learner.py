@@ -14,7 +14,6 @@ from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW
 from policies.vla.model.config import Head
 from policies.vla.model.network import supports_bfloat16
-from policies.vla.model.pointing import pointing_loss
 from policies.vla.policy import VLAPolicy
 from policies.vla.reinforcement.advantages import AdvantageEstimator, Advantages
 from policies.vla.reinforcement.grpo import GRPOEstimator
@@ -31,8 +30,8 @@ from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
 
 SEEDS = 2**31
-UPDATE_METRICS = ("loss", "clipped", "kl", "entropy", "pointing", "gradient_norm")
-"""Metrics of a gradient step, averaged over an iteration; `pointing` is 0 of a policy that does not point."""
+UPDATE_METRICS = ("loss", "clipped", "kl", "entropy", "gradient_norm")
+"""Metrics of a gradient step, averaged over an iteration."""
 
 
 class PolicyLoss(NamedTuple):
@@ -144,8 +143,7 @@ class RLFineTuning:
             return metrics
         with self.timer.phase(Phase.UPDATE):
             advantages = self.estimator.estimate(kept := batch.select(keep))
-            learned_from = kept if advantages.replayed is None else advantages.replayed
-            learned = self.update(learned_from, advantages) if advantages.ready else {}
+            learned = self.update(advantages.replayed or kept, advantages) if advantages.ready else {}
             return metrics | advantages.metrics | learned
 
     def collect(self) -> tuple[RolloutBatch, Tensor, dict[str, float]]:
@@ -174,30 +172,25 @@ class RLFineTuning:
         for _ in range(self.config.epochs):
             order = torch.randperm(count, generator=self._order).to(self.policy.device)
             for rows in order.chunk(parts):
-                found, entropy, pointing = self.loss(batch, advantages, rows)
-                loss = found.loss * (count / len(rows)) + self.config.pointing * pointing
+                found, entropy = self.loss(batch, advantages, rows)
+                loss = found.loss * (count / len(rows))
                 self.gradient_steps += 1
                 self.optimizer.learning_rate = self.config.learning_rate * min(
                     self.gradient_steps / max(self.config.warmup, 1), 1.0
                 )
                 norm = self.optimizer.descend(loss)
-                steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, pointing.detach(), norm]))
+                steps.append(torch.stack([loss.detach(), found.clipped, found.kl, entropy, norm]))
         metrics: dict[str, float] = dict(zip(UPDATE_METRICS, torch.stack(steps).mean(0).tolist(), strict=True))
         require_finite(metrics, when=f"in iteration {self.iterations}")
         return metrics
 
-    def loss(self, batch: RolloutBatch, advantages: Advantages, rows: Tensor) -> tuple[PolicyLoss, Tensor, Tensor]:
-        """The loss of the decisions `rows` (B,), the mean entropy of an action's number, nats, and `pointing_loss`."""
+    def loss(self, batch: RolloutBatch, advantages: Advantages, rows: Tensor) -> tuple[PolicyLoss, Tensor]:
+        """The loss of the decisions `rows` (B,), and the mean entropy of an action's number, nats."""
         policy, bfloat16 = self.policy, self.sampler.bfloat16
         distinct, which = batch.instruction[batch.episode[rows]].unique(return_inverse=True)
         instructions = [batch.instructions[index] for index in distinct.tolist()]
         text = policy.encode_instructions(instructions, bfloat16=bfloat16)
-        pixels, text, keypoints = batch.pixels[rows], text[which], batch.keypoints[rows]
-        heat_maps = policy.point(pixels, text, bfloat16=bfloat16)
-        features = policy.features(pixels, batch.state[rows], text, heat_maps, bfloat16=bfloat16)
-        pointing = features.new_zeros(())
-        if heat_maps is not None and keypoints.shape[2]:
-            pointing = pointing_loss(heat_maps, keypoints, policy.spec.resolution)
+        features = policy.features(batch.pixels[rows], batch.state[rows], text[which], bfloat16=bfloat16)
         distribution = token_head(policy).distribution(features, self.sampler.temperature)
         executed, log_prob = batch.executed[rows], distribution.log_prob(batch.tokens[rows].long())
         # Relative to the policy itself nothing is clipped: the gradient is that of log-probabilities, as in cloning.
@@ -208,7 +201,7 @@ class RLFineTuning:
         )  # fmt: skip
         with torch.no_grad():
             entropy = distribution.entropy().mean(-1)[executed].mean()
-        return found, entropy, pointing
+        return found, entropy
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how training goes on."""

@@ -12,7 +12,6 @@ from torch import Tensor
 from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
-from embodied.env.keypoints import KeypointObserver, keypoint_names
 from embodied.env.vec_env import CRITIC, POLICY, SeededVecEnv, vector_sizes
 from embodied.errors import EmbodiedError
 from policies.vla.action_chunks import select_rows
@@ -38,8 +37,6 @@ class RolloutTask:
     """The reward of a step at which the task is solved; None where it is unknown."""
     episode_instructions: Callable[[], Sequence[str]] | None = None
     """Gives the instruction of each running episode, N, where episodes have instructions of their own."""
-    keypoints: Callable[[Tensor], Tensor] | None = None
-    """Gives where cameras see what a policy learns to point at, (k, cameras, K, 2), in the environments of k rows."""
 
     @classmethod
     def of(cls, env: Env, policy: VLAPolicy, horizon: int = 0, hold: float = 0.0, what: str = "the policy") -> Self:
@@ -68,8 +65,7 @@ class RolloutTask:
                 f"hold={hold} s are {steps} control steps of '{env.name}', and an episode has {horizon}; expected fewer"
             )
         own = of_episodes if env.task.instruction_varies else None
-        pointed = keypoint_labels(env, policy)
-        return cls(env.name, cast("SeededVecEnv", env), known, horizon, steps, env.task.max_reward, own, pointed)
+        return cls(env.name, cast("SeededVecEnv", env), known, horizon, steps, env.task.max_reward, own)
 
     @property
     def privileged_group(self) -> str:
@@ -86,15 +82,6 @@ class RolloutTask:
         return torch.zeros_like(reward) if self.max_reward is None else (reward / self.max_reward).clamp(0.0, 1.0)
 
 
-def keypoint_labels(env: Env, policy: VLAPolicy) -> Callable[[Tensor], Tensor] | None:
-    """Of `RolloutTask.keypoints`; None where the policy does not point, or at another number of things."""
-    points = policy.network.config.keypoints
-    if not points or len(keypoint_names(env.task)) != points:
-        return None
-    observer = KeypointObserver(env)
-    return lambda rows: torch.from_numpy(observer.observe(rows.cpu().numpy())).to(policy.device)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class RolloutBatch:
     """M decisions, an action chunk each, of E episodes; only decisions that were executed."""
@@ -103,8 +90,6 @@ class RolloutBatch:
     """(M, cameras, height, width, 3) uint8."""
     state: Tensor
     """(M, S) in the task's units."""
-    keypoints: Tensor
-    """(M, cameras, K, 2) column and row as shares of the image (`Episode.keypoints`); K 0: not known."""
     privileged: Tensor
     """(M, K) privileged observation of the critic; shorter ones are padded with zeros."""
     elapsed: Tensor
@@ -190,7 +175,7 @@ class RolloutBatch:
         return RolloutBatch(**joined, instructions=instructions)
 
 
-PER_DECISION = ("pixels", "state", "keypoints", "privileged", "elapsed", "tokens", "log_prob", "executed", "episode")
+PER_DECISION = ("pixels", "state", "privileged", "elapsed", "tokens", "log_prob", "executed", "episode")
 PER_EPISODE = ("instruction", "task", "group", "success", "progress", "length")
 
 
@@ -263,8 +248,6 @@ def collect_rollouts(
         with timer.phase(Phase.RENDERING):
             seen = select_rows(obs, vla.groups, rows)
             pixels = vla.pixels(seen)
-            nothing = pixels.new_zeros((*pixels.shape[:2], 0, 2), dtype=torch.float32)
-            places = nothing if task.keypoints is None else task.keypoints(rows)
         with timer.phase(Phase.INFERENCE):
             chunk, tokens, log_prob = policy.sample(pixels, seen[PROPRIO], text[rows])
         privileged = obs[task.privileged_group][rows]
@@ -285,7 +268,7 @@ def collect_rollouts(
             running = running & ~(success | step.terminated | step.truncated)
             if not bool(running.any()):
                 break
-        decisions.append((pixels, seen[PROPRIO], places, privileged, elapsed, tokens.short(), log_prob, executed, rows))
+        decisions.append((pixels, seen[PROPRIO], privileged, elapsed, tokens.short(), log_prob, executed, rows))
     columns = zip(PER_DECISION, zip(*decisions, strict=True), strict=True)
     return RolloutBatch(
         **{name: torch.cat(parts) for name, parts in columns},

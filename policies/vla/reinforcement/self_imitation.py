@@ -32,20 +32,17 @@ class SelfImitationEstimator:
         self._draws = torch.Generator().manual_seed(seed)
 
     def keep_mask(self, batch: RolloutBatch) -> Tensor:
-        """Episodes that succeed; where a policy learns to point, all: failures, too, show where things are."""
-        return batch.success | bool(batch.keypoints.shape[2])
+        """Episodes that succeed."""
+        return batch.success
 
     def estimate(self, batch: RolloutBatch) -> Advantages:
-        """Every number of every action that is replayed counts the same, those of failures do not."""
-        successes = batch.select(batch.success)
-        known = successes if self._memory is None else RolloutBatch.concatenate([self._memory, successes])
+        """Every number of every action that is replayed counts the same."""
+        known = batch if self._memory is None else RolloutBatch.concatenate([self._memory, batch])
         self._memory = known.select(_latest(known.task, self._config.memory))
         replayed = self._memory.select(_drawn(self._memory.task, self._config.replay, self._draws))
-        replayed = RolloutBatch.concatenate([replayed, batch.select(~batch.success)])
-        counts = replayed.success[replayed.episode].float()
-        total = (replayed.executed.sum(1) * counts).sum() * replayed.tokens.shape[-1]
-        metrics = {"remembered": float(len(self._memory))}
-        return Advantages(counts, counts / total.clamp(min=1), metrics, len(replayed) > 0, replayed)
+        one = torch.ones_like(replayed.elapsed)
+        total = replayed.executed.sum() * replayed.tokens.shape[-1]
+        return Advantages(one, one / total, {"remembered": float(len(self._memory))}, replayed=replayed)
 
     def state(self) -> dict[str, Any]:
         if self._memory is None:

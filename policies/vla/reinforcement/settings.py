@@ -68,9 +68,6 @@ class RLConfig:
     """How far it may rise."""
     bfloat16: bool | None = None
     """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
-    pointing: float = 1.0
-    """Weight of the loss of where a policy points that learned to (`policies.vla.train --tuning.pointing`): the
-    simulation knows where things are in each image that the policy saw, also where it failed. 0: without."""
     gamma: float = 0.99
     """PPO: discount per decision, so that sooner is better."""
     lam: float = 0.95
@@ -97,8 +94,6 @@ class RLConfig:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
         if not 0 <= self.hold < math.inf:
             raise ValueError(f"hold={self.hold} must be finite and at least 0, s")
-        if not 0 <= self.pointing < math.inf:
-            raise ValueError(f"pointing={self.pointing} must be finite and at least 0")
         for name in ("gamma", "lam", "partial_credit"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be 0 to 1")

@@ -190,13 +190,13 @@ def setting():
 
 
 def gradient_of(learner, batch, advantages):
-    found, *_ = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
+    found, _ = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
     return torch.cat([part.flatten() for part in torch.autograd.grad(found.loss, learner.optimizer.parameters)])
 
 
 def test_the_gradient_of_an_unchanged_policy_is_the_plain_policy_gradient(setting):
     learner, batch, advantages = setting
-    found, entropy, _ = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
+    found, entropy = learner.loss(batch, advantages, torch.arange(len(batch.episode)))
     assert found.kl < 1e-6
     assert found.clipped == 0
     assert 0 < entropy < torch.tensor(4.0).log() + 1e-6
