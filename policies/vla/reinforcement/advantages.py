@@ -1,4 +1,4 @@
-"""What updates need from an advantage estimator; `grpo.py`, `ppo.py` and `self_imitation.py` are the three."""
+"""What policy-gradient updates need from an advantage estimator; `grpo.py` and `ppo.py` are the two."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ class Advantages(NamedTuple):
     """For the log."""
     ready: bool = True
     """Whether the policy is to be updated; not while a critic warms up."""
-    replayed: RolloutBatch | None = None
-    """What M decisions are of, if not of the new episodes: older policies' too, whose probabilities bound nothing."""
 
 
 class AdvantageEstimator(Protocol):

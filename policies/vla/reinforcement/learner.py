@@ -25,7 +25,6 @@ from policies.vla.reinforcement.rollouts import (
     collect_rollouts,
     token_head,
 )
-from policies.vla.reinforcement.self_imitation import SelfImitationEstimator
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
 
@@ -93,7 +92,7 @@ class RLFineTuning:
         Args:
             policy: Its head is `tokens`.
             tasks: Of `config.episodes` environments each, on the policy's device.
-            algorithm: grpo, ppo or self-imitation.
+            algorithm: grpo, or ppo.
             config: Options.
             seed: Of initial states, sampled actions, minibatches and the critic.
             timer: What counts the time.
@@ -142,9 +141,9 @@ class RLFineTuning:
         if not bool(keep.any()):
             return metrics
         with self.timer.phase(Phase.UPDATE):
-            advantages = self.estimator.estimate(kept := batch.select(keep))
-            learned = self.update(advantages.replayed or kept, advantages) if advantages.ready else {}
-            return metrics | advantages.metrics | learned
+            kept = batch.select(keep)
+            advantages = self.estimator.estimate(kept)
+            return metrics | advantages.metrics | (self.update(kept, advantages) if advantages.ready else {})
 
     def collect(self) -> tuple[RolloutBatch, Tensor, dict[str, float]]:
         """Rounds of episodes of all tasks until enough can be learned from, `config.rounds` at most.
@@ -192,12 +191,10 @@ class RLFineTuning:
         text = policy.encode_instructions(instructions, bfloat16=bfloat16)
         features = policy.features(batch.pixels[rows], batch.state[rows], text[which], bfloat16=bfloat16)
         distribution = token_head(policy).distribution(features, self.sampler.temperature)
-        executed, log_prob = batch.executed[rows], distribution.log_prob(batch.tokens[rows].long())
-        # Relative to the policy itself nothing is clipped: the gradient is that of log-probabilities, as in cloning.
-        old = batch.log_prob[rows] if advantages.replayed is None else log_prob.detach()
+        executed = batch.executed[rows]
         found = clipped_policy_loss(
-            log_prob, old, advantages.advantage[rows], advantages.weight[rows], executed,
-            self.config.clip_low, self.config.clip_high,
+            distribution.log_prob(batch.tokens[rows].long()), batch.log_prob[rows], advantages.advantage[rows],
+            advantages.weight[rows], executed, self.config.clip_low, self.config.clip_high,
         )  # fmt: skip
         with torch.no_grad():
             entropy = distribution.entropy().mean(-1)[executed].mean()
@@ -257,8 +254,6 @@ def make_estimator(
 ) -> AdvantageEstimator:
     if algorithm is RLAlgorithm.GRPO:
         return GRPOEstimator(config)
-    if algorithm is RLAlgorithm.SELF_IMITATION:
-        return SelfImitationEstimator(config, seed)
     return PPOEstimator(config, len(tasks), max(task.privileged_size for task in tasks), device, seed)
 
 

@@ -23,8 +23,6 @@ class RLAlgorithm(StrEnum):
     """Relative to other episodes from the same initial state (SimpleVLA-RL, Li et al. 2025)."""
     PPO = "ppo"
     """By GAE with a privileged critic."""
-    SELF_IMITATION = "self-imitation"
-    """None: the policy's own successes are cloned, each many times (Oh et al. 2018)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,14 +76,10 @@ class RLConfig:
     """PPO: passes of the critic over the decisions of an iteration."""
     critic_warmup: int = 3
     """PPO: iterations in which only the critic learns."""
-    memory: int = 200
-    """Self-imitation: latest successes of each task that are kept."""
-    replay: int = 64
-    """Self-imitation: successes of each task that an iteration learns from."""
 
     def __post_init__(self) -> None:
         least = {"groups": 1, "group_size": 2, "rounds": 1, "horizon": 0, "epochs": 1, "minibatch": 1}
-        least |= {"critic_epochs": 1, "critic_warmup": 0, "warmup": 0, "memory": 1, "replay": 1}
+        least |= {"critic_epochs": 1, "critic_warmup": 0, "warmup": 0}
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
@@ -124,7 +118,7 @@ class Settings(ClosedLoopSettings):
     task: tuple[str, ...] = ()
     """Tasks or suites; by default every task that the policy was trained on."""
     algorithm: RLAlgorithm = RLAlgorithm.GRPO
-    """grpo, ppo or self-imitation."""
+    """grpo or ppo."""
     iterations: int = 0
     """After which it ends; 0: no limit. An iteration is one or more rounds of episodes, and the updates on them."""
     steps: int = 0
