@@ -15,7 +15,6 @@ from embodied.evaluation.rollouts import wilson
 MT10 = ("reach", "push", "pick-place", "door-open", "drawer-open", "drawer-close", "button-press-topdown",
         "peg-insert-side", "window-open", "window-close")  # fmt: skip
 """Meta-World's order."""
-ANY = "_any"
 IMPROVED = ("reach", "drawer-close", "button-press-topdown", "window-open", "window-close")
 """Tasks that reinforcement learning of a policy that sees began with; the columns of its table."""
 METHODS: Mapping[str, str] = {
@@ -101,33 +100,24 @@ def cubes(results: Mapping[str, Record]) -> Iterable[Row]:
 
 
 def improved(results: Mapping[str, Record]) -> Iterable[Row]:
-    """Reinforcement learning of a policy that sees, from one demonstration each: before and after."""
+    """Reinforcement learning of a policy that sees, after what all began with (success at any step only)."""
     begun = False
     for name, record in results.items():
         if not name.startswith("vla_one_") or "after" not in record:
             continue
-        words = f"{str(record['algorithm']).upper()}{', outcome alone' if 'outcome' in name else ''}"
-        words += f", seed {name.rpartition('_seed')[2]}" if "_seed" in name else ""
-        if f"before{ANY}" in record:
-            each = (_known(record.get(f"before/manipulation/{task}")) for task in IMPROVED)
-            yield f"before {words}", percent(record["before"]), percent(record[f"before{ANY}"]), *each, "", "", ""
-        elif not begun:  # older ones, which said success at any step only, and began as one policy
-            yield "before the others", "", percent(record["before"]), *("" for _ in IMPROVED), "", "", ""
+        if not begun:
+            yield "before", "", percent(record["before"]), *("" for _ in IMPROVED), "", "", ""
             begun = True
         last = {row["task"].removeprefix("manipulation/"): row["success"] for row in record["results"]}
         yield (
-            words,
+            f"{str(record['algorithm']).upper()}{', outcome alone' if 'outcome' in name else ''}",
             f"{percent(record['success'])} ({percent(record['success_low'])} to {percent(record['success_high'])})",
             percent(record["success_any"]),
-            *(_known(last.get(task)) for task in IMPROVED),
+            *(f"{100 * last[task]:.0f}" for task in IMPROVED),
             f"{record['steps'] / 1e6:.2f}",
             f"{record['train_seconds'] / 60:.0f}",
             files([name]),
         )
-
-
-def _known(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.0f}"
 
 
 def own_logs(results: Mapping[str, Record]) -> Iterable[Row]:

@@ -38,11 +38,11 @@ class RLConfig:
     """Most rounds of an iteration: GRPO drops groups whose episodes all end alike, and draws others until as many are
     kept as one round holds. SimpleVLA-RL draws until there are enough; with partial credit few groups end alike at
     first."""
-    horizon: int = 200
+    horizon: int = 150
     """Control steps within which a task is to be solved; 0: as long as its episodes are. Failures last that long."""
-    hold: float = 0.5
-    """s for which a task is to stay solved: what is reached and lost again is no success. 0: success counts at once, as
-    in SimpleVLA-RL."""
+    hold: float = 0.0
+    """s for which a task is to stay solved, so that what is reached and lost again is no success; episodes then need a
+    longer `horizon`. 0: success counts at once, as in SimpleVLA-RL."""
     partial_credit: float = 0.5
     """Return of a failed episode for its largest progress, as a share of a success; 0: nothing, as in SimpleVLA-RL. For
     tasks whose reward has a known maximum, as those of manipulation."""

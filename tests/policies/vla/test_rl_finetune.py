@@ -33,7 +33,7 @@ from tests.policies.vla.toy_demonstrations import episode
 
 TASK = "manipulation/reach"
 FEW = (
-    "--rl.groups", "1", "--rl.group-size", "2", "--rl.horizon", "8", "--rl.hold", "0", "--rl.rounds", "1",
+    "--rl.groups", "1", "--rl.group-size", "2", "--rl.horizon", "8", "--rl.rounds", "1",
     "--evaluate-episodes", "0", "--trial-seconds", "1e9", "--checkpoint-seconds", "0",
 )  # fmt: skip
 
