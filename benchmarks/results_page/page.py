@@ -144,9 +144,9 @@ SECTIONS = (
     ),
     Section(
         "Reinforcement learning of a policy that sees",
-        "One demonstration each, then success, %, of 32 whole episodes of each task with the most likely actions, by task "
-        "at the last step; 95 % intervals of the mean. With Franka's hand, and all begin as one policy. Outcome alone: "
-        "episodes of 250 steps without partial credit.",
+        "One demonstration each, then success, %, of 32 whole episodes of each task with the most likely actions, by "
+        "task at the last step; 95 % intervals of the mean. With Franka's hand, and all begin as one policy. Outcome "
+        "alone: episodes of 250 steps without partial credit.",
         ("", "last step", "any step", *studies.IMPROVED, "steps, M", "minutes", "file"),
         studies.improved,
         in_order=True,
