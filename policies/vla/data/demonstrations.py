@@ -68,6 +68,12 @@ class Demonstrations:
         return counts.pop() if len(counts) == 1 and all(episode.keypoints for episode in self.episodes) else 0
 
     @property
+    def without_keypoints(self) -> int:
+        """Number of episodes that tell no places, where others do."""
+        silent = sum(not episode.keypoints for episode in self.episodes)
+        return silent if silent < len(self.episodes) else 0
+
+    @property
     def training_tasks(self) -> tuple[TrainingTask, ...]:
         """Each task, with the instructions of its demonstrations."""
         instructions: dict[str, dict[str, None]] = {}

@@ -137,10 +137,15 @@ class FineTuningSession(VLASession):
         count = sum(p.numel() for p in policy.network.parameters())
         apart = 0 if held_out is None else len(held_out)
         goes_on = "" if self._saved_step is None else f", from step {self._saved_step:,}"
+        points = policy.network.config.keypoints
         cli.say(
             f"{what} ({count / 1e6:.1f} M parameters): {self.demonstrations.fingerprint}, {apart:,} steps held out, "
-            f"{policy.device}{goes_on} -> {run.path}"
+            f"{f'points at {points} things' if points else 'does not point'}, {policy.device}{goes_on} -> {run.path}"
         )
+        if silent := self.demonstrations.without_keypoints:
+            cli.say(
+                f"warning: {silent} episodes have no keypoints, so the policy does not learn to point from the others"
+            )
 
 
 def document_of(settings: Any, demonstrations: Demonstrations) -> dict[str, Any]:

@@ -56,6 +56,14 @@ def test_statistics_undo_themselves_and_do_not_magnify_what_hardly_moves():
     torch.testing.assert_close(unit.std(0), torch.ones(3), atol=1e-2, rtol=0)
 
 
+def test_places_are_known_where_every_episode_tells_them():
+    plain = [episode(0, length=2), episode(1, length=2)]
+    told = [dataclasses.replace(each, keypoints={"front": np.zeros((2, 4), np.float32)}) for each in plain]
+    for episodes, points, silent in ((plain, 0, 0), (told, 2, 0), ([told[0], plain[1]], 0, 1)):
+        demonstrations = shown(episodes)
+        assert (demonstrations.keypoints, demonstrations.without_keypoints) == (points, silent)
+
+
 def test_failures_are_left_out_unless_they_are_asked_for():
     episodes = [episode(0), episode(1, success=False)]
     assert len(shown(episodes).episodes) == 1
