@@ -72,8 +72,9 @@ def test_what_cannot_be_improved_is_named(stored, tmp_path, monkeypatch):
     with pytest.raises(EmbodiedError, match="does not fit 'manipulation/reach', which has action_size 4, expected 5"):
         inspect.unwrap(main)([str(stored(actions=5)), "--device", "cpu", *FEW])
     checkpoints.save(tmp_path / "other", 0, {}, {"policy": {"kind": "nothing"}})
+    run = stored()
     with pytest.raises(EmbodiedError, match=r"hold=0\.5 s are 40 control steps of '.*reach', and an episode has 8"):
-        inspect.unwrap(main)([str(run := stored()), "--device", "cpu", *FEW, "--rl.hold", "0.5"])
+        inspect.unwrap(main)([str(run), "--device", "cpu", *FEW, "--rl.hold", "0.5"])
     with pytest.raises(EmbodiedError, match="policy 'x'"):
         vla_policy(checkpoints.load(tmp_path / "other" / checkpoints.name_of(0)), "policy 'x'")
     policy = vla_policy(open_checkpoint(run), "policy 'x'", "cpu")
