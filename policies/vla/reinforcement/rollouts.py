@@ -12,7 +12,7 @@ from torch import Tensor
 from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
-from embodied.env.vec_env import CRITIC, POLICY, SeededVecEnv, vector_sizes
+from embodied.env.vec_env import CRITIC, POLICY, SeededVecEnv, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from policies.vla.action_chunks import select_rows
 from policies.vla.model.token_head import TokenHead, detokenize
@@ -207,6 +207,28 @@ def token_head(policy: VLAPolicy) -> TokenHead:
     return policy.network.head
 
 
+class Outcomes:
+    """What the running episodes of N environments came to: see `RolloutBatch`."""
+
+    def __init__(self, task: RolloutTask, device: torch.device) -> None:
+        count = task.env.num_envs
+        self._task, self._solved = task, torch.zeros(count, dtype=torch.int64, device=device)  # steps in a row
+        self._shares = torch.zeros(task.hold, count, device=device)  # of the full reward, of the latest steps
+        self._steps = 0
+        self.success = torch.zeros(count, dtype=torch.bool, device=device)
+        self.length, self.progress = torch.zeros_like(self._solved), torch.zeros(count, device=device)
+
+    def add(self, step: Step, running: Tensor) -> None:
+        """Note a control step of the episodes that are `running` (N,) bool."""
+        self.length += running
+        self._solved = torch.where(step.success, self._solved + 1, 0)
+        self.success |= (self._solved >= self._task.hold) & running
+        self._shares[self._steps % self._task.hold] = self._task.progress(step.reward)
+        self._steps += 1
+        best = torch.maximum(self.progress, self._shares.mean(0))
+        self.progress = torch.where(running, best, self.progress)
+
+
 @torch.no_grad()
 def collect_rollouts(
     task: RolloutTask,
@@ -240,9 +262,7 @@ def collect_rollouts(
         text = vla.encode_instructions(distinct, bfloat16=policy.bfloat16)[instruction]
     everyone = torch.arange(count, device=device)
     running = torch.ones(count, dtype=torch.bool, device=device)
-    success, length, time, decisions = torch.zeros_like(running), torch.zeros_like(everyone), 0, []
-    solved, progress = torch.zeros_like(everyone), torch.zeros(count, device=device)
-    shares = torch.zeros(task.hold, count, device=device)  # of the full reward, of the latest steps
+    outcomes, time, decisions = Outcomes(task, device), 0, []
     while time < task.horizon and bool(running.any()):
         rows = everyone[running]
         with timer.phase(Phase.RENDERING):
@@ -260,12 +280,8 @@ def collect_rollouts(
             with timer.phase(Phase.PHYSICS):
                 step = env.step(action)
             obs, time = step.obs, time + 1
-            length += running
-            solved = torch.where(step.success, solved + 1, 0)
-            success |= (solved >= task.hold) & running
-            shares[time % task.hold] = task.progress(step.reward)
-            progress = torch.where(running, torch.maximum(progress, shares.mean(0)), progress)
-            running = running & ~(success | step.terminated | step.truncated)
+            outcomes.add(step, running)
+            running = running & ~(outcomes.success | step.terminated | step.truncated)
             if not bool(running.any()):
                 break
         decisions.append((pixels, seen[PROPRIO], privileged, elapsed, tokens.short(), log_prob, executed, rows))
@@ -275,8 +291,8 @@ def collect_rollouts(
         instruction=instruction,
         task=torch.full_like(everyone, number),
         group=everyone // group_size,
-        success=success,
-        progress=progress,
-        length=length,
+        success=outcomes.success,
+        progress=outcomes.progress,
+        length=outcomes.length,
         instructions=distinct,
     )
