@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.learners import __main__ as command
-from benchmarks.learners import table
+from benchmarks.learners import cells, table
 from benchmarks.learners.cells import Budget, Cell, settings_of
 from benchmarks.learners.miniature import miniature
 from benchmarks.learners.sparse import OFF_POLICY
@@ -72,6 +73,17 @@ def test_every_learner_that_is_listed_has_a_method():
 
 def test_every_learner_that_is_listed_has_been_measured():
     assert set(ALGORITHMS) <= {record["method"] for record in table.read()}
+
+
+def test_a_curve_has_a_point_for_each_share_of_the_budget_that_is_used_up_first(monkeypatch):
+    budget = Budget(steps=10**9, episodes=2, threads=1, work=Path(), seconds=float(cells.POINTS))
+    now = iter(range(10))
+    monkeypatch.setattr(cells.time, "monotonic", lambda: next(now) + 0.5)
+    curve = cells.Curve(budget, began=0.0)
+    for steps in range(10):
+        curve(types.SimpleNamespace(steps=steps), {"episodes": 1.0, "return": 0.0, "success": steps / 10})
+    assert [point["seconds"] for point in curve.points] == [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5]
+    assert curve.points[0]["success"] == pytest.approx(0.05)  # both iterations since training began
 
 
 def chosen(**filters: Any) -> list[Cell]:

@@ -24,8 +24,8 @@ from policies.training.task_session import progress_text
 
 EVALUATION_SEED = 1_000_003  # as of `embodied.train`: starts that training has not seen
 POINTS = 25  # of a learning curve
-SCORES = ("success", "success_any", "return", "length")
-"""What is kept of an evaluation, with what intervals there are."""
+SCORES = ("success", "success_any", "return", "length", "fall", "velocity_error")
+"""What is kept of an evaluation, where the task has it, with what intervals there are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,30 +86,38 @@ class Learned:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """Learning curve of a training, thinned; called after each iteration."""
+    """Learning curve of a training, thinned; called after each iteration.
 
-    steps: int
+    Points are apart by equal shares of the budget, be it steps or time; `seconds` are since training began.
+    """
+
+    budget: Budget
+    began: float
     points: list[Mapping[str, float]] = dataclasses.field(default_factory=list)
     _since: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
     def __call__(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         if "success" in metrics:
             self._since.append({key: metrics[key] for key in ("episodes", "return", "success")})
-        due = trainer.steps * POINTS >= (len(self.points) + 1) * self.steps
-        if not due or not self._since:
+        seconds = time.monotonic() - self.began
+        spent = max(trainer.steps / self.budget.steps, seconds / self.budget.seconds)
+        if spent * POINTS < len(self.points) + 1 or not self._since:
             return
         episodes = sum(one["episodes"] for one in self._since)
         means = {
             key: sum(one["episodes"] * one[key] for one in self._since) / episodes for key in ("return", "success")
         }
         told = {key: metrics[key] for key in ("value", "critic_loss") if key in metrics}
-        self.points.append({"env_steps": trainer.steps, "episodes": episodes, **means, **told})
+        self.points.append(
+            {"env_steps": trainer.steps, "seconds": round(seconds, 2), "episodes": episodes, **means, **told}
+        )
         self._since.clear()
 
 
 def learned(env: VecEnv, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
     """Train an algorithm on an environment; `options` as of `policies.training.loop.train`."""
-    curve, last = Curve(budget.steps), dict[str, float]()
+    began, last = time.monotonic(), dict[str, float]()
+    curve = Curve(budget, began)
     with cli.Line("learning", budget.steps) as line:
 
         def follow(trainer: Trainer, metrics: dict[str, float]) -> None:
@@ -117,7 +125,6 @@ def learned(env: VecEnv, config: Any, budget: Budget, seed: int, **options: Any)
             last.update(metrics)
             line.update(trainer.steps, progress_text(metrics))
 
-        began = time.monotonic()
         trainer = train(
             env, config, total_steps=budget.steps, seed=seed, on_iteration=follow,
             should_stop=lambda: time.monotonic() - began > budget.seconds, **options,

@@ -1,4 +1,4 @@
-"""Dense rewards: the classic bodies by return after a million steps, hover and a walking Go1 by the clock.
+"""Dense rewards: the classic bodies by return after a million steps, hover, Go1 and G1 by the clock.
 
 Returns stand beside those of rl-baselines3-zoo, which are of the same reward; settings are the zoo's where it has some.
 """
@@ -24,7 +24,11 @@ REFERENCES: Mapping[str, Mapping[str, float]] = {
     "locomotion/ant": {"sac": 4616.0, "td3": 5813.0},
 }
 """Mean returns of rl-baselines3-zoo after a million steps."""
-CLOCK: Mapping[str, float] = {"swarm/hover": 20.0, "locomotion/go1-joystick-flat": 300.0}
+CLOCK: Mapping[str, float] = {
+    "swarm/hover": 20.0,
+    "locomotion/go1-joystick-flat": 300.0,
+    "locomotion/g1-joystick-flat": 1200.0,
+}
 """Tasks that are learned against the clock -> s."""
 NUM_ENVS = 16  # of a million steps; as many updates as steps
 WIDE = NetworkConfig((400, 300), Activation.RELU)  # as TD3's authors have them

@@ -126,7 +126,8 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
         panel.set_xlabel(across, fontsize=9, color=INK)
         share = measure.partition("/")[0] in SHARES
         panel.set_ylabel("of episodes" if share else UNITS.get(measure, ""), fontsize=9, color=INK)
-        panel.xaxis.set_major_formatter(EngFormatter(sep="\N{THIN SPACE}"))
+        if across is Across.STEPS:  # of minutes a prefix would be read as a unit: 300 m
+            panel.xaxis.set_major_formatter(EngFormatter(sep="\N{THIN SPACE}"))
         if share:
             panel.set_ylim(0.0, 1.0)
             panel.yaxis.set_major_formatter(PercentFormatter(1.0))
