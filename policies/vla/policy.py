@@ -159,7 +159,7 @@ class VLAPolicy:
         Args:
             obs: Observation groups: `pixels/<camera>` (N, 3, height, width) uint8 and `proprio` (N, S).
             text: (N, width) of `encode_instructions`.
-            temperature: Of sampling; 0: the most likely tokens. By default the head's own.
+            temperature: Of sampling; 0: the median. By default the head's own.
             generator: Of sampling.
 
         Returns:

@@ -26,16 +26,25 @@ class TokenDistribution:
     logits: Tensor
     """(B, chunk, A, bins), at temperature 1."""
     temperature: float = 1.0
-    """Divides the logits; 0: the most likely token. The same in rollout and update (SimpleVLA-RL)."""
+    """Divides the logits; 0: the median. The same in rollout and update (SimpleVLA-RL)."""
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """(B, chunk, A) int64."""
         if self.temperature == 0.0:
-            return self.logits.argmax(-1)
+            return self.median()
         # The largest of logits plus Gumbel noise is a sample of their softmax, without a loop over rows.
         uniform = torch.rand(self.logits.shape, generator=generator, device=self.logits.device)
         gumbel = -torch.log(-torch.log(uniform.clamp(1e-20, 1 - 2**-24)))
         return (self.logits / self.temperature + gumbel).argmax(-1)
+
+    def median(self) -> Tensor:
+        """(B, chunk, A) int64: the first token at which half of the probability is reached.
+
+        It errs least by absolute value. The most likely of hundreds of tokens, such as to stay, may have a small part
+        of the probability, and the rest lie to one side of it: docs/vla.md has what that costs.
+        """
+        below = F.softmax(self.logits, -1).cumsum(-1)
+        return (below < 0.5).sum(-1).clamp(max=self.logits.shape[-1] - 1)
 
     def log_prob(self, tokens: Tensor) -> Tensor:
         """(B, chunk, A) nats of tokens of that shape; a chunk's log-probability is their sum.
@@ -64,7 +73,7 @@ class TokenHead(nn.Module):
     """A linear layer from the features of each action of a chunk to the logits of its tokens."""
 
     temperature = 0.0
-    """Default sampling temperature: the most likely tokens."""
+    """Default sampling temperature: the median."""
     noise_shape = None
     """`decode` takes no noise."""
 
@@ -89,6 +98,6 @@ class TokenHead(nn.Module):
         return detokenize(self.distribution(features, temperature).sample(generator), self.bins)
 
     def decode(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """(B, chunk, A) actions in (-1, 1): the most likely tokens."""
+        """(B, chunk, A) actions in (-1, 1): the medians."""
         del noise
         return self.sample(features, 0.0)

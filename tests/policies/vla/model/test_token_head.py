@@ -29,11 +29,23 @@ def test_probabilities_and_samples_are_those_of_the_categorical(temperature):
     torch.testing.assert_close(shares, reference.probs[0], atol=0.015, rtol=0)
 
 
-def test_temperature_zero_is_the_most_likely_token_and_has_no_probability():
+def test_temperature_zero_is_the_median_and_has_no_probability():
     distribution = TokenDistribution(torch.randn(3, 2, 1, 9), 0.0)
-    assert torch.equal(distribution.sample(), distribution.logits.argmax(-1))
+    tokens, shares = distribution.sample(), distribution.logits.softmax(-1)
+    index = torch.arange(9)
+    assert ((shares * (index <= tokens[..., None])).sum(-1) >= 0.5 - 1e-6).all()
+    assert ((shares * (index < tokens[..., None])).sum(-1) < 0.5 + 1e-6).all()
     with pytest.raises(ValueError, match=r"temperature=0.0: probabilities need one above 0"):
         distribution.log_prob(distribution.sample())
+
+
+def test_the_median_of_a_certain_distribution_is_its_token_and_of_one_to_a_side_lies_there():
+    certain = torch.full((1, 1, 2, 5), -1e9)
+    certain[..., 0, 4], certain[..., 1, 0] = 0.0, 0.0
+    assert TokenDistribution(certain, 0.0).sample().tolist() == [[[4, 0]]]
+    aside = torch.tensor([0.01, 0.01, 0.28, 0.25, 0.25, 0.2]).log()
+    assert int(aside.argmax()) == 2
+    assert TokenDistribution(aside[None, None, None], 0.0).sample().item() == 3
 
 
 def test_the_loss_is_the_mean_negative_log_probability_and_a_fresh_head_is_undecided():
