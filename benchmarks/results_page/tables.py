@@ -189,7 +189,7 @@ HEADLINES: Sequence[tuple[str, str]] = (
     ("Scripts of Meta-World's fifty tasks", "evaluate_mt50_expert"),
     ("One policy for MT50, from states", "train_mt50_dagger"),
     ("One policy for MT10, from states", "train_mt10_dagger"),
-    ("... from pictures and words", "vla_mt10_pointing"),
+    ("... from pictures and words", "vla_mt10_median"),
     ("An arm picks up the object that it is told, from pictures", "vla_pick_among_pointing"),
     ("A1, known by its URDF alone, learns to walk", "velocity_a1"),
 )
