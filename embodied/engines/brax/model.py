@@ -276,10 +276,10 @@ def load(model: mujoco.MjModel, links: Links) -> Any:
     link = whole.replace(
         transform=Transform(pos=jnp.asarray(pos, jnp.float32), rot=jnp.asarray(quat, jnp.float32)),
         joint=Transform(pos=jnp.asarray(anchor, jnp.float32), rot=jnp.tile(jnp.asarray(IDENTITY), (links.count, 1))),
-        inertia=links.inertia({}),
+        inertia=jax.jit(links.inertia)({}),  # at once: a program for each operation took a second
         invweight=jnp.asarray(weight, jnp.float32),
     )
-    shape_pos, shape_quat = links.shapes({})
+    shape_pos, shape_quat = jax.jit(links.shapes)({})
     dof = system.dof.replace(stiffness=jnp.zeros(model.nv))
     if dof.limit is not None:
         reference = np.zeros(model.nv)

@@ -133,10 +133,14 @@ def reference(task: Any, starts: ResetState[Any], wrenches: np.ndarray) -> list[
         ("mujoco", Probed),
         ("mujoco", ProbedRungeKutta),
         ("mjx-jax", Probed),
-        ("brax", Probed),
         *(
             pytest.param(*pair, marks=pytest.mark.slow)
-            for pair in (("mjx-jax", ProbedRungeKutta), ("mjx-warp", Probed), ("mjx-warp", ProbedRungeKutta))
+            for pair in (
+                ("brax", Probed),
+                ("mjx-jax", ProbedRungeKutta),
+                ("mjx-warp", Probed),
+                ("mjx-warp", ProbedRungeKutta),
+            )
         ),
     ],
 )

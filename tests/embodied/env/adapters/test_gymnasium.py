@@ -374,14 +374,14 @@ ONE_AGENT = ("swarm/trajectory", "swarm/landing", "swarm/gate-race")
 
 @pytest.mark.parametrize("name", ONE_AGENT)
 def test_a_task_with_one_agent_has_no_axis_of_agents(name: str) -> None:
-    env = GymnasiumEnv(make(name, seed=0))
-    check_env(env, skip_render_check=True)
-    vector = GymnasiumVectorEnv(make(name, 3, seed=0))
-    observation, _ = vector.reset(seed=1)
-    assert observation in vector.observation_space
-    observation, reward, *_ = vector.step(vector.action_space.sample())
-    assert observation in vector.observation_space
-    assert reward.shape == (3,)
+    plain = make(name, 3, seed=0)
+    vector = GymnasiumVectorEnv(plain)
+    assert vector.single_action_space.shape == (plain.action_size,)
+    assert len(vector.single_observation_space.shape) == 1
+
+
+def test_gymnasiums_checks_accept_a_task_with_one_agent() -> None:
+    check_env(GymnasiumEnv(make(ONE_AGENT[0], seed=0)), skip_render_check=True)
 
 
 def test_one_agent_lives_through_what_the_environment_does() -> None:
@@ -393,6 +393,8 @@ def test_one_agent_lives_through_what_the_environment_does() -> None:
     for _ in range(4):
         action = np.full((2, plain.action_size), 0.1, np.float32)
         observation, reward, *_ = vector.step(action)
+        assert observation in vector.observation_space
+        assert reward.shape == (2,)
         step = plain.step(torch.from_numpy(action)[:, None])
         np.testing.assert_array_equal(observation, step.obs["policy"][:, 0].numpy())
         np.testing.assert_array_equal(reward, step.reward[:, 0].numpy())

@@ -120,7 +120,7 @@ def alike(level: Level) -> FormationConfig:
     return FormationConfig(agents=3, level=level, effects=(), thrust_spread=0.0, mass_spread=0.0)
 
 
-QUICK = {Level.ROTORS, Level.RATES, Level.POSITION}
+QUICK = {Level.ROTORS, Level.POSITION}
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,8 @@ def test_the_way_to_unseen_ground_is_the_shortest_around_hills(share):
 
 @pytest.mark.parametrize(("task", "metric", "least"), [("coverage", "explored", 0.2), ("base-station", "served", 0.9)])
 def test_scripts_do_what_random_actions_do_not(task, metric, least):
-    found = {}
-    for name in ("expert", "random"):
-        with make(f"swarm/{task}", 8, "rigid", seed=0, episode_steps=250) as env:
-            found[name] = evaluate(env, load_policy(name, env), 8).summary()[metric]
+    with make(f"swarm/{task}", 8, "rigid", seed=0, episode_steps=250) as env:
+        found = {name: evaluate(env, load_policy(name, env), 8).summary()[metric] for name in ("expert", "random")}
     assert found["expert"] > least
     assert found["expert"] > 1.2 * found["random"]
 
