@@ -190,7 +190,7 @@ HEADLINES: Sequence[tuple[str, str]] = (
     ("One policy for MT50, from states", "train_mt50_dagger"),
     ("One policy for MT10, from states", "train_mt10_dagger"),
     ("... from pictures and words", "vla_mt10_median"),
-    ("An arm picks up the object that it is told, from pictures", "vla_pick_among_pointing"),
+    ("An arm picks up the object that it is told, from pictures", "vla_pick_among_median"),
     ("A1, known by its URDF alone, learns to walk", "velocity_a1"),
 )
 """What -> file, without seed."""
