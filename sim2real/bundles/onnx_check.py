@@ -23,11 +23,11 @@ STEP_OPERATORS = {
 """All that a whole control step needs, see `sim2real.graphs.to_onnx`."""
 MAX_PLANNER_NODES = 65536  # an encoder of images of a hundred layers has some thousands
 PLANNER_OPERATORS = OPERATORS | STEP_OPERATORS | {
-    "And", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Constant", "ConstantOfShape", "Conv", "Einsum",
-    "Erf", "Expand", "Flatten", "GatherElements", "GatherND", "Gelu", "GlobalAveragePool", "Greater", "GreaterOrEqual",
-    "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "LayerNormalization", "LeakyRelu",
-    "LogSoftmax", "MaxPool", "Pad", "Range", "Reciprocal", "ReduceL2", "ReduceMean", "ReduceSumSquare", "Resize",
-    "Shape", "Slice", "Softmax", "Softplus", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "And", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Constant", "ConstantOfShape", "Conv", "CumSum",
+    "Einsum", "Erf", "Expand", "Flatten", "GatherElements", "GatherND", "Gelu", "GlobalAveragePool", "Greater",
+    "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "LayerNormalization",
+    "LeakyRelu", "LogSoftmax", "MaxPool", "Pad", "Range", "Reciprocal", "ReduceL2", "ReduceMean", "ReduceSumSquare",
+    "Resize", "Shape", "Slice", "Softmax", "Softplus", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 }  # fmt: skip
 """Pure functions of tensors, as torch writes a network that sees: no loops, no branches, no files."""
 

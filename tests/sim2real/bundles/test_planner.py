@@ -28,6 +28,7 @@ from policies.off_policy.svea.policy import NormalizedPixelActor, PixelGroups, P
 from policies.vla.data.normalization import Normalization
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.config import Head
+from policies.vla.model.token_head import TokenHead
 from policies.vla.policy import VLAPolicy
 from sim2real import export
 from sim2real.bundles import bundle
@@ -62,7 +63,10 @@ def vla(head: Head = Head.TOKENS, execute: int = 3) -> VLAPolicy:
     spec = RobotSpec(("view", "wrist"), SIZE, STATE, ACTIONS, CONTROL_DT)
     config = dataclasses.replace(SMALL, head=head, flow_steps=2, bins=32, keypoints=2)
     known = [TrainingTask(TASK, ("open the drawer", "pull it")), TrainingTask("manipulation/reach", ("reach",))]
-    return VLAPolicy.untrained(config, normalization, spec, known, execute)
+    policy = VLAPolicy.untrained(config, normalization, spec, known, execute)
+    if isinstance(policy.network.head, TokenHead):  # whose medians all lie in the middle while it knows nothing
+        torch.nn.init.normal_(policy.network.head.out.weight, std=2.0)
+    return policy
 
 
 def pixels() -> PixelPolicy:
