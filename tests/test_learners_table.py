@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -79,9 +79,9 @@ def test_a_curve_has_a_point_for_each_share_of_the_budget_that_is_used_up_first(
     budget = Budget(steps=10**9, episodes=2, threads=1, work=Path(), seconds=float(cells.POINTS))
     now = iter(range(10))
     monkeypatch.setattr(cells.time, "monotonic", lambda: next(now) + 0.5)
-    curve = cells.Curve(budget, began=0.0)
+    curve, trainer = cells.Curve(budget, began=0.0), cast(Any, types.SimpleNamespace(steps=0))
     for steps in range(10):
-        curve(types.SimpleNamespace(steps=steps), {"episodes": 1.0, "return": 0.0, "success": steps / 10})
+        curve(trainer, {"episodes": 1.0, "return": 0.0, "success": steps / 10})
     assert [point["seconds"] for point in curve.points] == [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5]
     assert curve.points[0]["success"] == pytest.approx(0.05)  # both iterations since training began
 

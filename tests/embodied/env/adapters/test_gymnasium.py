@@ -377,7 +377,7 @@ def test_a_task_with_one_agent_has_no_axis_of_agents(name: str) -> None:
     plain = make(name, 3, seed=0)
     vector = GymnasiumVectorEnv(plain)
     assert vector.single_action_space.shape == (plain.action_size,)
-    assert len(vector.single_observation_space.shape) == 1
+    assert vector.single_observation_space.shape == plain.observation_spec["policy"].shape[1:]
 
 
 def test_gymnasiums_checks_accept_a_task_with_one_agent() -> None:
