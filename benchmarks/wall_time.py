@@ -13,6 +13,7 @@ import tyro
 from benchmarks.learners import table
 from benchmarks.learners.dense import CLOCK
 from embodied import cli
+from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.learning_curves import Across, Points, draw
 
 
@@ -26,9 +27,12 @@ class Settings:
     """Picture, PNG or SVG."""
 
 
+@guard
 def main(settings: Settings) -> None:
     """Draw a panel of each task that is learned against the clock, with a line of each seed."""
-    draw(settings.out, curves(settings.method), Across.MINUTES)
+    if not (found := curves(settings.method)):
+        raise EmbodiedError(f"no result of {settings.method!r} has times; python -m benchmarks.learners measures them")
+    draw(settings.out, found, Across.MINUTES)
     cli.show(f"{settings.out}")
 
 
