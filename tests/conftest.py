@@ -6,7 +6,6 @@ Importing `embodied` first matters: it sets the environment variables that JAX r
 from __future__ import annotations
 
 import gc
-import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -15,13 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# Compiling dominates the tests' time: optimise less (40 % less of it), emit fused operations as XLA did before (up to
-# 60 % less of the rest; other versions may not know the flag), and keep what was compiled for the next run.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0"
-    + " --xla_cpu_use_fusion_emitters=false" * importlib.metadata.version("jaxlib").startswith("0.9."),
-)
+# Compiling dominates the tests' time: optimise less (40 % less of it), and keep what was compiled for the next run.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".cache" / "jax"))
 # Also the smallest programs: single operations, which many modules use, make up a fifth of the time.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -380,8 +380,11 @@ def test_a_task_with_one_agent_has_no_axis_of_agents(name: str) -> None:
     assert vector.single_observation_space.shape == plain.observation_spec["policy"].shape[1:]
 
 
-def test_gymnasiums_checks_accept_a_task_with_one_agent() -> None:
-    check_env(GymnasiumEnv(make(ONE_AGENT[0], seed=0)), skip_render_check=True)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == ONE_AGENT[0] else [pytest.mark.slow]) for name in ONE_AGENT]
+)
+def test_gymnasiums_checks_accept_a_task_with_one_agent(name: str) -> None:
+    check_env(GymnasiumEnv(make(name, seed=0)), skip_render_check=True)
 
 
 def test_one_agent_lives_through_what_the_environment_does() -> None:
