@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from policies.optim import distributed
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's, as proposed (Kingma and Ba 2015, algorithm 1)
 
 
 def join(parameters: Iterable[nn.Parameter]) -> Tensor:
@@ -30,6 +33,8 @@ class FlatAdamW:
     """(P,) the parameters."""
     parameters: list[nn.Parameter]
     """Views of the vector, in the order in which they were given."""
+    learning_rate: float | Tensor
+    """Adam's step size; a schedule sets it before each step."""
 
     def __init__(
         self,
@@ -48,25 +53,14 @@ class FlatAdamW:
             max_grad_norm: Norm to which longer gradients are shortened; None leaves them.
         """
         self.parameters = list(parameters)
-        flat = nn.Parameter(join(self.parameters))
-        self.vector, self._flat, self._max_norm = flat.detach(), flat, max_grad_norm
+        self.vector, self.learning_rate = join(self.parameters), learning_rate
+        self._weight_decay, self._max_norm = weight_decay, max_grad_norm
         distributed.broadcast_(self.vector)
-        self._adam = torch.optim.AdamW([flat], lr=learning_rate, weight_decay=weight_decay, fused=True)
         self._moments = {
-            "step": torch.zeros((), device=flat.device),
+            "step": torch.zeros((), device=self.vector.device),
             "exp_avg": torch.zeros_like(self.vector),
             "exp_avg_sq": torch.zeros_like(self.vector),
         }
-        self._adam.state[flat] = self._moments
-
-    @property
-    def learning_rate(self) -> float | Tensor:
-        """Adam's step size; a schedule sets it before each step."""
-        return self._adam.param_groups[0]["lr"]
-
-    @learning_rate.setter
-    def learning_rate(self, value: float) -> None:
-        self._adam.param_groups[0]["lr"] = value
 
     def descend(self, loss: Tensor) -> Tensor:
         """Take one step down the gradient of a loss, averaged over ranks.
@@ -99,8 +93,12 @@ class FlatAdamW:
         if self._max_norm is not None:
             gradient.mul_((self._max_norm / (norm + 1e-6)).clamp(max=1.0))
         before = self.vector[:held].clone()
-        self._flat.grad = gradient
-        self._adam.step()
+        # As a function: torch.optim.AdamW's first object imports torch's compiler, for seconds.
+        step, first, second = ([moment] for moment in self._moments.values())
+        adamw(
+            [self.vector], [gradient], first, second, [], step, fused=True, amsgrad=False, beta1=BETA1, beta2=BETA2,
+            lr=self.learning_rate, weight_decay=self._weight_decay, eps=EPSILON, maximize=False,
+        )  # fmt: skip
         self.vector[:held] = before
         return norm
 
