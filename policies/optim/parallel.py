@@ -29,7 +29,7 @@ class Chunk(NamedTuple):
 
 
 PLAIN = Chunk(cpu=1536, gpu=1 << 16)
-"""Of perceptrons: hover's minibatches have 3,072 rows."""
+"""Of perceptrons: minibatches of walking robots have 1,536 rows, half of them for each of two cores."""
 ATTENTION = Chunk(cpu=512, gpu=1 << 15)
 """Of networks that attend over parts or entities, whose activations are some twenty times as large."""
 
@@ -70,9 +70,15 @@ class Workers:
             return [function(item) for item in items]
         return list(self._pool.map(function, items))
 
-    def split(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Divide a batch along its first axis into chunks."""
-        return rows.split(self.chunk)
+    def split(self, rows: Tensor, steps: int = 1) -> tuple[Tensor, ...]:
+        """Divide a batch along its first axis into chunks, or into halves of at least half a chunk: two cores share it.
+
+        Args:
+            rows: (B, ...)
+            steps: Rows of a network's input that a row stands for, as the steps of a sequence.
+        """
+        most = max(1, self.chunk // steps)
+        return rows.split(min(most, max(1, most // 2, -(-len(rows) // 2))))
 
 
 def _start_worker() -> None:

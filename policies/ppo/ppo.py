@@ -454,8 +454,8 @@ class PPO(Algorithm):
             return torch.cat([gradient, torch.stack([policy.surrogate, value.error, policy.kl, policy.clipped])])
 
         # Chunks are summed in their order, so that the bits do not depend on the number of workers.
-        chunk = max(1, self._workers.chunk // self.rollout.steps) if self.rollout.whole else self._workers.chunk
-        return torch.stack(self._workers.map(differentiate, index.split(chunk))).sum(0)
+        chunks = self._workers.split(index, self.rollout.steps if self.rollout.whole else 1)
+        return torch.stack(self._workers.map(differentiate, chunks)).sum(0)
 
     def _losses(self, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int) -> tuple[PolicyLoss, ValueLoss]:
         """Losses of a chunk of a minibatch of `size` transitions, in which the actor now prefers `mean` (B, A)."""

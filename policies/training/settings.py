@@ -14,7 +14,7 @@ from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.storage.configs import UNSAVED, from_json, override
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
-from policies.training.defaults import Scale, TrainConfig
+from policies.training.defaults import TrainConfig
 
 if TYPE_CHECKING:
     from embodied.storage.runs import Run
@@ -170,10 +170,10 @@ def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT, config:
     training = entry.load_training() or TrainConfig()
     if not isinstance(training, TrainConfig):
         raise EmbodiedError(f"training defaults of {entry.name} are {training!r:.80}; expected a TrainConfig")
-    suited, scale = find_algorithm(algorithm), _scale(training, jax_is_loaded=config is None)
+    suited = find_algorithm(algorithm)
     own: dict[str, Any] = {
-        "num_envs": suited.num_envs or scale.num_envs,
-        "steps": suited.steps or scale.steps,
+        "num_envs": suited.num_envs or training.num_envs,
+        "steps": suited.steps or training.steps,
         "algorithm": algorithm,
         "algorithm_config": default_config(algorithm, training),
     }
@@ -186,15 +186,6 @@ def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT, config:
             else override(entry.load().config_type(), dict(training.options))
         )
     return Settings(entry.name, config=config, **own)
-
-
-def _scale(training: TrainConfig, jax_is_loaded: bool) -> Scale:
-    """How much to train on this machine; before JAX is loaded, as on one without a GPU."""
-    if training.on_gpu is None or not jax_is_loaded:
-        return training
-    from embodied.engines.base import sees_nvidia_gpu  # loads JAX, which a short help is given without
-
-    return training.on_gpu if sees_nvidia_gpu() else training
 
 
 def without_training_options(entry: TaskEntry, config: Any) -> Any:
