@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from policies.training.task_session import progress_text
 
 EVALUATION_SEED = 1_000_003  # as of `embodied.train`: starts that training has not seen
 POINTS = 25  # of a learning curve
+TRIAL_POINTS = 3  # from one point at which the policy is tried to the next
 SCORES = ("success", "success_any", "return", "length", "fall", "velocity_error")
 """What is kept of an evaluation, where the task has it, with what intervals there are."""
 
@@ -80,26 +82,53 @@ class Learned:
     updates: int
     """Gradient steps, where the algorithm counts them; 0 of PPO."""
     curve: tuple[Mapping[str, float], ...] = ()
-    """Success of the training's own episodes, with the exploration's noise."""
+    """Success of the training's own episodes, with the exploration's noise, and what trials in between came to."""
+    aside: tuple[float, float] = (0.0, 0.0)
+    """s by the clock and of a core that went into those trials, not into learning."""
     notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Stopwatch:
+    """The time since training began, without what went into trials."""
+
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    aside: float = 0.0
+    """s by the clock."""
+    aside_of_a_core: float = 0.0
+    """s"""
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began - self.aside
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """While something else is done."""
+        clock, core = time.monotonic(), time.process_time()
+        yield
+        self.aside += time.monotonic() - clock
+        self.aside_of_a_core += time.process_time() - core
 
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
     """Learning curve of a training, thinned; called after each iteration.
 
-    Points are apart by equal shares of the budget, be it steps or time; `seconds` are since training began.
+    Points are apart by equal shares of the budget, be it steps or time; `seconds` are by the watch. At every third the
+    policy is tried, where there is a trial: scores of fresh episodes without the exploration's noise.
     """
 
     budget: Budget
-    began: float
+    watch: Stopwatch
+    trial: Callable[[Policy], Mapping[str, float]] | None = None
     points: list[Mapping[str, float]] = dataclasses.field(default_factory=list)
     _since: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
     def __call__(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         if "success" in metrics:
             self._since.append({key: metrics[key] for key in ("episodes", "return", "success")})
-        seconds = time.monotonic() - self.began
+        seconds = self.watch.seconds
         spent = max(trainer.steps / self.budget.steps, seconds / self.budget.seconds)
         if spent * POINTS < len(self.points) + 1 or not self._since:
             return
@@ -108,16 +137,35 @@ class Curve:
             key: sum(one["episodes"] * one[key] for one in self._since) / episodes for key in ("return", "success")
         }
         told = {key: metrics[key] for key in ("value", "critic_loss") if key in metrics}
+        if self.trial is not None and len(self.points) % TRIAL_POINTS == 0:
+            with self.watch.stopped():
+                told |= {f"trial/{key}": value for key, value in self.trial(trainer.policy).items()}
         self.points.append(
             {"env_steps": trainer.steps, "seconds": round(seconds, 2), "episodes": episodes, **means, **told}
         )
         self._since.clear()
 
 
-def learned(env: VecEnv, config: Any, budget: Budget, seed: int, **options: Any) -> Learned:
-    """Train an algorithm on an environment; `options` as of `policies.training.loop.train`."""
-    began, last = time.monotonic(), dict[str, float]()
-    curve = Curve(budget, began)
+def learned(
+    env: VecEnv,
+    config: Any,
+    budget: Budget,
+    seed: int,
+    trial: Callable[[Policy], Mapping[str, float]] | None = None,
+    **options: Any,
+) -> Learned:
+    """Train an algorithm on an environment.
+
+    Args:
+        env: Where it learns.
+        config: The algorithm's config.
+        budget: What it may take.
+        seed: Of the training.
+        trial: What a policy is tried by while the clock stands still; None: not at all.
+        **options: As of `policies.training.loop.train`.
+    """
+    watch, last = Stopwatch(), dict[str, float]()
+    curve = Curve(budget, watch, trial)
     with cli.Line("learning", budget.steps) as line:
 
         def follow(trainer: Trainer, metrics: dict[str, float]) -> None:
@@ -127,9 +175,10 @@ def learned(env: VecEnv, config: Any, budget: Budget, seed: int, **options: Any)
 
         trainer = train(
             env, config, total_steps=budget.steps, seed=seed, on_iteration=follow,
-            should_stop=lambda: time.monotonic() - began > budget.seconds, **options,
+            should_stop=lambda: watch.seconds > budget.seconds, **options,
         )  # fmt: skip
-    return Learned(trainer.policy, config, trainer.steps, int(last.get("updates", 0)), tuple(curve.points))
+    aside = watch.aside, watch.aside_of_a_core
+    return Learned(trainer.policy, config, trainer.steps, int(last.get("updates", 0)), tuple(curve.points), aside)
 
 
 def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options: Any) -> Env:
@@ -178,7 +227,8 @@ def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
         problem.prepare(cell, budget)
     began, cpu = time.perf_counter(), time.process_time()
     result = problem.methods[cell.method](cell, budget)
-    seconds, spent = time.perf_counter() - began, time.process_time() - cpu
+    aside, core_aside = result.aside
+    seconds, spent = time.perf_counter() - began - aside, time.process_time() - cpu - core_aside
     evaluation = problem.evaluated(cell, budget, result.policy)
     whole = time.process_time() - cpu
     return {

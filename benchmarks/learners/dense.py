@@ -10,7 +10,17 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
+from benchmarks.learners.cells import (
+    EVALUATION_SEED,
+    SCORES,
+    Budget,
+    Cell,
+    Learned,
+    Problem,
+    environment,
+    learned,
+    scores,
+)
 from benchmarks.learners.miniature import miniature
 from embodied.registry import join_content
 from policies.networks.mlp import Activation, NetworkConfig
@@ -30,6 +40,8 @@ CLOCK: Mapping[str, float] = {
     "locomotion/g1-joystick-flat": 1200.0,
 }
 """Tasks that are learned against the clock -> s."""
+TRIAL_EPISODES = 64
+TRIAL_SEED = 2_000_003  # starts that neither training nor evaluation has seen
 NUM_ENVS = 16  # of a million steps; as many updates as steps
 WIDE = NetworkConfig((400, 300), Activation.RELU)  # as TD3's authors have them
 MILLION: Mapping[str, Callable[[], Any]] = {
@@ -65,7 +77,20 @@ def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     if budget.smoke:
         config, num_envs = miniature(config), 4
     options = {} if usual.config is None else {"config": usual.config}
-    return learned(environment(cell, budget, num_envs, cell.seed, **options), config, budget, cell.seed)
+    env = environment(cell, budget, num_envs, cell.seed, **options)
+    return learned(env, config, budget, cell.seed, tried(cell, budget) if cell.task in CLOCK else None)
+
+
+def tried(cell: Cell, budget: Budget) -> Callable[[Policy], dict[str, float]]:
+    """A trial of a policy in between: scores over a few episodes of the task as it is, without their intervals."""
+    episodes = min(TRIAL_EPISODES, budget.episodes)
+    env = environment(cell, budget, episodes, TRIAL_SEED + cell.seed)
+
+    def trial(policy: Policy) -> dict[str, float]:
+        found = scores(env, policy, episodes)
+        return {name: found[name] for name in SCORES if name in found}
+
+    return trial
 
 
 def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:

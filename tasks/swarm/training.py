@@ -39,8 +39,8 @@ HOVER = TrainConfig(
         ),
     ),
 )
-"""`swarm/hover` on two CPU cores in twenty seconds, most of which are gradient steps: what is learned depends on how many
-there are."""
+"""`swarm/hover` on two CPU cores in twenty seconds, most of them gradient steps, on whose number depends what is
+learned."""
 TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
 LANDING = solo(3_500_000)
