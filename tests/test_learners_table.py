@@ -79,11 +79,30 @@ def test_a_curve_has_a_point_for_each_share_of_the_budget_that_is_used_up_first(
     budget = Budget(steps=10**9, episodes=2, threads=1, work=Path(), seconds=float(cells.POINTS))
     now = iter(range(10))
     monkeypatch.setattr(cells.time, "monotonic", lambda: next(now) + 0.5)
-    curve, trainer = cells.Curve(budget, began=0.0), cast(Any, types.SimpleNamespace(steps=0))
+    curve, trainer = cells.Curve(budget, cells.Stopwatch(began=0.0)), cast(Any, types.SimpleNamespace(steps=0))
     for steps in range(10):
         curve(trainer, {"episodes": 1.0, "return": 0.0, "success": steps / 10})
     assert [point["seconds"] for point in curve.points] == [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5]
     assert curve.points[0]["success"] == pytest.approx(0.05)  # both iterations since training began
+
+
+def test_trials_of_a_policy_stand_in_the_curve_and_not_in_its_time(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(cells.time, "monotonic", lambda: now[0])
+
+    def trial(policy: Any) -> dict[str, float]:
+        now[0] += 100.0
+        return {"success": 0.25}
+
+    budget = Budget(steps=10**9, episodes=2, threads=1, work=Path(), seconds=float(cells.POINTS))
+    watch, trainer = cells.Stopwatch(began=0.0), cast(Any, types.SimpleNamespace(steps=0, policy=None))
+    curve = cells.Curve(budget, watch, trial)
+    for _ in range(7):
+        now[0] += 1.0
+        curve(trainer, {"episodes": 1.0, "return": 0.0, "success": 0.0})
+    assert [point["seconds"] for point in curve.points] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert [point.get("trial/success") for point in curve.points] == [0.25, None, None, 0.25, None, None, 0.25]
+    assert (watch.seconds, watch.aside) == (7.0, 300.0)
 
 
 def chosen(**filters: Any) -> list[Cell]:
