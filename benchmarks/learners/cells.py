@@ -96,7 +96,7 @@ class Stopwatch:
     aside: float = 0.0
     """s by the clock."""
     aside_of_a_core: float = 0.0
-    """s"""
+    """s of processor time."""
 
     @property
     def seconds(self) -> float:
