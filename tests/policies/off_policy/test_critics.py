@@ -69,9 +69,9 @@ def test_one_vector_steps_as_separate_tensors_do_and_leaves_others_alone():
 def test_long_gradients_are_shortened():
     parameter = torch.nn.Parameter(torch.zeros(4))
     simulator = FlatAdamW([parameter], 1.0, max_grad_norm=0.5)
-    assert simulator.descend((parameter * torch.full((4,), 3.0)).sum()).item() == pytest.approx(6.0)
-    assert simulator._flat.grad is not None
-    assert simulator._flat.grad.norm().item() == pytest.approx(0.5, rel=1e-4)
+    gradient = simulator.gradient((parameter * torch.full((4,), 3.0)).sum())
+    assert simulator.step(gradient).item() == pytest.approx(6.0)
+    assert gradient.norm().item() == pytest.approx(0.5, rel=1e-4)
 
 
 def test_joined_parameters_show_what_is_written_into_the_vector():
