@@ -243,7 +243,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         flight = self.physics.prepare(drones, state.flight, key)
         change = action - state.action
         state = dataclasses.replace(state, flight=flight, action=action, action_change=change)
-        return self.level.setpoint(action, drones), state
+        return self.level.setpoint(action[:, : self.level.size], drones), state
 
     def apply_action(self, world: World, state: TaskState[G], command: Any) -> tuple[Control, TaskState[G]]:
         """Controllers, rotors and air, at every physics step."""

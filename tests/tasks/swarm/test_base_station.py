@@ -1,0 +1,82 @@
+"""Base stations that share one power and one band."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import embodied
+from embodied.evaluation.rollouts import evaluate
+from policies.training.loading import load_policy
+from tasks.swarm.base_station import LEAST, SNR_AT_1M, BaseStation, BaseStationConfig, Radio, shares
+from tasks.swarm.dynamics.drones import still
+
+pytestmark = pytest.mark.timeout(240)
+TASK = BaseStation(BaseStationConfig(radio=Radio.SHARED, users=5, seen=5))
+USERS = np.array([[1.0, 1.0], [1.2, 0.8], [-1.0, 1.0], [-1.0, -1.0], [2.0, -1.0]])
+DRONES = still(jnp.array([[1.0, 1.0, 1.0], [-1.0, 0.8, 1.0], [-1.0, -1.0, 0.7], [1.5, -1.0, 0.9]]))
+
+
+def rates(wanted: np.ndarray) -> np.ndarray:
+    """(U,) bit/s of each person, by the stations' wishes (A, 2)."""
+    action = jnp.pad(jnp.asarray(wanted), ((0, 0), (TASK.level.size, 0)))
+    return np.asarray(TASK._received(DRONES, jnp.asarray(USERS), action).rate)
+
+
+def test_shares_add_up_to_one_and_none_is_silent():
+    wanted = jax.random.uniform(jax.random.PRNGKey(0), (50, 4, 2), minval=-1.0)
+    got = np.asarray(jax.vmap(shares)(wanted))
+    np.testing.assert_allclose(got.sum(1), 1.0, rtol=1e-5)
+    assert got.min() > LEAST / 4
+    np.testing.assert_allclose(shares(jnp.full((4, 2), -1.0)), 0.25, rtol=1e-6)
+
+
+def test_rates_are_shannons_of_what_each_person_gets():
+    wanted = np.random.default_rng(0).uniform(-1, 1, (4, 2))
+    power, band = np.asarray(shares(jnp.asarray(wanted))).T
+    far = np.linalg.norm(np.asarray(DRONES.pos)[:, None] - np.pad(USERS, ((0, 0), (0, 1))), axis=-1)
+    station = far.argmin(0)
+    assert station.tolist() == [0, 0, 1, 2, 3]
+    for person, (own, found) in enumerate(zip(station, rates(wanted), strict=True)):
+        hertz = len(USERS) * band[own] / (station == own).sum()
+        signal = SNR_AT_1M * power[own] / band[own] / far[own, person] ** 2
+        assert found == pytest.approx(hertz * np.log2(1 + signal), rel=1e-4)
+
+
+@pytest.mark.parametrize("what", [0, 1])
+def test_what_one_station_gets_more_of_the_others_get_less(what):
+    wanted = np.zeros((4, 2))
+    equal = rates(wanted)
+    wanted[0, what] = 0.8
+    changed = rates(wanted)
+    assert (changed[:2] > equal[:2]).all()
+    assert (changed[2:] < equal[2:]).all()
+
+
+def test_stations_command_two_numbers_more_and_see_what_they_saw():
+    with embodied.make("swarm/base-station", 2, "rigid", radio="shared", seed=0) as env:
+        assert env.action_size == 6
+        assert len(env.task.setpoints) == 6
+        own = embodied.make("swarm/base-station", 2, "rigid", seed=0)
+        assert env.observation_spec == own.observation_spec
+        greedy = load_policy("expert", env)(env.reset())
+        assert torch.equal(greedy[..., 4:], torch.ones(2, 4, 2))
+        own.close()
+
+
+def test_who_wants_by_load_serves_more_than_who_wants_everything():
+    with embodied.make("swarm/base-station", 16, "rigid", radio="shared", seed=0, episode_steps=250) as env:
+        greedy = load_policy("expert", env)
+
+        def by_load(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+            action = greedy(obs)
+            action[..., 4:] = 2 * obs["policy"][..., 6:7] - 1
+            return action
+
+        served = [evaluate(env, policy, 16).summary()["served"] for policy in (greedy, by_load)]
+    assert served[1] > served[0] + 0.1
