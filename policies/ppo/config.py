@@ -69,8 +69,9 @@ class PPOConfig:
     """Adam's step size at the start."""
     schedule: Schedule = Schedule.ADAPTIVE
     """fixed, linear (to zero at the end of training), or adaptive (holds the policy's change near desired_kl)."""
-    desired_kl: float = 0.01
-    """Divergence between the rollout's policy and the present one that an adaptive schedule aims at, in nats."""
+    desired_kl: float = 0.015
+    """Divergence from the rollout's policy that an adaptive schedule aims at, in nats, mean over an update's
+    minibatches: the first diverges not at all yet, the last about twice as much."""
     learning_rate_min: float = 1e-5
     """Lower bound of an adaptive learning rate."""
     learning_rate_max: float = 1e-2

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from policies.ppo.config import PPOConfig, Schedule
 
-FACTOR = 1.5  # by which one minibatch may change an adaptive rate (rsl_rl)
+SLOWER, FASTER = 1 / 3, 1.25  # bounds of the factor by which an adaptive rate changes from update to update
 
 
 class LearningRate:
@@ -26,13 +26,16 @@ class LearningRate:
 
     @torch.no_grad()
     def adapt(self, kl: Tensor) -> None:
-        """Slow down where the policy moved too far, speed up where it barely moved, if the schedule is adaptive.
+        """Aim the rate of the next update at the divergence that is desired, if the schedule is adaptive.
+
+        A divergence grows with the square of the steps that lead to it. The rate stays what it is during an update:
+        adapted from one minibatch to the next (as rsl_rl does it), it is near its bounds half of the time, and most
+        minibatches move next to nothing.
 
         Args:
-            kl: () divergence of the present policy from the rollout's, in nats.
+            kl: () divergence from the rollout's policy in nats, mean over an update's minibatches.
         """
         config = self._config
         if config.schedule is Schedule.ADAPTIVE:
-            slower = torch.where(kl > 2 * config.desired_kl, 1 / FACTOR, 1.0)
-            faster = torch.where(kl < config.desired_kl / 2, FACTOR, 1.0)
-            self.value.mul_(slower * faster).clamp_(config.learning_rate_min, config.learning_rate_max)
+            factor = (config.desired_kl / kl.clamp(min=1e-8)).sqrt().clamp(SLOWER, FASTER)
+            self.value.mul_(factor).clamp_(config.learning_rate_min, config.learning_rate_max)

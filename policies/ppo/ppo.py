@@ -302,9 +302,15 @@ class PPO(Algorithm):
         curious = {} if self._curiosity is None else self._rewarded(self._curiosity, obs[POLICY])
         self._estimate(obs)
         self.learning_rate.start(progress)
-        return self._finish(torch.stack(self._learn()).mean(0)) | {
-            name: value.item() for name, value in curious.items()
-        }
+        measures = torch.stack(self._learn()).mean(0)
+        if not self._holds_actor:  # an actor that stands still is no reason to speed up
+            self.learning_rate.adapt(measures[MEASURES.index("kl")])
+        return self._finish(measures) | {name: value.item() for name, value in curious.items()}
+
+    @property
+    def _holds_actor(self) -> bool:
+        """Whether only the critic learns yet."""
+        return self._updates < self.config.critic_warm_up
 
     def _learn(self) -> list[Tensor]:
         """The gradient steps on a rollout; returns the measures of each, as of `_minibatch`."""
@@ -431,10 +437,7 @@ class PPO(Algorithm):
         gradient, measures = total[: -len(MEASURES)], total[-len(MEASURES) :]
         if self._symmetric is not None:
             self._symmetric.average_(gradient)
-        holds_actor = self._updates < self.config.critic_warm_up
-        if not holds_actor:  # an actor that stands still is no reason to speed up
-            self.learning_rate.adapt(measures[MEASURES.index("kl")])
-        norm = self.optimizer.step(gradient, held=self._actor_numbers if holds_actor else 0)
+        norm = self.optimizer.step(gradient, held=self._actor_numbers if self._holds_actor else 0)
         self._keep_exploring()
         return torch.cat([measures, norm[None]])
 

@@ -64,7 +64,7 @@ G1_JOYSTICK = TrainConfig(
     num_envs=1024,
     steps=18_000_000,
     algorithms=(
-        PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.015, initial_std=0.4, actor=LARGE, critic=CRITIC),
+        PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.02, initial_std=0.4, actor=LARGE, critic=CRITIC),
     ),
 )
 """The G1 on a flat floor, within an hour on two CPU cores."""

@@ -166,10 +166,18 @@ def test_adaptive_rate_follows_the_divergence_within_its_bounds():
         return rate.value.item()
 
     assert rate_after(0.01) == pytest.approx(1e-3)
-    assert rate_after(0.021) == pytest.approx(1e-3 / 1.5)
-    assert rate_after(0.004) == pytest.approx(1e-3)
+    assert rate_after(0.01 * 1.2**2) == pytest.approx(1e-3 / 1.2)
+    assert rate_after(0.01 / 1.2**2) == pytest.approx(1e-3)
+    assert rate_after(1.0) == pytest.approx(1e-3 / 3)
     assert rate_after(0.0, times=20) == pytest.approx(1e-2)
     assert rate_after(1.0, times=40) == pytest.approx(1e-5)
+
+
+def test_the_policy_moves_by_the_divergence_that_is_desired():
+    ppo = make(dataclasses.replace(QUICK, epochs=4, schedule=Schedule.ADAPTIVE, learning_rate=1e-4, desired_kl=0.004))
+    found = [ppo.update(rollout(ppo)) for _ in range(60)]
+    assert found[0]["kl"] < 0.001
+    assert sum(update["kl"] for update in found[40:]) / 20 == pytest.approx(0.004, rel=0.3)
 
 
 def test_linear_rate_reaches_zero_with_the_training():
