@@ -1,4 +1,4 @@
-"""The curves of docs/learners.md: returns in training by the clock, from the cells of `benchmarks.learners`.
+"""The curves of docs/learners.md: success by the clock of training, from the cells of `benchmarks.learners`.
 
 python -m benchmarks.wall_time
 """
@@ -31,20 +31,21 @@ class Settings:
 def main(settings: Settings) -> None:
     """Draw a panel of each task that is learned against the clock, with a line of each seed."""
     if not (found := curves(settings.method)):
-        raise EmbodiedError(f"no result of {settings.method!r} has times; python -m benchmarks.learners measures them")
+        raise EmbodiedError(f"no result of {settings.method!r} has trials; python -m benchmarks.learners measures them")
     draw(settings.out, found, Across.MINUTES)
     cli.show(f"{settings.out}")
 
 
 def curves(method: str) -> dict[str, dict[str, Points]]:
-    """Task -> seed -> minutes of training, and return of the training's own episodes."""
+    """Task -> seed -> minutes of training, and success at the last step of trials meanwhile."""
     found: dict[str, dict[str, Points]] = {}
     for record in table.read():
         if record["task"] not in CLOCK or record["method"] != method:
             continue
-        points = [(point["seconds"] / 60, point["return"]) for point in record["curve"] if "seconds" in point]
+        tried = [point for point in record["curve"] if "trial/success" in point]
+        points = [(point["seconds"] / 60, point["trial/success"]) for point in tried]
         if points:
-            found.setdefault(f"return/{record['task']}", {})[f"seed {record['seed']}"] = points
+            found.setdefault(f"success/{record['task']}", {})[f"seed {record['seed']}"] = points
     return found
 
 
