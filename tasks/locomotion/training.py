@@ -62,21 +62,12 @@ TWO_FEET = TrainConfig(
 
 G1_JOYSTICK = TrainConfig(
     num_envs=1024,
-    steps=7_000_000,
+    steps=18_000_000,
     algorithms=(
-        PPOConfig(
-            unroll=6,
-            epochs=4,
-            gamma=0.98,
-            desired_kl=0.02,
-            initial_std=0.4,
-            symmetry=SymmetryConfig(network=True),
-            actor=LARGE,
-            critic=CRITIC,
-        ),
+        PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.02, initial_std=0.4, actor=LARGE, critic=CRITIC),
     ),
 )
-"""The G1 on a flat floor, within half an hour on two CPU cores."""
+"""The G1 on a flat floor, within an hour on two CPU cores. Rollouts of 6 steps walk sooner, and fall more later on."""
 
 G1_ROUGH = TrainConfig(
     num_envs=1024,
