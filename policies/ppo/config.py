@@ -71,7 +71,7 @@ class PPOConfig:
     """fixed, linear (to zero at the end of training), or adaptive (holds the policy's change near desired_kl)."""
     desired_kl: float = 0.015
     """Divergence from the rollout's policy that an adaptive schedule aims at, in nats, mean over an update's
-    minibatches: the first diverges not at all yet, the last about twice as much."""
+    minibatches, of which the first does not diverge yet."""
     learning_rate_min: float = 1e-5
     """Lower bound of an adaptive learning rate."""
     learning_rate_max: float = 1e-2

@@ -7,7 +7,10 @@ from torch import Tensor
 
 from policies.ppo.config import PPOConfig, Schedule
 
-SLOWER, FASTER = 1 / 3, 1.25  # bounds of the factor by which an adaptive rate changes from update to update
+SLOWER, FASTER = (
+    1 / 3,
+    1.25,
+)  # bounds of the factor by which an adaptive rate changes from update to update (our choice)
 
 
 class LearningRate:
@@ -29,8 +32,8 @@ class LearningRate:
         """Aim the rate of the next update at the divergence that is desired, if the schedule is adaptive.
 
         A divergence grows with the square of the steps that lead to it. The rate stays what it is during an update:
-        adapted from one minibatch to the next (as rsl_rl does it), it is near its bounds half of the time, and most
-        minibatches move next to nothing.
+        adapted from one minibatch to the next (as rsl_rl does it), it would grow while a fresh rollout shows no
+        divergence yet, and fall when it does, whatever rate would suit the update.
 
         Args:
             kl: () divergence from the rollout's policy in nats, mean over an update's minibatches.

@@ -25,7 +25,7 @@ SPREAD = 0.5  # m, standard deviation of a crowd
 # Free-space loss at a reference distance of 1 m, transmit power and noise together: 20 dB of signal over noise there.
 SNR_AT_1M = 100.0  # -
 INTERFERENCE = 0.1  # -, share of the other stations' power that a receiver's channel filter lets through
-LEAST = 0.05  # share of the most that a station may want which it wants at least, so that none is ever silent
+LEAST = 0.05  # -, what a station asks for at the least, of 1 at the most: none is ever silent
 WANTED = ("power wanted, relative", "bandwidth wanted, relative")
 EGO_SIZE = 13  # numbers of `BaseStation.ego_observation`
 
@@ -41,8 +41,10 @@ class Radio(StrEnum):
 
 
 SERVED: Mapping[Radio, float] = {Radio.OWN: 2.5, Radio.SHARED: 4.5}
-"""bit/s/Hz, least rate at which somebody counts as served: together in the middle drones give 2 (`own`); over their
-crowds, but with equal shares, they serve nine of ten in a quarter of episodes (`shared`)."""
+"""bit/s/Hz, least rate at which somebody counts as served (`shared`: bit/s, of a band of a hertz per person).
+
+Together in the middle drones give 2 (`own`); over their crowds, but with equal shares, they seldom serve nine of ten
+(`shared`)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +219,7 @@ class BaseStation(DroneTeam[Goal]):
         """Lloyd's algorithm: every drone flies to the middle of the people that it serves, at half the height.
 
         The usual placement by k-means, which goes downhill from where the drones begin: one that serves nobody stays.
-        Where power and bandwidth are shared, each wants as much as all others (greedy).
+        Where power and bandwidth are shared, each wants as much as it may (greedy), so that all get the same.
 
         Raises:
             EmbodiedError: actions of another level than velocity.
@@ -226,9 +228,8 @@ class BaseStation(DroneTeam[Goal]):
         require_level(self.config.level, (Level.VELOCITY,))
         own = observation["policy"]
         way = jnp.concatenate([own[:, 7:9], HEIGHT / 2 - 2.0 * own[:, 2:3]], 1)
-        wanted = self.action_size - len(way[0]) - 1
         flight = jnp.clip(jnp.pad(2.0 * way / SPEED, ((0, 0), (0, 1))), -1.0, 1.0)
-        return jnp.pad(flight, ((0, 0), (0, wanted)), constant_values=1.0)
+        return jnp.pad(flight, ((0, 0), (0, self.action_size - self.level.size)), constant_values=1.0)
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         del world

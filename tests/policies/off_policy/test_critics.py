@@ -52,12 +52,12 @@ def test_one_vector_steps_as_separate_tensors_do_and_leaves_others_alone():
     config = NetworkConfig((8,), Activation.TANH, output_gain=1.0)
     joined = CriticEnsemble(2, 4, 1, config, generator=torch.Generator().manual_seed(5))
     plain, other = copy.deepcopy(joined), torch.nn.Parameter(torch.ones(4))
-    simulator = FlatAdamW(joined.parameters(), 1e-2, weight_decay=0.1)
+    optimizer = FlatAdamW(joined.parameters(), 1e-2, weight_decay=0.1)
     adam = torch.optim.AdamW(plain.parameters(), lr=1e-2, weight_decay=0.1)
     obs, action = torch.randn(2, 10, 2, generator=torch.Generator().manual_seed(6))
     for _ in range(5):
         loss = (joined(obs, action) * other.mean()).square().mean()
-        simulator.descend(loss)
+        optimizer.descend(loss)
         adam.zero_grad()
         plain(obs, action).square().mean().backward()
         adam.step()
@@ -68,9 +68,9 @@ def test_one_vector_steps_as_separate_tensors_do_and_leaves_others_alone():
 
 def test_long_gradients_are_shortened():
     parameter = torch.nn.Parameter(torch.zeros(4))
-    simulator = FlatAdamW([parameter], 1.0, max_grad_norm=0.5)
-    gradient = simulator.gradient((parameter * torch.full((4,), 3.0)).sum())
-    assert simulator.step(gradient).item() == pytest.approx(6.0)
+    optimizer = FlatAdamW([parameter], 1.0, max_grad_norm=0.5)
+    gradient = optimizer.gradient((parameter * torch.full((4,), 3.0)).sum())
+    assert optimizer.step(gradient).item() == pytest.approx(6.0)
     assert gradient.norm().item() == pytest.approx(0.5, rel=1e-4)
 
 

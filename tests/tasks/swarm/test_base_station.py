@@ -59,14 +59,15 @@ def test_what_one_station_gets_more_of_the_others_get_less(what):
 
 
 def test_stations_command_two_numbers_more_and_see_what_they_saw():
-    with embodied.make("swarm/base-station", 2, "rigid", radio="shared", seed=0) as env:
+    with (
+        embodied.make("swarm/base-station", 2, "rigid", radio="shared", seed=0) as env,
+        embodied.make("swarm/base-station", 2, "rigid", seed=0) as own,
+    ):
         assert env.action_size == 6
         assert len(env.task.setpoints) == 6
-        own = embodied.make("swarm/base-station", 2, "rigid", seed=0)
         assert env.observation_spec == own.observation_spec
         greedy = load_policy("expert", env)(env.reset())
         assert torch.equal(greedy[..., 4:], torch.ones(2, 4, 2))
-        own.close()
 
 
 def test_who_wants_by_load_serves_more_than_who_wants_everything():
