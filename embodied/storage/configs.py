@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from embodied.errors import EmbodiedError, RunError, alternatives, listing, suggestions
+from embodied.errors import EmbodiedError, RunError, UnknownNameError, alternatives, listing, suggestions
 
 T = TypeVar("T")
 
@@ -24,10 +24,10 @@ NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or f
 
 
 def override(config: Any, overrides: dict[str, Any]) -> Any:
-    """`config` with some fields replaced.
+    """`config` with some fields replaced; members of enumerations may be given by their values, as text.
 
     Raises:
-        EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields.
+        EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields, or the members.
     """
     known = [field.name for field in dataclasses.fields(config)]
     for field in overrides:
@@ -35,10 +35,31 @@ def override(config: Any, overrides: dict[str, Any]) -> Any:
             guess = alternatives(map(repr, suggestions(field, known)))
             hint = f"; did you mean {guess}?" if guess else ""
             raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
+    hints = typing.get_type_hints(type(config))
+    named = {field: _members(hints[field], value, field) for field, value in overrides.items()}
     try:
-        return dataclasses.replace(config, **overrides)
+        return dataclasses.replace(config, **named)
     except (TypeError, ValueError) as error:
         raise EmbodiedError(f"{type(config).__qualname__}: {error}") from None
+
+
+def _members(kind: Any, value: Any, where: str) -> Any:
+    """`value` with texts as the members that they name, where the annotation `kind` says that there are members.
+
+    Raises:
+        EmbodiedError: there is no such member; lists those there are.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _members(arguments[0], value, where)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_members(arguments[0], one, where) for one in value)
+    if not (isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str)):
+        return value
+    try:
+        return kind(value)
+    except ValueError:
+        raise UnknownNameError(where, value, [str(member.value) for member in kind]) from None
 
 
 def to_json(value: Any) -> Any:

@@ -1,0 +1,65 @@
+"""Configs whose fields are replaced: members of enumerations by text, and what is refused."""
+
+import re
+import typing
+from enum import Enum
+from typing import Any, cast
+
+import pytest
+
+import embodied
+from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.registry import join_content
+from embodied.storage.configs import from_json, override, to_json
+
+
+def enumerated() -> list[tuple[str, str, type[Enum], bool]]:
+    """Every task's fields that choose among named values, and whether they hold several."""
+    found, content = [], join_content()
+    for task in content:
+        kind = content[task].load().config_type
+        for field, hint in typing.get_type_hints(kind).items():
+            for one in (hint, *typing.get_args(hint)):
+                if isinstance(one, type) and issubclass(one, Enum):
+                    found.append((task, field, one, typing.get_origin(hint) is tuple))
+    return found
+
+
+def test_members_may_be_given_by_their_text() -> None:
+    for task, field, kind, several in enumerated():
+        config = join_content()[task].load().config_type()
+        for member in kind:
+            text, itself = ([member.value], (member,)) if several else (member.value, member)
+            try:
+                override(config, {field: itself})
+            except EmbodiedError as refusal:  # as of a team whose agents command no rotors
+                with pytest.raises(EmbodiedError, match=re.escape(str(refusal))):
+                    override(config, {field: text})
+                continue
+            changed = override(config, {field: text})
+            assert getattr(changed, field) == itself, (task, field)
+            assert type(getattr(changed, field)) is type(itself), (task, field)
+            assert from_json(type(config), to_json(changed)) == changed, (task, field)
+
+
+def test_an_unknown_member_is_refused_with_those_there_are() -> None:
+    for task, field, kind, several in enumerated():
+        with pytest.raises(UnknownNameError, match=f"unknown {field} 'helix'") as error:
+            override(join_content()[task].load().config_type(), {field: ["helix"] if several else "helix"})
+        assert error.value.known == tuple(sorted(str(member.value) for member in kind)), (task, field)
+
+
+def slots(**options: Any) -> Any:
+    """Where the drones of a formation belong, m."""
+    return cast(Any, embodied.make("swarm/formation", **options).task).slots
+
+
+def test_an_environment_is_what_the_text_says() -> None:
+    assert (slots(shape="circle") == slots()).all()
+    assert not (slots(shape="line") == slots(shape="wedge")).all()
+
+
+def test_an_unknown_field_is_refused_with_a_guess() -> None:
+    config = join_content()["swarm/formation"].load().config_type()
+    with pytest.raises(EmbodiedError, match=r"no field 'shap'; did you mean 'shape'\?"):
+        override(config, {"shap": "line"})
