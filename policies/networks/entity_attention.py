@@ -62,29 +62,18 @@ class EntityNetwork(nn.Module):
 class EntitiesActor(GaussianActor):
     """A Gaussian around an `EntityNetwork`."""
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        initial_std: float = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        """Build it for observations of this length; it fits those with more or fewer rows as well.
+    mean: EntityNetwork  # pyright: ignore[reportIncompatibleVariableOverride]
 
-        Raises:
-            ValueError: an observation of this length has no whole number of rows.
-        """
-        nn.Module.__init__(self)
+    def build_mean(
+        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
+    ) -> EntityNetwork:
         rows_in(inputs, config.own)
-        self._sizes, self._own = (inputs, actions), config.own
-        self.mean = EntityNetwork(actions, config, generator)
-        self.log_std = nn.Parameter(torch.full((actions,), math.log(initial_std)))
+        return EntityNetwork(actions, config, generator)
 
     def fits(self, observation_size: int, action_size: int) -> bool:
         """Whether these are the lengths of an observation with any number of rows, and of its action."""
         try:
-            rows_in(observation_size, self._own)
+            rows_in(observation_size, self.mean.own)
         except ValueError:
             return False
         return action_size == len(self.log_std)
@@ -97,12 +86,6 @@ class EntitiesActor(GaussianActor):
 class EntitiesCritic(Critic):
     """Values of agents with any number of entities around them."""
 
-    def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
-        """Build it.
-
-        Raises:
-            ValueError: an observation of this length has no whole number of rows.
-        """
-        nn.Module.__init__(self)
+    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> EntityNetwork:
         rows_in(inputs, config.own)
-        self.value = EntityNetwork(1, config, generator)
+        return EntityNetwork(1, config, generator)

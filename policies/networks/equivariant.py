@@ -130,26 +130,16 @@ class PartsValue(nn.Module):
 class PartsActor(GaussianActor):
     """A Gaussian around `PartsMean`, with one standard deviation for all joints of all bodies."""
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        initial_std: float = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        """Build it for observations and actions of these lengths; it fits those of other bodies as well.
-
-        Raises:
-            ValueError: they are not those of a body of parts.
-        """
-        nn.Module.__init__(self)
+    def build_mean(
+        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
+    ) -> PartsMean:
         parts = parts_in(inputs)
         if actions != actions_of(parts):
             raise ValueError(f"{actions} actions: a body of {parts} parts takes {actions_of(parts)}")
-        self._sizes = inputs, actions
-        self.mean = PartsMean(config, generator)
-        self.spread = nn.Parameter(torch.full((1,), math.log(initial_std)))
+        return PartsMean(config, generator)
+
+    def add_deviation(self, actions: int, initial: float) -> None:
+        self.spread = nn.Parameter(torch.full((1,), math.log(initial)))
 
     @property
     def log_std(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -175,12 +165,6 @@ class PartsActor(GaussianActor):
 class PartsCritic(Critic):
     """Values of bodies of any number of parts."""
 
-    def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
-        """Build it.
-
-        Raises:
-            ValueError: `inputs` is not the length of an observation of parts.
-        """
-        nn.Module.__init__(self)
+    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> PartsValue:
         parts_in(inputs)
-        self.value = PartsValue(config, generator)
+        return PartsValue(config, generator)

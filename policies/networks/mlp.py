@@ -64,10 +64,32 @@ class GaussianActor(nn.Module):
         initial_std: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
+        """Build it on the CPU.
+
+        Args:
+            inputs: Length of an observation.
+            actions: A.
+            config: Layers.
+            initial_std: Standard deviation at first.
+            generator: Makes the weights reproducible.
+
+        Raises:
+            ValueError: Of networks that read a number of rows: no observation has that length.
+        """
         super().__init__()
         self._sizes = inputs, actions
-        self.mean = MLP(inputs, actions, config, generator)
-        self.log_std = nn.Parameter(torch.full((actions,), math.log(initial_std)))
+        self.mean = self.build_mean(inputs, actions, config, generator)
+        self.add_deviation(actions, initial_std)
+
+    def build_mean(
+        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
+    ) -> nn.Module:
+        """The network of the mean: what other actors replace."""
+        return MLP(inputs, actions, config, generator)
+
+    def add_deviation(self, actions: int, initial: float) -> None:
+        """Add the parameter of the standard deviation."""
+        self.log_std = nn.Parameter(torch.full((actions,), math.log(initial)))
 
     def forward(self, obs: Tensor) -> Tensor:
         """Mean action, not squashed: (N, inputs) to (N, A)."""
@@ -102,8 +124,13 @@ class Critic(nn.Module):
     """(N, inputs) to (N, 1)."""
 
     def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
+        """Build it on the CPU; arguments and errors are those of `GaussianActor`."""
         super().__init__()
-        self.value = MLP(inputs, 1, config, generator)
+        self.value = self.build_value(inputs, config, generator)
+
+    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> nn.Module:
+        """The network of the value: what other critics replace."""
+        return MLP(inputs, 1, config, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Value: (N, inputs) to (N,)."""

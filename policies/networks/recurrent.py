@@ -10,7 +10,6 @@ episode that begins finds the hidden state at zero.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -97,18 +96,17 @@ class RecurrentNetwork(nn.Module):
 class RecurrentActor(GaussianActor):
     """A Gaussian around a `RecurrentNetwork`'s output, with a standard deviation that is a parameter of its own."""
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        initial_std: float = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        nn.Module.__init__(self)
-        self._sizes, self.units = (inputs, actions), config.memory
-        self.mean = RecurrentNetwork(inputs, actions, config, generator)
-        self.log_std = nn.Parameter(torch.full((actions,), math.log(initial_std)))
+    mean: RecurrentNetwork  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def units(self) -> int:
+        """H, length of the hidden state."""
+        return self.mean.gru.units
+
+    def build_mean(
+        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
+    ) -> RecurrentNetwork:
+        return RecurrentNetwork(inputs, actions, config, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
         raise TypeError("a recurrent actor needs its hidden state; call `mean` with it, or `Policy.acting_in`")
@@ -133,9 +131,10 @@ class HiddenState:
 class RecurrentCritic(Critic):
     """The expected return of a sequence of observations."""
 
-    def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
-        nn.Module.__init__(self)
-        self.value = RecurrentNetwork(inputs, 1, config, generator)
+    value: RecurrentNetwork  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> RecurrentNetwork:
+        return RecurrentNetwork(inputs, 1, config, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
         raise TypeError("a recurrent critic needs its hidden state; call `value` with it")
