@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from embodied.core.world import Control, ResetState, StateT, World
 from embodied.errors import ActionError, EmbodiedError
 from embodied.math.rewards import weigh
 
+T = TypeVar("T")
 SEEDS = 1 << 32  # random keys differ by 32 bits of a seed
 LARGEST_STATE = 1e10  # MuJoCo's mjMAXVAL: beyond it a state counts as diverged
 
@@ -112,13 +113,22 @@ def first_keys(seed: int, count: int) -> Array:
 def begin(task: Task[StateT], key: Array) -> tuple[ResetState[StateT], Array]:
     """Draw a fresh reset state; returns it and the key the environment goes on with."""
     own, following = jax.random.split(key)
-    return task.reset(own), following
+    return strongly_typed(task.reset(own)), following
 
 
 def begin_again(task: Task[StateT], key: Array, state: StateT) -> tuple[ResetState[StateT], Array]:
     """Draw the reset state that follows an episode which ended with `state`; otherwise as `begin`."""
     own, following = jax.random.split(key)
-    return task.restart(own, state), following
+    return strongly_typed(task.restart(own, state)), following
+
+
+def strongly_typed(tree: T) -> T:
+    """A tree of arrays without JAX's weak types, which numbers written in Python leave behind.
+
+    A reset state of `jnp.full(4, 0.5)` would be of another type than the one that a step makes of it, and programs that
+    take the state would compile twice, which took the first steps of most swarm tasks twice as long.
+    """
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf, tree)
 
 
 def first(task: Task[StateT], world: World, state: StateT, key: Array) -> tuple[Episode[StateT], dict[str, Array]]:
@@ -206,7 +216,7 @@ def after(
         observation={group: jnp.where(diverged, 0.0, value) for group, value in observation.items()},
     )
     episode = Episode(
-        task_state=state,
+        task_state=strongly_typed(state),
         key=episode.key,
         steps=steps,
         total=episode.total + team_mean(reward),

@@ -1,15 +1,18 @@
-"""What a task hands to the engine has the shapes of its model."""
+"""What a task hands to the engine has the shapes of its model, and its state always the same types."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from embodied.core.episode import Episode, apply_action
-from embodied.core.world import Control, World
+from embodied.core.world import Control, ResetState, World
+from embodied.engines import make_engine
+from embodied.env.functional import FunctionalEnv
 from embodied.errors import ActionError
 from tests.embodied.engines.toys import Ball
 
@@ -31,3 +34,27 @@ def test_controls_of_another_shape_are_refused(control: Control, message: str) -
     begun = Episode(task.reset(key).task_state, key, jnp.zeros((), int), jnp.zeros(()), {}, {}, jnp.zeros((), bool))
     with pytest.raises(ActionError, match=message):
         apply_action(task, World.zeros(task.model), begun, jnp.zeros(1))
+
+
+class Written(Ball):
+    """Its states hold numbers that are written in Python, to which JAX gives weak types."""
+
+    def reset(self, key: jax.Array) -> ResetState[Any]:
+        start = super().reset(key)
+        return dataclasses.replace(start, task_state=dataclasses.replace(start.task_state, spin=jnp.full((), 0.5)))
+
+    def post_step(self, world: World, state: Any, action: jax.Array, key: jax.Array) -> Any:
+        return dataclasses.replace(super().post_step(world, state, action, key), level=jnp.asarray(3))
+
+
+def test_states_are_of_one_type_so_that_nothing_compiles_twice() -> None:
+    task = Written()
+    env = FunctionalEnv(task, cast(Any, make_engine("rigid", task, 1)))
+    first, _ = jax.eval_shape(env.reset, jax.random.key(0))
+    following, _ = jax.eval_shape(env.step, first, jnp.zeros(task.action_size))
+    again, _ = jax.eval_shape(env.restart, following)
+    for state in (following, again):
+        same = jax.tree.map(
+            lambda a, b: (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type), first, state
+        )
+        assert all(jax.tree.leaves(same)), same
