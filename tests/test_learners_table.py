@@ -189,6 +189,15 @@ def test_over_the_tasks_only_seeds_count_that_all_of_them_have():
     assert "| 10 | rlpd | 2 x 3 | 81 (80 to 82) | 81 (80 to 82) | 100 (100 to 100) |" in summary
 
 
+def test_a_task_whose_measure_is_the_return_counts_in_no_summary_of_success():
+    by_success = [record(method, task, 0, 0.5) for method in ("bc", "rlpd") for task in ("push", "door-open")]
+    by_return = record("rlpd", "run", 0, 1.0)
+    by_return["evaluation"] |= {"return": 9_000.0, "reference_return": 9_500.0}
+    summary = table.markdown([*by_success, by_return]).split("Over the tasks")[1]
+    assert "| 10 | bc | 2 x 1 |" in summary
+    assert "| 10 | rlpd | 2 x 1 | 50 | 50 |" in summary
+
+
 def smoke(folder: Path, *words: str) -> list[Path]:
     """Files of a smoke run."""
     command.main(command.parsed(["--smoke", "--out", str(folder), "--work", str(folder / "work"), *words]))

@@ -54,7 +54,8 @@ def markdown(records: Sequence[Record]) -> str:
         parts.append(f"### {problem.capitalize()}\n\n{_table(HEADERS[problem], _task_rows(problem, rows))}")
         if summary := list(_summary_rows(problem, rows)):
             header = [*SUMMARY, f"better than {BASELINES[problem]}", *PROFILED]
-            parts.append(f"Over the tasks, of the seeds that each of them has:\n\n{_table(header, summary)}")
+            table = _table(header, summary)
+            parts.append(f"Over the tasks whose measure is success, of the seeds that each of them has:\n\n{table}")
         if gone := [f"{name} ({why})" for name, why in REMOVED.items() if name in grouped(rows, "method")]:
             parts.append(f"† Taken out: {'; '.join(gone)}.\n")
         if any(map(of_another_hand, rows)):
@@ -147,9 +148,10 @@ def _path(row: Record) -> str:
 
 
 def _summary_rows(problem: str, records: Sequence[Record]) -> Iterable[Sequence[str]]:
-    """Figures over all tasks, where there are several of them."""
+    """Figures over all tasks whose measure is success, where there are several of them."""
+    by_return = {row["task"] for row in records if "reference_return" in row["evaluation"]}
     for number, rows in grouped(records, "demonstrations").items():
-        rows = [row for row in rows if not of_another_hand(row)]
+        rows = [row for row in rows if not of_another_hand(row) and row["task"] not in by_return]
         by_method = grouped(rows, "method")
         tasks = sorted({row["task"] for row in rows})
         tables = {method: found for method, of in by_method.items() if (found := _scores(of, tasks)) is not None}
