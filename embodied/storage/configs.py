@@ -102,14 +102,24 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)
-    if isinstance(kind, type) and issubclass(kind, Enum | Path):
+    if isinstance(kind, type) and issubclass(kind, Path):
         return kind(value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _saved_member(kind, value, where)
     if kind is float and (_is_whole(value) or value in INFINITIES):
         return float(value)
     missing = kind is float and value is None  # as JSON has it of NaN
     if kind in NAMES and not missing and not (_is_whole(value) if kind is int else isinstance(value, kind)):
         raise RunError(f"{where} is {value!r}; expected {NAMES[kind]}")
     return value
+
+
+def _saved_member(kind: type[Enum], value: Any, where: str) -> Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        known = listing(str(member.value) for member in kind)
+        raise RunError(f"{where} is {value!r}; expected one of {known}") from None
 
 
 def _is_whole(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 import embodied
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import EmbodiedError, RunError, UnknownNameError
 from embodied.registry import join_content
 from embodied.storage.configs import from_json, override, to_json
 
@@ -63,3 +63,9 @@ def test_an_unknown_field_is_refused_with_a_guess() -> None:
     config = join_content()["swarm/formation"].load().config_type()
     with pytest.raises(EmbodiedError, match=r"no field 'shap'; did you mean 'shape'\?"):
         override(config, {"shap": "line"})
+
+
+def test_an_unknown_member_in_a_file_is_refused_with_those_there_are() -> None:
+    config = join_content()["swarm/formation"].load().config_type()
+    with pytest.raises(RunError, match=r"config\.shape is 'helix'; expected one of circle, grid, line, wedge"):
+        from_json(type(config), to_json(config) | {"shape": "helix"})
