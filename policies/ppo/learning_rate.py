@@ -7,10 +7,8 @@ from torch import Tensor
 
 from policies.ppo.config import PPOConfig, Schedule
 
-SLOWER, FASTER = (
-    1 / 3,
-    1.25,
-)  # bounds of the factor by which an adaptive rate changes from update to update (our choice)
+SLOWER, FASTER = 1 / 3, 1.25
+"""Bounds of the factor by which an adaptive rate changes from update to update; our choice."""
 
 
 class LearningRate:

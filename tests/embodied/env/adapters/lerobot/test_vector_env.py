@@ -46,8 +46,11 @@ def test_observations_are_what_lerobot_reads() -> None:
 
 
 def test_an_episode_depends_on_its_seed_alone() -> None:
-    env = seeing(3)
+    env, alone = seeing(3), seeing(1)
     first, _ = env.reset(seed=7)
+    for row in range(3):
+        own, _ = alone.reset(seed=[7 + row])
+        np.testing.assert_array_equal(own["pixels"]["front"][0], first["pixels"]["front"][row])
     elsewhere, _ = env.reset(seed=[9, 30, 7])
     for seed, row in ((9, 0), (7, 2)):
         np.testing.assert_array_equal(elsewhere["agent_pos"][row], first["agent_pos"][seed - 7])
