@@ -1,7 +1,9 @@
 """What LeRobot's rollouts ask of a vector environment; nothing of LeRobot is needed for it."""
 
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -45,11 +47,14 @@ def test_observations_are_what_lerobot_reads() -> None:
         env.call("colour")
 
 
-def test_an_episode_depends_on_its_seed_alone() -> None:
+def test_an_episode_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As users compile: by the older emitters (tests/conftest.py) rounding differs between numbers of environments.
+    monkeypatch.setattr(jax, "jit", functools.partial(jax.jit, compiler_options={"xla_cpu_use_fusion_emitters": True}))
     env, alone = seeing(3), seeing(1)
     first, _ = env.reset(seed=7)
     for row in range(3):
         own, _ = alone.reset(seed=[7 + row])
+        np.testing.assert_allclose(own["agent_pos"][0], first["agent_pos"][row], atol=1e-6)
         np.testing.assert_array_equal(own["pixels"]["front"][0], first["pixels"]["front"][row])
     elsewhere, _ = env.reset(seed=[9, 30, 7])
     for seed, row in ((9, 0), (7, 2)):
