@@ -54,7 +54,9 @@ def starts_are_random_across_environments(env: Env) -> Iterator[Finding]:
 
 
 def success_is_not_failure(env: Env) -> Iterator[Finding]:
-    """No step is solved and failed at once."""
+    """No step is solved and failed at once; a success that ends the episode has not failed it."""
+    if env.task.ends_when_solved:
+        return
     env.reset()
     for action in actions(env, 30):
         step = env.step(action)

@@ -54,7 +54,7 @@ class Transition:
     reward: Array
     """() sum of the weighted terms; (agents,) where the task has agents."""
     terminated: Array
-    """() bool, the episode failed (or diverged) and ends without bootstrapping."""
+    """() bool, the episode failed, or diverged, or was won (`ends_when_solved`), and ends without bootstrapping."""
     truncated: Array
     """() bool, the time limit ended an episode that had not failed."""
     success: Array
@@ -207,6 +207,8 @@ def after(
     steps = episode.steps + 1
     success = outcome.success & ~diverged
     terminated = outcome.failure | diverged
+    if task.ends_when_solved:
+        terminated = terminated | success
     transition = Transition(
         reward=reward,
         terminated=terminated,

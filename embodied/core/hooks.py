@@ -123,6 +123,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "mjx")
     """Engines that run a task which is named by its file; a registered one's entry names them."""
+    ends_when_solved: ClassVar[bool] = False
+    """Whether success ends the episode, as a game ends that is won; else it goes on, and may be unsolved again."""
     applies_every_substep: ClassVar[bool] = False
     """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call."""

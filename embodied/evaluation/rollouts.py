@@ -121,7 +121,7 @@ def evaluate(
         if len(ids):
             quota[ids] -= 1
             counted += len(ids)
-            ended = step.info | {"success": step.success, "fall": step.terminated}
+            ended = step.info | {"success": step.success, "fall": step.terminated & ~step.success}
             ended |= {} if scored is None else {"team_return": team}
             ended |= {} if notes is None else notes()
             ended |= {} if in_trial is None else {EPISODE: ended_episode(env).to(env.device) + 1}

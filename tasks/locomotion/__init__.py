@@ -103,6 +103,15 @@ def register(registry: Registry) -> None:
                 variant_of=VARIANTS.get(name),
             )
         )
+    registry.register(
+        TaskEntry(
+            name="locomotion/sumo",
+            target="tasks.locomotion.sumo:Sumo",
+            summary="Two ants push each other out of a ring.",
+            engines=("mujoco", "mjx"),
+            training="tasks.locomotion.training:SUMO",
+        )
+    )
     morphologies.register(registry)
 
 
