@@ -36,9 +36,9 @@ class Weights:
 
     won: float = 20.0
     """1 for who wins the bout, -1 for who loses it, when it ends."""
-    push: float = 0.2
+    push: float = 0.5
     """How fast the opponent comes away from the middle of the ring, less how fast oneself does, m/s."""
-    closing: float = 0.1
+    closing: float = 0.3
     """How fast the two come closer, m/s."""
     ctrl: float = -0.01
     """Sum of squared actions."""

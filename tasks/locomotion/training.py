@@ -164,23 +164,5 @@ ANT_4X2 = team(ANT, 4)
 HUMANOID_17X1 = team(HUMANOID, 17)
 """`locomotion/humanoid-17x1`, which nobody tried."""
 
-SUMO = TrainConfig(
-    num_envs=128,
-    steps=10_000_000,
-    algorithms=(
-        PPOConfig(
-            unroll=64,
-            epochs=4,
-            minibatches=16,
-            gamma=0.99,
-            schedule=Schedule.LINEAR,
-            learning_rate=5e-4,
-            initial_std=0.5,
-            reward_scale=0.1,
-            max_grad_norm=1.0,
-            actor=NetworkConfig((128, 128), Activation.TANH),
-            critic=NetworkConfig((128, 128), Activation.TANH, output_gain=1.0),
-        ),
-    ),
-)
-"""`locomotion/sumo`: one policy for both ants, each of which learns from every bout."""
+SUMO = dataclasses.replace(ANT, steps=10_000_000)
+"""`locomotion/sumo`: one policy for both ants, each of which learns from every bout; as the ant alone, for longer."""

@@ -17,6 +17,11 @@ TEAMS = {
     "swap": ("formation:Swap", "WAYPOINTS", "Drones change places with the one opposite."),
     "meet-up": ("formation:MeetUp", "WAYPOINTS", "Drones scattered in the air come together."),
     "flock": ("flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
+    "mean-field-flock": (
+        "mean_field:MeanFieldFlock",
+        "MEAN_FIELD",
+        "A policy chooses the rule by which hundreds of drones come to fly in one direction.",
+    ),
     "navigation": ("navigation:Navigation", "NAVIGATION", "Every drone to its own place between columns."),
     "path-finding": ("maze.path_finding:PathFinding", "PATH_FINDING", "Drones in a maze are sent from goal to goal."),
     "pursuit": ("pursuit:Pursuit", "PURSUIT", "A team keeps moving targets in sight."),

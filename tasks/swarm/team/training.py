@@ -79,3 +79,22 @@ COVERAGE = team(coverage.EGO_SIZE)
 """`swarm/coverage`."""
 BASE_STATION = team(base_station.EGO_SIZE)
 """`swarm/base-station`."""
+MEAN_FIELD = TrainConfig(
+    num_envs=64,
+    steps=400_000,
+    algorithms=(
+        PPOConfig(
+            unroll=32,
+            epochs=4,
+            minibatches=8,
+            gamma=0.98,
+            schedule=Schedule.LINEAR,
+            learning_rate=1e-3,
+            initial_std=0.3,
+            reward_scale=0.1,
+            actor=NetworkConfig((64, 64)),
+            critic=NetworkConfig((64, 64), output_gain=1.0),
+        ),
+    ),
+)
+"""`swarm/mean-field-flock`: of 200 drones, which act as one."""
