@@ -26,6 +26,7 @@ HEIGHT = 0.75  # m, of the torso at the start, as in Gymnasium's Ant-v5
 NOISE = 0.1  # rad, m, m/s and rad/s, of the start, as in Gymnasium's Ant-v5
 REACH = 1.0  # m from the torso's centre to a foot, about: two ants that start 2 m apart do not touch
 ANTS, BOTH = 2, 3  # bits of a contact that tell ants from the floor (1)
+FRICTION, MARGIN = (1.0, 0.5, 0.5), 0.01  # of the floor: sliding, torsional and rolling (m); m; as in Ant-v5
 ARENA = 8 * 2**20  # bytes for the contacts and constraints of one environment, of which MuJoCo would reserve 15 MB
 LINE = 0.08  # m, width of the ring's border
 
@@ -145,6 +146,8 @@ class Sumo(Task[TaskState]):
         spec.worldbody.add_camera(
             name="track", pos=[0, -2.2 * self.config.radius, 1.6 * self.config.radius], xyaxes=[1, 0, 0, 0, 0.58, 0.81]
         )
+        floor = spec.geom("floor")
+        floor.priority, floor.friction, floor.margin = 0, FRICTION, MARGIN
         for name, radius, height, colour in (
             ("border", self.config.radius, 0.002, (0.95, 0.95, 0.92, 1.0)),
             ("ring", self.config.radius - LINE, 0.004, (0.80, 0.66, 0.45, 1.0)),

@@ -164,5 +164,15 @@ ANT_4X2 = team(ANT, 4)
 HUMANOID_17X1 = team(HUMANOID, 17)
 """`locomotion/humanoid-17x1`, which nobody tried."""
 
-SUMO = dataclasses.replace(ANT, steps=10_000_000)
-"""`locomotion/sumo`: one policy for both ants, each of which learns from every bout; as the ant alone, for longer."""
+SUMO = classic(
+    (128, 128),
+    num_envs=64,
+    steps=10_000_000,
+    epochs=5,
+    gamma=0.98,
+    lam=0.95,
+    initial_std=0.5,
+    reward_scale=0.05,
+    max_grad_norm=1.0,
+)
+"""`locomotion/sumo`: one policy for both ants, each of which learns from every bout; half an hour of one core."""
