@@ -60,7 +60,7 @@ class Settings(Generic[C]):
     task: tyro.conf.Positional[str]
     """Task or suite to evaluate on; python -m embodied.list names them all. Or a task of your own, FILE.py:CLASS."""
     policy: str = "shipped"
-    """A run folder or checkpoint, or: shipped, expert, random, zero."""
+    """A run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own, FILE.py:FUNCTION."""
     instruction: str | None = None
     """What a policy is told that follows instructions; by default the task's own first instruction."""
     held_out_instruction: cli.Rare[bool] = False
@@ -78,7 +78,8 @@ class Settings(Generic[C]):
     adversaries: cli.Rare[int] = 0
     """Of a task of many agents: how many of them, the last ones, follow --adversary instead of --policy."""
     adversary: cli.Rare[str] = "random"
-    """With --adversaries: a policy trained by embodied.train --adversaries, or random, zero, expert."""
+    """With --adversaries: a policy trained by embodied.train --adversaries, or random, zero, expert. Or one of your
+    own, FILE.py:FUNCTION."""
     episodes: int = 256
     """How many episodes; of a suite, how many of each task."""
     num_envs: int = 256

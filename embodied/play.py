@@ -48,8 +48,9 @@ class Settings(Generic[C]):
     """Task (python -m embodied.list names them all; a task of your own is FILE.py:CLASS), or a run's folder or
     checkpoint, which plays its own policy."""
     policy: str | None = None
-    """shipped, expert, random, zero, or the path of a run or checkpoint. By default the run's own; for a task its
-    newest run below runs/, else shipped, expert, random. A run that is being trained is followed as it learns."""
+    """shipped, expert, random, zero, FILE.py:FUNCTION of your own, or the path of a run or checkpoint. By default the
+    run's own; for a task its newest run below runs/, else shipped, expert, random. A run that is being trained is
+    followed as it learns."""
     instruction: str | None = None
     """What a vision-language-action policy is told; by default the task's own first instruction."""
     engine: str | None = None

@@ -238,7 +238,7 @@ def file_entry(file: TaskFile) -> TaskEntry:
     """
     from embodied.core import task_file  # tasks need JAX; their names, which commands list and complete, do not
 
-    module = task_file.import_task_file(file.path)
+    module = task_file.import_file(file.path)
     name, kind = task_file.find_task(module, file.task)
     training = task_file.TRAINING
     return TaskEntry(

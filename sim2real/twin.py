@@ -46,7 +46,7 @@ class Settings:
     out: Path
     """Folder for the map."""
     policy: str = "shipped"
-    """A run folder or checkpoint, or: shipped, expert, random, zero."""
+    """A run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own, FILE.py:FUNCTION."""
     episodes: int = 1024
     """How many episodes, each from an initial state of its own."""
     falls: bool = False

@@ -1,4 +1,4 @@
-"""The import of a task from a file of the user's own, under a module name that is the same in every process.
+"""The import of a file of the user's own, of a task above all, under a module name that is the same in every process.
 
 A file is imported once in a process, so that what began with one version of it ends with that version.
 """
@@ -21,8 +21,12 @@ TRAINING = "training"
 """Name of a file's training defaults, a `policies.training.defaults.TrainConfig`; a file need not have any."""
 
 
-def import_task_file(path: Path) -> ModuleType:
+def import_file(path: Path, what: str = "task") -> ModuleType:
     """Import a Python file; modules beside it can be imported by it, after all that are installed.
+
+    Args:
+        path: The file.
+        what: What it is asked for, task or policy, which messages say.
 
     Raises:
         EmbodiedError: there is no such file, or its syntax is wrong. What its own code raises goes through.
@@ -31,7 +35,7 @@ def import_task_file(path: Path) -> ModuleType:
     name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
-    _require_file(path)
+    _require_file(path, what)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -103,14 +107,14 @@ def _is_task(value: Any) -> bool:
     return inspect.isclass(value) and issubclass(value, Task) and value is not Task
 
 
-def _require_file(path: Path) -> None:
+def _require_file(path: Path, what: str) -> None:
     """Check that there is a readable file.
 
     Raises:
         EmbodiedError: there is none; says what is there.
     """
     if path.is_dir():
-        raise EmbodiedError(f"task file '{path}' is a folder; expected FILE.py:CLASS")
+        raise EmbodiedError(f"{what} file '{path}' is a folder; expected FILE.py:NAME")
     try:
         with path.open("rb"):
             return
@@ -120,9 +124,9 @@ def _require_file(path: Path) -> None:
         hint = f"did you mean {guesses[0]!r}? " if guesses else ""
         where = path.parent
         there = f"has {listing(beside)}" if beside else "has no Python file"
-        raise EmbodiedError(f"task file '{path}' does not exist; {hint}'{where}' {there}") from None
+        raise EmbodiedError(f"{what} file '{path}' does not exist; {hint}'{where}' {there}") from None
     except OSError as error:
-        raise EmbodiedError(f"task file '{path}' cannot be read: {reason(error)}") from None
+        raise EmbodiedError(f"{what} file '{path}' cannot be read: {reason(error)}") from None
 
 
 def _raised_within(error: BaseException, path: Path) -> bool:

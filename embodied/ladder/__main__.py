@@ -53,7 +53,8 @@ class Settings(Generic[C]):
     task: tyro.conf.Positional[str]
     """Task to play, one with two sides. Or a task of your own, FILE.py:CLASS."""
     policies: tuple[str, ...] = ("shipped", "expert", "random", "zero")
-    """Who plays: two or more, each a run folder or checkpoint, or: shipped, expert, random, zero."""
+    """Who plays: two or more, each a run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own,
+    FILE.py:FUNCTION."""
     episodes: int = 64
     """How many of each pairing, each in an environment of its own; there are as many pairings as policies, squared."""
     engine: str | None = None

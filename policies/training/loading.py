@@ -1,4 +1,4 @@
-"""Policies by name: a trained run, a shipped one, the task's expert, or none to speak of.
+"""Policies by name: a trained run, a shipped one, the task's expert, one of one's own, or none to speak of.
 
 A checkpoint that holds a policy has it in two places, from which nothing of the training code is needed:
 
@@ -14,6 +14,7 @@ Whatever else it holds is not read. A shipped policy is a checkpoint folder that
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
@@ -24,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from embodied.core.task import has_expert
+from embodied.core.task_file import import_file
 from embodied.env.env import Env
 from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.suites import JoinedEnv
@@ -36,6 +38,7 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
+from embodied.storage.task_names import TaskFile, task_file
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
@@ -71,7 +74,8 @@ def load_policy(
 
     Args:
         name: `zero`; `random`; `expert`, the task's own script; `shipped`, the trained one that comes with the
-            package; or a path: a run, one of its checkpoints, or a checkpoint folder by itself.
+            package; a path: a run, one of its checkpoints, or a checkpoint folder by itself; or `FILE.py:NAME`, a
+            function from observation groups to actions, or a class that is built with `env` and called like one.
         env: The environment it will act in.
         seed: Of the random policy.
         instruction: What a policy that is told what to do is told; by default the task's own first instruction.
@@ -87,8 +91,11 @@ def load_policy(
     text = str(name)
     told: dict[str, Any] = {"instruction": instruction, "wrong_instruction": wrong_instruction}
     told |= {"held_out_instruction": held_out_instruction}
-    if text in SCRIPTS and any(told.values()):
+    own = task_file(text)
+    if (text in SCRIPTS or own) and any(told.values()):
         raise _takes_no_instruction(f"the policy '{text}'")
+    if own:
+        return _own(own, env)
     if text == "zero":
         return zero_policy(env.action_size)
     if text == "random":
@@ -108,6 +115,8 @@ def require_policy(name: str, task: str) -> None:
     Raises:
         UnknownNameError: neither; lists the names, and the newest runs of the task.
     """
+    if task_file(name):
+        return  # its file is read, and what is wrong with it said, when it is loaded
     if name not in NAMES and not Path(name).exists():
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
         raise UnknownNameError("policy", name, known)
@@ -173,7 +182,7 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
     Raises:
         EmbodiedError: its checkpoint is damaged.
     """
-    if name in NAMES:
+    if name in NAMES or task_file(name):
         return None
     tensors = open_checkpoint(Path(name)).tensors
     kept = {key.removeprefix(ALGORITHM): value for key, value in tensors.items() if key.startswith(ALGORITHM)}
@@ -184,7 +193,8 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
 def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
     """What a policy's checkpoint says of it; nothing of scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
-    return {} if str(name) in SCRIPTS or path is None or not path.exists() else open_checkpoint(path).meta
+    scripted = str(name) in SCRIPTS or task_file(str(name))
+    return {} if scripted or path is None or not path.exists() else open_checkpoint(path).meta
 
 
 def policy_for_env(
@@ -328,6 +338,34 @@ def _expert(env: Env) -> PolicyFunction:
         observation = {name: array_from_tensor(obs[name]) for name in vector_sizes(env.observation_spec)}
         action = script(observation, env.task_state)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
+
+    return act
+
+
+def _own(file: TaskFile, env: Env | JoinedEnv) -> PolicyFunction:
+    """The function, or the instance of the class, of a file of one's own.
+
+    Raises:
+        EmbodiedError: there is no such file, it is not said which function, or the file has none of that name.
+    """
+    module = import_file(file.path, "policy")
+    known = {
+        name: value
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    }
+    if file.task is None:
+        has = listing(known) or "no function"
+        raise EmbodiedError(
+            f"policy file '{file.path}': expected FILE.py:NAME, a function or class of it; it has {has}"
+        )
+    if file.task not in known:
+        raise UnknownNameError(f"policy in {file.path.name}", file.task, known)
+    found = known[file.task]
+    policy = found(env) if inspect.isclass(found) else found
+
+    def act(obs: Mapping[str, Tensor]) -> Tensor:
+        return torch.as_tensor(policy(obs), device=env.device)
 
     return act
 

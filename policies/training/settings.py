@@ -106,7 +106,7 @@ class Settings(Generic[C, A]):
     """With --adversaries, the policy that the others follow and keep: a run, a checkpoint, or shipped."""
     adversary: cli.Rare[str | None] = None
     """With --adversaries, instead of training them: the policy that they follow and keep, as a run of such a training,
-    while the others learn to do well among them."""
+    or FILE.py:FUNCTION, while the others learn to do well among them."""
     adversary_share: cli.Rare[float] = 0.5
     """With --adversary: in how many of the environments, as a fraction."""
     resume: Path | None = None

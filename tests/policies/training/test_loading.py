@@ -103,3 +103,47 @@ def test_the_expert_of_a_suite_is_each_task_s_own() -> None:
     alone = [load_policy("expert", env)(seen) for env, seen in zip(envs.values(), joined.separated(obs), strict=True)]
     assert torch.equal(rule(obs), torch.cat(alone))
     assert not torch.allclose(alone[0], alone[1])
+
+
+OWN = """
+import torch
+
+
+def fall(obs):
+    return -torch.ones(*obs["policy"].shape[:-1], 4)
+
+
+class Climb:
+    def __init__(self, env):
+        self.action = torch.ones(env.action_shape).numpy()
+
+    def __call__(self, obs):
+        return self.action
+"""
+
+
+def test_a_policy_of_one_s_own_is_named_by_its_file(env: Env, tmp_path: Path) -> None:
+    """A function, or a class that is built with the environment; numpy arrays will do."""
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    assert torch.equal(load_policy(f"{file}:fall", env)(observation(env)), -torch.ones(2, 4))
+    assert torch.equal(load_policy(f"{file}:Climb", env)(observation(env)), torch.ones(2, 4))
+    env.reset()
+    env.step(load_policy(f"{file}:Climb", env)(observation(env)))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mine.py", r"expected FILE.py:NAME, a function or class of it; it has 'fall', 'Climb'|it has fall, Climb"),
+        ("mine.py:fal", r"unknown policy in mine.py 'fal'; did you mean 'fall'"),
+        ("mine.py:torch", r"unknown policy in mine.py 'torch'"),
+        ("mind.py:fall", r"policy file '.*mind.py' does not exist; did you mean 'mine.py'"),
+    ],
+)
+def test_a_file_without_such_a_policy_says_what_it_has(name: str, message: str, env: Env, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    with pytest.raises(EmbodiedError, match=message):
+        load_policy(tmp_path / name, env)
+    with pytest.raises(EmbodiedError, match="is not told what to do in words"):
+        load_policy(tmp_path / "mine.py:fall", env, instruction="fall")

@@ -300,7 +300,7 @@ def test_places_behind_a_leader_are_within_reach(key: int) -> None:
             lambda: Trajectory(TrajectoryConfig(starts=((0, 0, 1),))),
             r"starts=\(\(0, 0, 1\),\): Trajectory places its drones by itself",
         ),
-        (lambda: WaypointConfig(agents=20_000), r"agents=20000; expected at most 8192: MuJoCo takes minutes"),
+        (lambda: WaypointConfig(agents=20_000), r"agents=20000; expected at most 10000: MuJoCo takes minutes"),
         (lambda: Swap(WaypointConfig(agents=5000)), r"agents=5000: 5000 drones at least 0.3 m apart do not fit"),
         (
             lambda: Navigation(NavigationConfig(agents=40)),
