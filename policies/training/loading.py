@@ -349,7 +349,7 @@ def _own(file: TaskFile, env: Env | JoinedEnv) -> PolicyFunction:
         EmbodiedError: there is no such file, it is not said which function, or the file has none of that name.
     """
     module = import_file(file.path, "policy")
-    known = {
+    known: dict[str, Any] = {
         name: value
         for name, value in vars(module).items()
         if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
@@ -361,8 +361,8 @@ def _own(file: TaskFile, env: Env | JoinedEnv) -> PolicyFunction:
         )
     if file.task not in known:
         raise UnknownNameError(f"policy in {file.path.name}", file.task, known)
-    found = known[file.task]
-    policy = found(env) if inspect.isclass(found) else found
+    found: Callable[..., Any] = known[file.task]
+    policy = cast("type[Any]", found)(env) if inspect.isclass(known[file.task]) else found
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         return torch.as_tensor(policy(obs), device=env.device)

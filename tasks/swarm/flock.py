@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -66,11 +67,11 @@ class Flock(DroneTeam[Goal]):
     """
 
     config_type = FlockConfig
-    config: FlockConfig
+    config: Any
     seconds = 12.0
     instruction = ("Flock together.", "Fly in the same direction as your neighbours.", "Move as one swarm.")
 
-    def __init__(self, config: FlockConfig | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         options = config or self.config_type()
         self.half = ROOM * max(options.agents, 2) ** (1 / 2) / 2
         reach = self.half + REACH

@@ -17,8 +17,8 @@ from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED as FULL_SPEED
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import Drones, length
-from tasks.swarm.flock import HEIGHT, SPEED, Flock, FlockConfig, Goal, polarisation, unit
-from tasks.swarm.team.drone_team import TaskState
+from tasks.swarm.flock import HEIGHT, SPEED, Flock, Goal, polarisation, unit
+from tasks.swarm.team.drone_team import DroneTeamConfig, TaskState
 
 TURN = np.pi / 2  # rad, by which a rule turns a drone's course at most
 SPEED_SPREAD = 0.5  # share of the flock's speed by which a rule makes a drone faster or slower at most
@@ -42,7 +42,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class MeanFieldFlockConfig(FlockConfig):
+class MeanFieldFlockConfig(DroneTeamConfig):
     """Options of `swarm/mean-field-flock`."""
 
     agents: int = 200
@@ -98,7 +98,6 @@ class MeanFieldFlock(Flock):
     """
 
     config_type = MeanFieldFlockConfig
-    config: MeanFieldFlockConfig
     seen_by = TaskHooks.seen_by
     instruction = ("Give all drones one rule by which they come to fly in one direction.", "Steer the swarm as one.")
 
@@ -145,7 +144,7 @@ class MeanFieldFlock(Flock):
     ) -> tuple[Any, TaskState[Goal]]:
         """Every drone's velocity by the rule (2 * bins,)."""
         drones = Drones.of(world)
-        turn, faster = (self._kernels(state.goal.angle) @ action.reshape(2, -1).T).T
+        turn, faster = (self._kernels(heard(state)) @ action.reshape(2, -1).T).T
         course = jnp.arctan2(drones.vel[:, 1], drones.vel[:, 0] + 1e-9) + TURN * turn
         speed = SPEED * (1 + SPEED_SPREAD * faster)
         velocity = jnp.stack([jnp.cos(course), jnp.sin(course)], -1) * speed[:, None] + self._away(drones, state)
@@ -169,7 +168,7 @@ class MeanFieldFlock(Flock):
         left = 1.0 - world.time / self.timing.episode_seconds
         return {
             "policy": {
-                "histogram": self.config.bins * jnp.mean(self._kernels(state.goal.angle), 0),
+                "histogram": self.config.bins * jnp.mean(self._kernels(heard(state)), 0),
                 "speed": jnp.mean(length(drones.vel))[None],
                 "polarisation": polarisation(drones.vel)[None],
                 "time_left": jnp.reshape(left, (1,)),
@@ -189,3 +188,10 @@ class MeanFieldFlock(Flock):
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """As of every flock, the means over its drones."""
         return {name: jnp.mean(value) for name, value in super().metrics(world, state).items()}
+
+
+def heard(state: TaskState[Goal]) -> Array:
+    """(A,) rad, what each drone heard last, see `Heard`."""
+    goal = state.goal
+    assert isinstance(goal, Heard)
+    return goal.angle

@@ -6,11 +6,25 @@ import pytest
 import torch
 
 import embodied
+from embodied.evaluate import main as evaluate_command
 from embodied.evaluation.rollouts import evaluate
 from policies.multi_agent.mixed_team import infiltrated
 from policies.training.loading import load_policy
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own_policy.py"
+
+
+def test_the_page_s_policy_is_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/first_hour.md has it."""
+    page = (EXAMPLE.parents[1] / "docs" / "first_hour.md").read_text()
+    (tmp_path / "mine.py").write_text(page.partition("# mine.py\n")[2].partition("```")[0])
+    monkeypatch.chdir(tmp_path)
+    words = ["swarm/hover", "--policy", "mine.py:still", "--episodes", "8"]
+    assert f"embodied evaluate {' '.join(words)}\n" in page
+    assert evaluate_command(words) in (0, None)
+    assert "failed" in capsys.readouterr().out
 
 
 def test_idle_does_nothing_in_any_task() -> None:

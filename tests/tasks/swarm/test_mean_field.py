@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,7 @@ TASK = "swarm/mean-field-flock"
 pytestmark = pytest.mark.timeout(200)
 
 
-def towards_the_others(task: MeanFieldFlock) -> torch.Tensor:
+def towards_the_others(task: Any) -> torch.Tensor:
     """The rule by which every drone turns to where the others fly, as far as a rule can turn it."""
     turn = torch.as_tensor(task.angles).div(np.pi / 2).clamp(-1, 1)
     turn[0] = 0.0  # opposite: neither left nor right
@@ -62,11 +64,10 @@ def test_drones_that_turn_to_where_others_fly_come_to_fly_in_one_direction() -> 
     env = embodied.make(TASK, 2, "rigid", device="cpu", agents=40)
     ordered = {}
     for name, rule in (("straight", torch.zeros(16)), ("aligned", towards_the_others(env.task))):
-        env.reset(seed=0)
+        obs = env.reset(seed=0)
         for _ in range(240):
-            step = env.step(rule.expand(env.action_shape))
-        ordered[name] = step.obs["policy"][:, 9].min().item()
-        assert step.reward.shape == (2,)
+            obs = env.step(rule.expand(env.action_shape)).obs
+        ordered[name] = obs["policy"][:, 9].min().item()
     assert ordered["aligned"] > 0.95 > 0.6 > ordered["straight"]
 
 
