@@ -16,9 +16,9 @@ TEAMS = {
     "leader-follower": ("formation:LeaderFollower", "WAYPOINTS", "One drone knows the way, the others follow it."),
     "swap": ("formation:Swap", "WAYPOINTS", "Drones change places with the one opposite."),
     "meet-up": ("formation:MeetUp", "WAYPOINTS", "Drones scattered in the air come together."),
-    "flock": ("flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
+    "flock": ("flocking.flock:Flock", "FLOCK", "Drones agree on a direction and fly it together."),
     "mean-field-flock": (
-        "mean_field:MeanFieldFlock",
+        "flocking.mean_field:MeanFieldFlock",
         "MEAN_FIELD",
         "A policy chooses the rule by which hundreds of drones come to fly in one direction.",
     ),

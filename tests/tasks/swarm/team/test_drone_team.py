@@ -22,7 +22,7 @@ from tasks.swarm.control.levels import LEVELS, SPEED, Level
 from tasks.swarm.coverage import CELL, Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
 from tasks.swarm.dynamics.flight import known_effects
-from tasks.swarm.flock import kuramoto, polarisation
+from tasks.swarm.flocking.flock import kuramoto, polarisation
 from tasks.swarm.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots
 from tasks.swarm.gate_race import GateRace, GateRaceConfig
 from tasks.swarm.navigation import Navigation, NavigationConfig

@@ -17,7 +17,7 @@ from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED as FULL_SPEED
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import Drones, length
-from tasks.swarm.flock import HEIGHT, SPEED, Flock, Goal, polarisation, unit
+from tasks.swarm.flocking.flock import HEIGHT, SPEED, Flock, Goal, polarisation, unit
 from tasks.swarm.team.drone_team import DroneTeamConfig, TaskState
 
 TURN = np.pi / 2  # rad, by which a rule turns a drone's course at most

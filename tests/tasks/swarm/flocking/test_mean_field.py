@@ -13,7 +13,7 @@ import torch
 import embodied
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Drones
-from tasks.swarm.mean_field import MeanFieldFlock, MeanFieldFlockConfig
+from tasks.swarm.flocking.mean_field import MeanFieldFlock, MeanFieldFlockConfig
 
 TASK = "swarm/mean-field-flock"
 

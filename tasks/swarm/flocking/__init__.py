@@ -1,0 +1,1 @@
+"""Drones that come to fly in one direction: each by what it sees, or all by one rule."""
