@@ -142,7 +142,7 @@ FINDS = {
     "Bullet's rotor inertia": ("embodied/engines/pybullet/rotors.py", "class Rotors"),
     "checkpoint hashing": ("embodied/storage/checkpoints.py", "sha256"),
     "the registry of third-party tasks": ("embodied/registry.py", "def join_entry_points"),
-    "a task named by its file": ("embodied/core/task_file.py", "def import_task_file"),
+    "a task named by its file": ("embodied/core/task_file.py", "def import_file"),
     "the contract of a task": ("embodied/check/contract.py", "CHECKS = ("),
     "pushes that a task of one's own adds": ("embodied/parts/pushes.py", "class Pushes"),
     "the template of a new task": ("embodied/new/writing.py", "TEMPLATES"),
