@@ -175,4 +175,4 @@ SUMO = classic(
     reward_scale=0.05,
     max_grad_norm=1.0,
 )
-"""`locomotion/sumo`: one policy for both ants, each of which learns from every bout; half an hour of one core."""
+"""`locomotion/sumo`: one policy for both ants, each of which learns from every bout; an hour of a busy core."""
