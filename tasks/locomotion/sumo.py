@@ -144,7 +144,7 @@ class Sumo(Task[TaskState]):
         spec.memory = ARENA
         spec.stat.center, spec.stat.extent = (0.0, 0.0, 0.3), self.config.radius
         spec.worldbody.add_camera(
-            name="track", pos=[0, -2.2 * self.config.radius, 1.6 * self.config.radius], xyaxes=[1, 0, 0, 0, 0.58, 0.81]
+            name="track", pos=[0, -2.0 * self.config.radius, 1.6 * self.config.radius], xyaxes=[1, 0, 0, 0, 0.625, 0.78]
         )
         floor = spec.geom("floor")
         floor.priority, floor.friction, floor.margin = 0, FRICTION, MARGIN
