@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jax import Array
 
@@ -48,7 +49,8 @@ class MeanFieldFlockConfig(DroneTeamConfig):
     agents: int = 200
     """Number of drones. Observations and actions do not depend on it."""
     heard: int = 6
-    """Team-mates, anywhere in the swarm, whose course a drone hears by radio in a control step; drawn anew in each."""
+    """Team-mates, anywhere in the swarm, whose course a drone hears by radio in a control step; drawn anew in each, one
+    maybe twice."""
     bins: int = 8
     """Angles, all around, at which an action gives the rule's values; those between are interpolated."""
     concentration: float = 4.0
@@ -62,8 +64,10 @@ class MeanFieldFlockConfig(DroneTeamConfig):
         super().__post_init__()
         if self.level is not Level.VELOCITY:
             raise EmbodiedError(f"level={self.level}; expected velocity: a rule turns a course, and sets a speed")
-        if not 1 <= self.heard < self.agents:
-            raise EmbodiedError(f"heard={self.heard} of agents={self.agents}; expected at least 1, and fewer than all")
+        if self.heard < 1 or self.agents < 2:
+            raise EmbodiedError(
+                f"heard={self.heard}, agents={self.agents}; expected at least 1, and 2 drones to hear each other"
+            )
         if self.bins < 2 or self.concentration <= 0:
             raise EmbodiedError(
                 f"bins={self.bins}, concentration={self.concentration}; expected at least 2, and a positive number"
@@ -107,6 +111,13 @@ class MeanFieldFlock(Flock):
         self.action_size = 2 * self.config.bins
         self.setpoints = ()
         self.angles = np.linspace(-np.pi, np.pi, self.config.bins, endpoint=False, dtype=np.float32)
+
+    def build_spec(self) -> mujoco.MjSpec:
+        """The drones, too many for cameras of their own, and `view`, a camera that sees all of them at first."""
+        spec = super().build_spec()
+        away = self.half + 0.5
+        spec.worldbody.add_camera(name="view", pos=[0, -2 * away, HEIGHT + away], xyaxes=[1, 0, 0, 0, 0.45, 0.9])
+        return spec
 
     def reset(self, key: Array) -> ResetState[TaskState[Goal]]:
         start = super().reset(key)
