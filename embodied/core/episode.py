@@ -55,6 +55,8 @@ class Transition:
     """() sum of the weighted terms; (agents,) where the task has agents."""
     terminated: Array
     """() bool, the episode failed, or diverged, or was won (`ends_when_solved`), and ends without bootstrapping."""
+    failed: Array
+    """() bool, the same but for those that were won."""
     truncated: Array
     """() bool, the time limit ended an episode that had not failed."""
     success: Array
@@ -206,12 +208,12 @@ def after(
     reward = sum(terms.values(), start=jnp.zeros(() if task.agents is None else task.agents))
     steps = episode.steps + 1
     success = outcome.success & ~diverged
-    terminated = outcome.failure | diverged
-    if task.ends_when_solved:
-        terminated = terminated | success
+    failed = outcome.failure | diverged
+    terminated = failed | success if task.ends_when_solved else failed
     transition = Transition(
         reward=reward,
         terminated=terminated,
+        failed=failed,
         truncated=~terminated & (steps >= task.timing.max_steps),
         success=success,
         diverged=diverged,

@@ -70,7 +70,7 @@ def add_totals(totals: EpisodeTotals, transition: Transition, episode: Episode[A
         returns=totals.returns + jnp.sum(jnp.where(done, episode.total, 0.0)),
         success=totals.success + count(done & transition.success),
         success_any=totals.success_any + count(done & episode.success_any),
-        failure=totals.failure + count(transition.terminated & ~transition.success),
+        failure=totals.failure + count(transition.failed),
         diverged=totals.diverged + count(transition.diverged),
         overflow=totals.overflow + count(overflow),
         terms={k: v + jnp.sum(jnp.where(done, episode.terms[k], 0.0)) for k, v in totals.terms.items()},
