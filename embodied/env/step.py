@@ -61,7 +61,7 @@ class Step:
 
     @cached_property
     def terminated(self) -> Tensor:
-        """(N,) bool, the episode failed: its value ends here."""
+        """(N,) bool, the episode failed, or was won as a game is: its value ends here."""
         return self._tensor(self._result.terminated)
 
     @cached_property

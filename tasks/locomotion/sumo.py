@@ -17,7 +17,7 @@ from embodied.core.scenes import load_spec
 from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
 from embodied.errors import EmbodiedError
-from embodied.math.rotations import quat_from_yaw, quat_rotate_inverse, up_vector
+from embodied.math.rotations import quat_from_yaw, quat_rotate, quat_rotate_inverse, up_vector
 
 SIDES = {"red": (0.70, 0.15, 0.12, 1.0), "blue": (0.13, 0.30, 0.70, 1.0)}  # name of an agent -> RGBA of its shell
 MOTORS, JOINTS = 8, 8  # of an ant
@@ -218,6 +218,7 @@ class Sumo(Task[TaskState]):
         other = jnp.array([1, 0])
         seen = jax.vmap(quat_rotate_inverse)
         up = jax.vmap(up_vector)(ants.quat)
+        forward = jax.vmap(quat_rotate, (0, None))(ants.quat, jnp.eye(3)[0])
         centre = -ants.pos.at[:, 2].set(0.0)
         left = 1.0 - world.time / self.config.seconds
         terms = {
@@ -231,7 +232,7 @@ class Sumo(Task[TaskState]):
             "edge": (self.config.radius - state.away)[:, None],
             "opponent": seen(ants.quat, ants.pos[other] - ants.pos),
             "opponent_velocity": seen(ants.quat, ants.vel[other] - ants.vel),
-            "opponent_forward": seen(ants.quat, jax.vmap(forward)(ants.quat)[other]),
+            "opponent_forward": seen(ants.quat, forward[other]),
             "opponent_up": seen(ants.quat, up[other]),
             "opponent_joint_pos": ants.joint_pos[other],
             "time_left": jnp.broadcast_to(left, (2, 1)),
@@ -278,9 +279,3 @@ def measured(pos: Array) -> tuple[Array, Array]:
     """(2,) m from the middle of the ring, and () m between, of torsos at (2, 3) m, along the floor."""
     flat = pos[:, :2]
     return jnp.sqrt(jnp.sum(flat**2, -1) + 1e-12), jnp.sqrt(jnp.sum((flat[1] - flat[0]) ** 2) + 1e-12)
-
-
-def forward(quat: Array) -> Array:
-    """(3,) the x axis of a body with orientation `quat` wxyz, in the world's frame."""
-    w, x, y, z = quat
-    return jnp.stack([1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)])

@@ -37,7 +37,7 @@ SPACING = 0.3  # m between drones at the start, four radii; nearer than that lat
 FORESIGHT = 0.5  # s ahead for which drones that fly on as they do must keep that distance; they stop from 1 m/s in that
 CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
 CRITICS = 64
-MOST_AGENTS = 10_000  # MuJoCo takes 12 s to compile 4,000 bodies, and three minutes for 20,000
+MOST_AGENTS = 10_000  # MuJoCo takes 12 s to compile 4,000 bodies, and two minutes for 10,000
 CONTACTS = 16  # drones up to which engines that know contact compute it: every pair of drones costs a test per step
 
 
