@@ -43,6 +43,7 @@ from policies.training.loading import load_policy
 from policies.training.settings import default_settings
 
 NUM_ENVS = 16  # worlds of off-policy methods
+MOST_WORLDS = 64  # of on-policy methods: with hundreds, so few steps would be a handful of iterations
 OFF_POLICY: dict[str, Any] = {
     "critic_updates": 2.0, "warm_up": 5_000, "save_buffer": False, "bfloat16_matmul": True, "n_step": 5,
     "actor": relu_network(128, 128), "critic": relu_network(256, 256),
@@ -82,7 +83,7 @@ def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     """A method on a task of many agents; steps are those of its worlds."""
     usual = default_settings(join_content().find(cell.task), "ppo")
     shared = name in ("mappo", "ippo")
-    worlds = 4 if budget.smoke else NUM_ENVS if name in OFF_POLICY_METHODS else usual.num_envs
+    worlds = 4 if budget.smoke else NUM_ENVS if name in OFF_POLICY_METHODS else min(usual.num_envs, MOST_WORLDS)
     env = environment(cell, budget, worlds, cell.seed, **config_of(usual.config))
     config = METHODS[name](usual.algorithm_config, env.agents or 1)
     config = miniature(config) if budget.smoke else config
@@ -113,7 +114,7 @@ def played(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
 
 TEAMS = Problem(
     name="teams",
-    tasks=("locomotion/ant-4x2", "locomotion/half-cheetah-2x3", "swarm/navigation"),
+    tasks=("locomotion/ant-4x2", "locomotion/half-cheetah-2x3", "swarm/navigation", "grasping/leap-catch-team"),
     methods={name: functools.partial(trained, name) for name in METHODS},
     evaluated=evaluated,
     steps=300_000,
