@@ -110,6 +110,11 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             "imitation of a script, asked where the policy goes", steps=5_000_000,
         ),
         AlgorithmEntry(
+            "dagger-pixels", "policies.imitation.dagger_config:PixelDaggerConfig",
+            "policies.imitation.pixel_dagger:PixelDagger", "dagger from images", needs_images=True, num_envs=64,
+            steps=500_000,
+        ),
+        AlgorithmEntry(
             "hasac", "policies.multi_agent.hasac:HASACConfig", _OFF_POLICY, "sac of a team, agent after agent",
             of_teams=True, num_envs=64,
         ),

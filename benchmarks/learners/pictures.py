@@ -1,4 +1,5 @@
-"""Pictures: two table tasks learned in one look and tried in others, by SAC from pixels, SVEA and SGQN."""
+"""Pictures: two table tasks learned in one look and tried in others, by SAC from pixels, SVEA and SGQN, and by DAgger
+from the task's script, which is told where everything is."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from typing import Any
 
 from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
+from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.off_policy.svea.svea import Augmentation, SVEAConfig
 from policies.policy import Policy
+from policies.training.loading import load_policy
 
 CAMERA, RESOLUTION = ("view",), 64
 NUM_ENVS = 16
@@ -37,6 +40,16 @@ def trained(name: str, cell: Cell, budget: Budget) -> Learned:
     return learned(seen(cell, budget, 2 if budget.smoke else NUM_ENVS, cell.seed), config, budget, cell.seed)
 
 
+DAGGER = PixelDaggerConfig(batch_size=128, updates=2.0)
+
+
+def asked(cell: Cell, budget: Budget) -> Learned:
+    """DAgger in the usual look: the script says what it would do, and the pictures have to show why."""
+    config = miniature(DAGGER) if budget.smoke else DAGGER
+    env = seen(cell, budget, 2 if budget.smoke else NUM_ENVS, cell.seed)
+    return learned(env, config, budget, cell.seed, adviser=load_policy("expert", env))
+
+
 def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
     """Success in the usual look, and under `looks` in each of the others."""
     episodes, seed = budget.episodes, EVALUATION_SEED + cell.seed
@@ -49,7 +62,7 @@ def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
 PICTURES = Problem(
     name="pictures",
     tasks=("manipulation/drawer-close", "manipulation/button-press"),
-    methods={name: functools.partial(trained, name) for name in CONFIGS},
+    methods={**{name: functools.partial(trained, name) for name in CONFIGS}, "dagger-pixels": asked},
     evaluated=evaluated,
     steps=20_000,  # with saliency half an hour of a core
 )

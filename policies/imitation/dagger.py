@@ -11,12 +11,12 @@ the mean of what the expert does, given all that was observed so far.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
@@ -60,9 +60,9 @@ class Answers:
             torch.zeros(blocks, num_envs, memory, device=device),
         )
 
-    def first(self, blocks: int) -> Answers:
+    def first(self, blocks: int) -> Self:
         """The first ones, or all where there are not so many; views."""
-        return Answers(*(values[:blocks] for values in self.tensors().values()))
+        return type(self)(*(values[:blocks] for values in self.tensors().values()))
 
     def tensors(self) -> dict[str, Tensor]:
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -70,6 +70,12 @@ class Answers:
 
 class Dagger(Algorithm):
     """Minimises the squared error of the mean action to the expert's, over all states visited so far."""
+
+    config: DaggerConfig
+    actor: Any
+    """`GaussianActor`, or what `_make_actor` of a derived class makes."""
+    group = POLICY
+    """Observation group of numbers that the policy reads."""
 
     def __init__(
         self,
@@ -86,12 +92,9 @@ class Dagger(Algorithm):
         require_policy_group(observation_spec)
         keep_freed_memory()
         self.config, self.device = config, torch.device(device)
-        size = vector_sizes(observation_spec)[POLICY]
-        weights = torch.Generator().manual_seed(seed)
-        self.actor = make_actor(size, action_size, config.actor, config.initial_std, weights).to(self.device)
-        self.optimizer = FlatAdamW(
-            self.actor.mean.parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm
-        )
+        size = vector_sizes(observation_spec)[self.group]
+        self.actor = self._make_actor(size, action_size, torch.Generator().manual_seed(seed)).to(self.device)
+        self.optimizer = FlatAdamW(self._learned_parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm)
         self.normalizer = Normalizer(size, self.device, config.observation_clip)
         self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self._expert: PolicyFunction | None = None
@@ -102,6 +105,14 @@ class Dagger(Algorithm):
         blocks = max(config.buffer_size // (config.unroll * num_envs), 1)
         self._kept = Answers.empty(blocks, config.unroll, num_envs, size, action_size, config.actor.memory, self.device)
         self._row, self._blocks, self._iterations, self.updates = 0, 0, 0, 0
+
+    def _make_actor(self, observation_size: int, action_size: int, generator: torch.Generator) -> nn.Module:
+        """The network that chooses actions, of the config's architecture."""
+        return make_actor(observation_size, action_size, self.config.actor, self.config.initial_std, generator)
+
+    def _learned_parameters(self) -> Iterable[nn.Parameter]:
+        """Those that imitation trains: not the standard deviation."""
+        return self.actor.mean.parameters()
 
     @property
     def unroll(self) -> int:
@@ -141,7 +152,7 @@ class Dagger(Algorithm):
         if self._expert is None:
             raise EmbodiedError(f"adviser='{self.config.adviser}' is announced; give its policy to Dagger.advise")
         told = self._expert(obs).clamp(-1.0, 1.0).to(self.device)
-        self._keep(obs[POLICY], told)
+        self._keep(obs, told)
         done = torch.where(self._expert_acts[:, None], told, self._chosen(obs))
         return self._disturbed(done) if self.config.action_noise else done
 
@@ -154,7 +165,7 @@ class Dagger(Algorithm):
         """The policy's own actions."""
         if self._hidden is None:
             return self.policy(obs)
-        return self._hidden(self.normalizer(obs[POLICY]), self._begins).clamp(-1.0, 1.0)
+        return self._hidden(self.normalizer(obs[self.group]), self._begins).clamp(-1.0, 1.0)
 
     def record(self, step: Step) -> None:
         """Note which episodes begin; rewards are not used."""
@@ -194,25 +205,34 @@ class Dagger(Algorithm):
         self._expert_acts = drawn < share
         return metrics
 
-    def _keep(self, obs: Tensor, told: Tensor) -> None:
-        """Keep (N, size) observations and what the expert says there; the oldest make room."""
-        block, kept = self._blocks % len(self._kept.obs), self._kept
-        if self._row == 0 and self._hidden is not None:
+    @property
+    def _place(self) -> tuple[int, int]:
+        """Block and row where this step's observations are kept; the oldest make room."""
+        return self._blocks % len(self._kept.obs), self._row
+
+    def _keep(self, obs: Mapping[str, Tensor], told: Tensor) -> None:
+        """Keep what is observed, and what the expert says (N, A) there."""
+        (block, row), kept = self._place, self._kept
+        if row == 0 and self._hidden is not None:
             kept.hidden[block] = self._hidden.values
-        kept.obs[block, self._row], kept.action[block, self._row] = obs, told
-        kept.begins[block, self._row] = self._begins
+        kept.obs[block, row], kept.action[block, row] = obs[self.group], told
+        kept.begins[block, row] = self._begins
         if self.config.normalize_observations:
-            self.normalizer.observe(obs)
+            self.normalizer.observe(obs[self.group])
 
     def _learn(self) -> Tensor:
         """One step; returns its loss and the gradient's norm, (2,)."""
         obs, action, sequences = self._batch()
-        loss = functional.mse_loss(outputs(self.actor.mean, self.normalizer(obs), sequences), action)
+        loss = functional.mse_loss(self._imitation(obs, sequences), action)
         norm = self.optimizer.descend(loss)
         self.updates += 1
         return torch.stack([loss.detach(), norm])
 
-    def _batch(self) -> tuple[Tensor, Tensor, Sequences | None]:
+    def _imitation(self, obs: Any, sequences: Sequences | None) -> Tensor:
+        """The policy's mean actions (B, A) for a batch's observations."""
+        return outputs(self.actor.mean, self.normalizer(obs), sequences)
+
+    def _batch(self) -> tuple[Any, Tensor, Sequences | None]:
         """Observations (B, size) and what the expert said (B, A); with memory, sequences step after step."""
         kept = self._kept.first(self._blocks)
         if self._hidden is None:

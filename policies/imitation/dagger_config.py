@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, fields
 
-from policies.networks.config import Activation, NetworkConfig, require, require_raw_observations
+from policies.networks.config import Activation, Architecture, NetworkConfig, require, require_raw_observations
 
 
 @dataclass(frozen=True)
@@ -60,3 +60,24 @@ class DaggerConfig:
         require_raw_observations(self.actor.architecture, self.normalize_observations, self.observation_clip)
         require(self.action_noise >= 0, "action_noise", self.action_noise, "at least 0")
         require(0 <= self.expert_until <= 1, "expert_until", self.expert_until, "between 0 and 1")
+
+
+@dataclass(frozen=True)
+class PixelDaggerConfig(DaggerConfig):
+    """DAgger from pictures: the policy sees what cameras see and what the robot knows of itself (group `proprio`).
+
+    The expert may know more: a policy that learned from states, told where everything is, teaches one that sees.
+    """
+
+    features: int = 128
+    """Length of the image encoder's output."""
+    buffer_size: int = 200_000
+    save_buffer: bool = False
+    updates: float = 1.0
+    batch_size: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.features >= 1, "features", self.features, "at least 1")
+        plain = self.actor.architecture is Architecture.MLP
+        require(plain, "actor.architecture", self.actor.architecture, f"{Architecture.MLP} behind the image encoder")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from embodied import cli
 from embodied.core.episode import SEEDS, whole_number
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, listing
 from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.configs import override, run_document
@@ -21,7 +21,7 @@ from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
 from policies.policy import Policy, RememberingPolicy
 from policies.ppo.config import PPOConfig
-from policies.registry import DEFAULT, find_algorithm
+from policies.registry import ALGORITHMS, DEFAULT, find_algorithm
 from policies.training import command_line
 from policies.training.command_line import parse as parse
 from policies.training.loading import critic_state, load_policy
@@ -226,8 +226,10 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
     """
     needs, given = find_algorithm(settings.algorithm).needs_images, ", ".join(settings.cameras) or "none"
     if needs != bool(settings.cameras):
+        seeing = [name for name, entry in ALGORITHMS.items() if entry.needs_images]
         raise EmbodiedError(
-            f"--algorithm {settings.algorithm} with --cameras {given}: svea learns from images, the others from numbers"
+            f"--algorithm {settings.algorithm} with --cameras {given}: {listing(seeing)} learn from images, the others "
+            "from numbers"
         )
     if needs and isinstance(join_content().find(settings.task), Suite):
         raise EmbodiedError(f"--cameras {given}: images are for one task, not for the suite {settings.task}")

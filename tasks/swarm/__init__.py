@@ -7,6 +7,11 @@ ENGINES = ("rigid", "mujoco", "mjx", "pybullet", "brax")
 # name -> target, training defaults, summary
 ALONE = {
     "hover": ("hover:Hover", "HOVER", "A thrown Crazyflie recovers and holds a point in the air."),
+    "visual-hover": (
+        "visual_hover:VisualHover",
+        "VISUAL_HOVER",
+        "A thrown Crazyflie holds a point over a mark that its camera sees.",
+    ),
     "trajectory": ("trajectory:Trajectory", "TRAJECTORY", "A drone follows a smooth path by body rates and thrust."),
     "landing": ("landing:Landing", "LANDING", "A drone comes down on a pad through the air's cushion."),
     "gate-race": ("gate_race:GateRace", "GATE_RACE", "A drone races through a course of gates."),

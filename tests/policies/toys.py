@@ -198,9 +198,9 @@ def assert_resumed_run_equals_whole(
     return whole
 
 
-def success_of(policy: Policy) -> float:
+def success_of(policy: Policy, kind: type[PointMass] = PointMass) -> float:
     """How often a policy has the point at the origin when its episode ends."""
-    env = PointMass(256, seed=1)
+    env = kind(256, seed=1)
     obs = env.reset()
     success = torch.zeros(256)
     for _ in range(env.max_episode_steps):

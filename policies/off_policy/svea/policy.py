@@ -69,11 +69,14 @@ class PixelGroups(ObservationGroups):
         """Length of the vector."""
         return self.spec[self.actor].shape[0]
 
+    def stacked(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Images of all cameras, (N, channels, height, width) uint8."""
+        return torch.cat([obs[group] for group in image_shapes(self.spec)], 1)
+
     def observation(self, obs: Mapping[str, Tensor]) -> PixelObservation:
         """What networks read of observation groups (N, ...), whose images are uint8."""
-        images = torch.cat([obs[group] for group in image_shapes(self.spec)], 1)
         # Rendered images lie channels last, stored ones do not: in one layout, a convolution sums them in one order.
-        return PixelObservation(obs[self.actor], images.contiguous().float() / 255)
+        return PixelObservation(obs[self.actor], self.stacked(obs).contiguous().float() / 255)
 
     def actor_input(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> PixelObservation:
         seen = self.observation(obs)

@@ -1,0 +1,97 @@
+"""DAgger from pictures: an expert that is told where everything is teaches a policy that has to see it.
+
+A teacher with privileged states and a student with sensors, as in "Learning by Cheating" (Chen et al. 2019,
+arXiv:1912.12294).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from embodied.env.vec_env import ObservationSpec
+from embodied.math.symmetry import Mirror
+from policies.imitation.dagger import Answers, Dagger
+from policies.imitation.dagger_config import PixelDaggerConfig
+from policies.imitation.weight_transfer import transfer_weights
+from policies.networks.recurrent import Sequences
+from policies.off_policy.svea.network import ImageEncoder, PixelActor, PixelObservation
+from policies.off_policy.svea.policy import NormalizedPixelActor, PixelGroups, PixelPolicy
+from policies.policy import Policy
+
+
+@dataclass(frozen=True)
+class SeenAnswers(Answers):
+    """What the expert said, and what the cameras saw there."""
+
+    images: Tensor
+    """(blocks, T, N, channels, height, width) uint8, three channels for each camera."""
+
+
+class PixelDagger(Dagger):
+    """Dagger whose policy reads images and the numbers beside them; the encoder is trained by imitation, too."""
+
+    def __init__(
+        self,
+        observation_spec: Mapping[str, ObservationSpec],
+        action_size: int,
+        num_envs: int,
+        config: PixelDaggerConfig,
+        *,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        mirror: Callable[[], Mirror] | None = None,
+    ) -> None:
+        """Build networks and buffer; arguments as of `policies.registry.Build`.
+
+        Raises:
+            EmbodiedError: As of `PixelGroups.of`.
+        """
+        self.groups = PixelGroups.of(observation_spec)
+        self.group, self._features = self.groups.actor, config.features
+        super().__init__(observation_spec, action_size, num_envs, config, device=device, seed=seed, mirror=mirror)
+        place = self._kept.begins.shape
+        images = torch.zeros(*place, *self.groups.image_shape, dtype=torch.uint8, device=self.device)
+        self._kept = SeenAnswers(**self._kept.tensors(), images=images)
+
+    def _make_actor(self, observation_size: int, action_size: int, generator: torch.Generator) -> nn.Module:
+        encoder = ImageEncoder(observation_size, self.groups.image_shape, self._features, generator)
+        return PixelActor(encoder, action_size, self.config.actor, stochastic=False, generator=generator)
+
+    def _learned_parameters(self) -> Iterable[nn.Parameter]:
+        return self.actor.parameters()
+
+    @property
+    def policy(self) -> Policy:
+        """The present policy; it shares this learner's weights."""
+        normalizer = self.normalizer
+        network = NormalizedPixelActor(self.actor, normalizer.mean, normalizer.scale, self.config.observation_clip)
+        return PixelPolicy(network, self.config.actor, self.groups)
+
+    @torch.no_grad()
+    def start_from(self, policy: Policy) -> None:
+        """Begin with another policy's network and statistics.
+
+        Raises:
+            MismatchError: Its network is not of this learner's kind and shape.
+        """
+        transfer_weights(policy, self.policy)
+        if self.config.normalize_observations:
+            self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
+
+    def _keep(self, obs: Mapping[str, Tensor], told: Tensor) -> None:
+        self._kept.images[self._place] = self.groups.stacked(obs)
+        super()._keep(obs, told)
+
+    def _batch(self) -> tuple[PixelObservation, Tensor, None]:
+        """Observations of B steps and what the expert said there (B, A)."""
+        kept = self._kept.first(self._blocks)
+        rows = self._drawn(kept.begins.numel(), self.config.batch_size)
+        vector, action, images = (values.flatten(0, 2)[rows] for values in (kept.obs, kept.action, kept.images))
+        return PixelObservation(self.normalizer(vector), images.float() / 255), action, None
+
+    def _imitation(self, obs: PixelObservation, sequences: Sequences | None) -> Tensor:
+        return self.actor.mean(self.actor.encoder(obs)).tanh()
