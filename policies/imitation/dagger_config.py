@@ -75,6 +75,8 @@ class PixelDaggerConfig(DaggerConfig):
     save_buffer: bool = False
     updates: float = 1.0
     batch_size: int = 256
+    actor: NetworkConfig = field(default_factory=lambda: NetworkConfig((128, 128), Activation.RELU))
+    """Network that chooses actions, behind the image encoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
